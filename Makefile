@@ -1,0 +1,90 @@
+# `make` lists the targets. Every target that needs the environment sets it up first, once, and again
+# when pyproject.toml, constraints.txt or the codec's source change.
+
+PYTHON ?= python3
+WORKERS ?= 2
+FUZZ_SECONDS ?= 60
+GRPCURL_VERSION := v1.9.3
+
+BIN := .venv/bin
+INSTALLED := .venv/.set-up
+CODEC := .venv/.codec
+GRPCURL := .tools/grpcurl-$(GRPCURL_VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format protos docs bench fuzz pins clean grpcurl stale
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(CODEC) ## make .venv with everything in it; the other targets do this first
+
+demo: setup ## one node: produce, kill -9 in the middle, recover, verify
+	@$(BIN)/python -m quorate.node.demo
+
+test: setup grpcurl check ## everything CI runs: make check, then every suite, within its time budget
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --enforce-budgets --durations 5 $(ARGS)
+
+check: setup ## format, lint, types, import rules, proto lint, generated stubs, namespace
+	@$(BIN)/python tools/check.py $(PARTS)
+
+format: setup ## rewrite the sources in the one format
+	@$(BIN)/ruff check --quiet --select I --fix
+	@$(BIN)/ruff format
+
+protos: setup ## generate the Python stubs from proto/
+	@$(BIN)/python tools/generate_protos.py
+
+docs: setup ## generate docs/configuration.md from the configuration classes
+	@$(BIN)/python -m quorate.core.config.docs
+
+bench: setup ## the benchmarks, each against its bar
+	@$(BIN)/python -m bench $(ARGS)
+
+fuzz: setup ## look for input that breaks the record codec, for FUZZ_SECONDS=60
+	@$(BIN)/python tests/fuzz/fuzz_records.py -max_total_time=$(FUZZ_SECONDS)
+
+pins: setup ## write constraints.txt anew with the newest versions that pyproject.toml allows
+	@$(BIN)/python tools/pin_versions.py
+
+clean: ## remove all that the other targets made, the environment too
+	@rm -rf .venv .tools .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist
+	@rm -f core/quorate/core/records/*.so
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- what the targets above stand on -------------------------------------------------------------------
+
+# An environment whose Python is gone, or that was copied along with its tree, is as good as none.
+ifneq ($(shell test -x $(BIN)/python && grep -sxF '$(CURDIR)' $(INSTALLED)),$(CURDIR))
+$(INSTALLED): stale
+endif
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@for python in $(PYTHON) python3.13 python3.12 python3.11; do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        exec $$python tools/set_up.py; \
+	    fi; \
+	done; \
+	echo 'set-up needs Python 3.11 or newer and found none; name one with: make PYTHON=/path/to/python3' >&2; \
+	exit 1
+
+# Beside the installation: a change of the codec alone needs a compiler run, not pip. A failure is one only
+# where there is a compiler; without, the codec stays pure Python, as build_codec.py says.
+CODEC_SOURCES := $(wildcard $(addprefix core/quorate/core/records/,*.pyx *.pxd */*.pxi))
+
+$(CODEC): $(INSTALLED) build_codec.py $(CODEC_SOURCES)
+	@test "$$QUORATE_BUILD_CODEC" = off || $(BIN)/python build_codec.py || ! command -v cc >/dev/null
+	@touch $@
+
+# Only one test wants grpcurl, and it is skipped, saying so, where grpcurl is missing.
+grpcurl: $(if $(shell command -v go),$(GRPCURL))
+
+$(GRPCURL):
+	@mkdir -p .tools/bin
+	@echo 'set-up: building grpcurl $(GRPCURL_VERSION) for the interoperability test (a minute, once)'
+	@if GOBIN='$(CURDIR)/.tools/bin' go install github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION) 2>.tools/grpcurl.log; then \
+	    touch $@; \
+	else \
+	    echo 'set-up: grpcurl could not be built, its test will be skipped; see .tools/grpcurl.log' >&2; \
+	fi

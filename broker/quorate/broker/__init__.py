@@ -1,0 +1,1 @@
+"""Serves produce and fetch on the partitions it holds."""

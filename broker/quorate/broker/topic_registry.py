@@ -1,0 +1,182 @@
+"""All topics of a node: opened at start, found by every request, made by CreateTopic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from quorate.broker.partition import Partition
+from quorate.broker.topic import Topic, check_topic_name, topic_id_from
+from quorate.broker.topic_catalogue import CatalogueEntry, TopicCatalogue
+from quorate.core.config import NodeConfig, TopicConfig
+from quorate.core.ids import PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.logging import get_logger
+from quorate.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    QuorateError,
+    StorageError,
+    StorageFailed,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from quorate.storage import LogConfig, LogDirectory, PartitionKey, PartitionLog
+
+__all__ = ["PARTITIONS_PER_TOPIC_MAX", "TopicRegistry"]
+
+log = get_logger(__name__)
+
+#: Each is a directory with files of its own; more in one request is a typing mistake.
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+
+#: sealed logs between two reports while a start takes long
+_PROGRESS_EVERY: Final = 100
+
+
+class TopicRegistry:
+    def __init__(
+        self,
+        config: NodeConfig,
+        directory: LogDirectory,
+        catalogue: TopicCatalogue,
+        *,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._catalogue = catalogue
+        self._random_bytes = random_bytes
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[str, Topic] = {}
+        #: one creation at a time: checking a name and taking it lie an await apart
+        self._creating = asyncio.Lock()
+
+    # -- finding
+
+    def find(self, name: str, topic_id: str) -> Topic:
+        """By name, by id, or by both, which then have to agree (rule 43)."""
+        if not name and not topic_id:
+            raise InvalidRequest("a topic is named by its name or by its id; both are missing")
+        topic = self._by_id.get(topic_id) if topic_id else self._by_name.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(
+                f"there is no topic {name or topic_id}", topic=name or None, topic_id=topic_id or None
+            )
+        if name and topic.name != name:
+            raise UnknownTopicOrPartition(
+                f"topic id {topic_id} belongs to {topic.name}, not to {name}", topic=name, topic_id=topic_id
+            )
+        return topic
+
+    def all(self) -> list[Topic]:
+        """Sorted by name."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def partitions(self) -> list[Partition]:
+        """Every partition that is served."""
+        return [each for topic in self.all() for each in topic.partitions if isinstance(each, Partition)]
+
+    # -- opening
+
+    async def open(self) -> None:
+        """Open, and where need be recover, every log; then lead every partition of every known topic."""
+        entries = {entry.topic_id: entry for entry in self._catalogue}
+        await self._open_logs(entries)
+        for entry in entries.values():
+            config = self._topic_config(entry.configs)
+            keys = [_key(entry, number) for number in range(entry.partition_count)]
+            partitions = [await self._lead_existing(key, config) for key in keys]
+            self._add(Topic(entry.name, entry.topic_id, entry.configs, config, tuple(partitions)))
+
+    async def _open_logs(self, entries: Mapping[TopicId, CatalogueEntry]) -> None:
+        def config_for(key: PartitionKey) -> LogConfig:
+            entry = entries.get(key.topic_id)
+            return self._log_config(self._topic_config({} if entry is None else entry.configs))
+
+        total = len(self._directory.partitions_on_disk())
+        log.info("opening_logs", logs=total, start=self._directory.start.value)
+        opened = scanned_bytes = cut_bytes = 0
+        async for key, partition_log in self._directory.open_logs(config_for):
+            opened += 1
+            scanned_bytes += partition_log.opening_report.scanned_bytes
+            cut_bytes += partition_log.opening_report.cut_bytes
+            if key.topic_id not in entries:
+                log.warning("partition_of_unknown_topic", directory=key.directory_name)
+            if opened % _PROGRESS_EVERY == 0:
+                log.info("opening_logs_progress", opened=opened, logs=total, scanned_bytes=scanned_bytes)
+        log.info("logs_opened", logs=opened, scanned_bytes=scanned_bytes, cut_bytes=cut_bytes)
+
+    async def _lead_existing(self, key: PartitionKey, config: TopicConfig) -> Partition | QuorateError:
+        """A partition that cannot be led is represented by the reason; the others go on."""
+        partition_log = self._directory.get(key)
+        if partition_log is None:
+            error: QuorateError = StorageFailed(
+                f"the directory {key.directory_name} is missing from {self._config.data_dir}; its records are gone "
+                "unless it is put back",
+                path=key.directory_name,
+            )
+        else:
+            try:
+                return await self._lead(key, partition_log, config)
+            except StorageError as refused:
+                error = refused
+        log.error("partition_offline", directory=key.directory_name, code=error.code, error=error.message)
+        return error
+
+    # -- creating
+
+    async def create(self, name: str, *, partition_count: int, configs: Mapping[str, str]) -> Topic:
+        """Make the directories, put the topic on record, and lead its partitions."""
+        topic_name = check_topic_name(name)
+        if not 1 <= partition_count <= PARTITIONS_PER_TOPIC_MAX:
+            raise InvalidTopic(
+                f"topic {name}: {partition_count} partitions, 1 to {PARTITIONS_PER_TOPIC_MAX} are possible",
+                partitions_max=PARTITIONS_PER_TOPIC_MAX,
+            )
+        config = self._topic_config(configs)
+        async with self._creating:
+            if name in self._by_name:
+                raise TopicAlreadyExists(f"there is a topic {name} already", topic=name)
+            topic_id = topic_id_from(self._random_bytes(16))
+            entry = CatalogueEntry(topic_name, topic_id, partition_count, dict(configs))
+            partitions = [
+                await self._create_partition(_key(entry, number), config) for number in range(partition_count)
+            ]
+            await self._catalogue.add(entry)
+            topic = Topic(topic_name, topic_id, entry.configs, config, tuple(partitions))
+            self._add(topic)
+        log.info("topic_created", topic=name, topic_id=topic_id, partitions=partition_count, configs=dict(configs))
+        return topic
+
+    async def _create_partition(self, key: PartitionKey, config: TopicConfig) -> Partition:
+        partition_log = await self._directory.create(key, self._log_config(config))
+        return await self._lead(key, partition_log, config)
+
+    # -- both
+
+    async def _lead(self, key: PartitionKey, partition_log: PartitionLog, config: TopicConfig) -> Partition:
+        topic_partition = TopicPartition(key.topic, key.partition)
+        return await Partition.lead(topic_partition, key.topic_id, partition_log, durability=config.durability)
+
+    def _add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+
+    def _topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        return self._config.topic_defaults.with_overrides(overrides)
+
+    def _log_config(self, config: TopicConfig) -> LogConfig:
+        return LogConfig(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            retention_ms=config.retention_ms,
+            retention_bytes=config.retention_bytes,
+            max_message_bytes=config.max_message_bytes,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+        )
+
+
+def _key(entry: CatalogueEntry, number: int) -> PartitionKey:
+    return PartitionKey(TopicName(entry.name), PartitionId(number), entry.topic_id)

@@ -1,0 +1,1 @@
+"""Simulator, fault injection, workloads, checkers and drills."""

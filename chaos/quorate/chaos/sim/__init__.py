@@ -1,0 +1,1 @@
+"""The simulated implementations of the three seams: Clock, Transport, Disk."""

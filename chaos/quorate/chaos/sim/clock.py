@@ -1,0 +1,223 @@
+"""Time that passes only when there is nothing else to do.
+
+``SimLoop`` is an asyncio event loop without sockets, threads or waiting: when no callback is ready it
+jumps to the next timer. An hour of a cluster's life costs what its events cost, and the same program
+with the same seed does the same things in the same order, every time.
+
+What that takes beside the virtual clock:
+
+- Sets of tasks and futures are ordered by their hash, by default their address; ``TaskGroup`` cancels
+  its tasks in that order. Here the hash is a serial number.
+- Nothing outside may call in. Threads, sockets and child processes are refused, not tolerated.
+- A program that waits for ever is told so, with what each task waits for, instead of hanging; so is
+  one that spins without time passing, and one that is not finished after a long (virtual) time.
+
+Sets of strings are ordered by Python's hash seed, which differs between processes: code under
+simulation sorts before it iterates over them, or a run replays only under the same PYTHONHASHSEED.
+
+Replacing ``time`` in an ordinary loop was rejected: it keeps the real selector and its self-pipe,
+and with them a way for real time to get in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar
+
+from quorate.core.clock import Timer
+from quorate.core.ids import TimestampMs
+
+__all__ = ["SimClock", "SimLoop", "Simulation", "SimulationStuck", "run_simulation"]
+
+T = TypeVar("T")
+
+#: 2026-01-01, so that timestamps in simulated logs look like timestamps
+_WALL_START_MS: Final = 1_767_225_600_000
+_TIME_LIMIT_S: Final = 30 * 24 * 3600.0
+#: how many loop turns may pass at one instant before the program counts as spinning
+_TURNS_PER_INSTANT_MAX: Final = 1_000_000
+
+
+class SimulationStuck(RuntimeError):
+    """The simulated program cannot finish: it deadlocks, spins, or runs past its time limit."""
+
+
+class _SerialHash:
+    """Hash by order of creation in place of the address."""
+
+    _serial: int
+
+    def __hash__(self) -> int:
+        return self._serial
+
+
+class _SimFuture(_SerialHash, asyncio.Future[Any]):
+    def __init__(self, *, loop: SimLoop) -> None:
+        self._serial = loop.next_serial()
+        super().__init__(loop=loop)
+
+
+class _SimTask(_SerialHash, asyncio.Task[Any]):
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, Any], *, loop: SimLoop, name: str | None, **options: Any
+    ) -> None:
+        self._serial = loop.next_serial()
+        # The default name counts over the whole process, so it would differ from run to run.
+        super().__init__(coroutine, loop=loop, name=name or f"task-{self._serial}", **options)
+
+
+class _VirtualSelector:
+    """What the loop calls to wait for input: there is none, so it lets time pass instead."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[NoReturn]:
+        self._loop.pass_time(timeout)
+        return []
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """``time_limit_s`` is virtual; ``now`` starts at 0."""
+
+    def __init__(self, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
+        self._serials = itertools.count(1)
+        super().__init__()
+        self._now = 0.0
+        self._time_limit_s = time_limit_s
+        self._turns_at_this_instant = 0
+        # The two names that asyncio's loop reads: where to wait, and which timers are due together.
+        self._selector = _VirtualSelector(self)
+        self._clock_resolution = 1e-9
+        self.set_task_factory(_make_task)
+
+    def time(self) -> float:
+        return self._now
+
+    def next_serial(self) -> int:
+        return next(self._serials)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _SimFuture(loop=self)
+
+    def pass_time(self, seconds: float | None) -> None:
+        """Nothing is ready for so long; ``None``: nothing ever will be."""
+        if seconds is None:
+            raise SimulationStuck(f"deadlock at {self._now:.3f} s: nothing is scheduled{self._waiting()}")
+        if seconds > 0:
+            self._now += seconds
+            self._turns_at_this_instant = 0
+            if self._now > self._time_limit_s:
+                # Whoever cleans up gets as much time again.
+                self._time_limit_s += self._now
+                raise SimulationStuck(f"not finished at {self._now:.3f} s, the time limit{self._waiting()}")
+            return
+        self._turns_at_this_instant += 1
+        if self._turns_at_this_instant > _TURNS_PER_INSTANT_MAX:
+            self._turns_at_this_instant = 0
+            raise SimulationStuck(f"spinning at {self._now:.3f} s: time never passes{self._waiting()}")
+
+    def run_in_executor(self, *_: object) -> NoReturn:
+        raise RuntimeError("a simulation has no threads: what needs one belongs behind a seam")
+
+    def _waiting(self) -> str:
+        """For the error: every unfinished task and the line it stands at."""
+        lines = []
+        for task in sorted(asyncio.all_tasks(self), key=hash):
+            frames = task.get_stack()
+            at = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "(not started)"
+            lines.append(f"\n  {task.get_name()} {getattr(task.get_coro(), '__qualname__', '')} at {at}")
+        return "".join(lines)
+
+    def _process_events(self, event_list: list[NoReturn]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Wakes a loop that waits in its selector; this one never waits."""
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
+    *,
+    name: str | None = None,
+    **options: Any,
+) -> asyncio.Task[T]:
+    """Which options there are (a context, an eager start) depends on Python's version."""
+    assert isinstance(loop, SimLoop)
+    assert isinstance(coroutine, Coroutine)
+    return _SimTask(coroutine, loop=loop, name=name, **options)
+
+
+class SimClock:
+    """One node's clock over the loop's true time; nodes may disagree.
+
+    ``rate`` is how many seconds it counts in a true second, for drift. Timers that are already set
+    keep the moment they were set for.
+    """
+
+    def __init__(self, loop: SimLoop, *, wall_start_ms: int = _WALL_START_MS, rate: float = 1.0) -> None:
+        self._loop = loop
+        self._rate = rate
+        # Local time was ``_anchor_local`` when true time was ``_anchor_true``.
+        self._anchor_true = loop.time()
+        self._anchor_local = loop.time()
+        #: what the wall clock shows at local time 0; change it to make the wall clock jump
+        self.wall_start_ms = wall_start_ms
+
+    def monotonic(self) -> float:
+        return self._anchor_local + (self._loop.time() - self._anchor_true) * self._rate
+
+    def wall_ms(self) -> TimestampMs:
+        return TimestampMs(self.wall_start_ms + int(self.monotonic() * 1000))
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self._rate)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        return self._loop.call_later(seconds / self._rate, callback)
+
+    def jump_wall(self, milliseconds: int) -> None:
+        self.wall_start_ms += milliseconds
+
+    @property
+    def rate(self) -> float:
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        assert rate > 0, "a clock may be slow, not stopped"
+        self._anchor_local = self.monotonic()
+        self._anchor_true = self._loop.time()
+        self._rate = rate
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a simulated program gets: all its time and all its randomness."""
+
+    seed: int
+    rng: random.Random
+    loop: SimLoop
+    clock: SimClock
+
+
+def run_simulation(
+    main: Callable[[Simulation], Awaitable[T]], *, seed: int, time_limit_s: float = _TIME_LIMIT_S
+) -> T:
+    """Run ``main`` on a loop of its own; tasks that it leaves behind are cancelled at the end."""
+
+    async def run(loop: SimLoop) -> T:
+        return await main(Simulation(seed, random.Random(seed), loop, SimClock(loop)))
+
+    def make_loop() -> SimLoop:
+        return SimLoop(time_limit_s=time_limit_s)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, SimLoop)
+        return runner.run(run(loop))

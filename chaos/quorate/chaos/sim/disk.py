@@ -1,0 +1,461 @@
+"""Disk in memory, for simulation: behaves as a Linux file system does, and as it fails.
+
+What makes it worth having is what it forgets. Content and names become durable only by
+``fdatasync`` and ``fsync_directory``; the two ways to die differ in what they leave:
+
+- ``crash()``: the process dies, the machine lives. The page cache survives; handles do not.
+- ``power_loss()``: the machine dies. What was not synced is lost, or with a random generator any
+  part of it (see ``disk_nodes``).
+
+Everything a device may do wrong is at hand: ``fault_hook`` fails any operation (``disk_faults``),
+``capacity_bytes`` fills the disk, ``flip_bit`` rots it, ``wipe`` replaces it, ``snapshot`` and
+``restore`` bring back an old copy. ``trace`` records operations, ``operation_count`` counts them, so
+that a test can run once undisturbed and then fail each operation in turn.
+
+It is stricter than most file systems where POSIX is: a synced file whose directory was not synced is
+gone after power loss, and a rename between two directories is two unrelated changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import errno
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+from weakref import WeakKeyDictionary, WeakSet
+
+from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied, ShortWrite
+from quorate.chaos.sim.disk_nodes import Node, SimDirectory, SimInode
+from quorate.core.disk import Bytes
+
+__all__ = ["DiskSnapshot", "SimDisk", "SimFile"]
+
+_ROOM_WITHOUT_CAPACITY: Final = 1 << 40
+
+
+def _fail(number: int, path: str) -> NoReturn:
+    raise OSError(number, os.strerror(number), path)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSnapshot:
+    """A copy of a directory; paths are relative to it."""
+
+    directories: Sequence[str]
+    files: Mapping[str, bytes]
+
+
+class SimFile:
+    __slots__ = ("__weakref__", "_disk", "_inode", "path")
+
+    def __init__(self, path: str, disk: SimDisk, inode: SimInode) -> None:
+        self.path = path
+        self._disk = disk
+        self._inode: SimInode | None = inode
+
+    def pread(self, length: int, position: int) -> bytes:
+        inode = self._open_inode()
+        if length < 0 or position < 0:
+            _fail(errno.EINVAL, self.path)
+        self._disk.begin("pread", self.path, position, length)
+        return bytes(memoryview(inode.cached)[position : position + length])
+
+    def pwrite(self, data: Bytes, position: int) -> None:
+        self._write("pwrite", bytes(data), position)
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
+        self._write("pwritev", b"".join(buffers), position)
+
+    def truncate(self, length: int) -> None:
+        inode = self._open_inode()
+        if length < 0:
+            _fail(errno.EINVAL, self.path)
+        self._disk.begin("truncate", self.path, 0, length)
+        self._disk.used_bytes += length - len(inode.cached)
+        inode.truncate(length)
+
+    def size(self) -> int:
+        inode = self._open_inode()
+        self._disk.begin("size", self.path)
+        return len(inode.cached)
+
+    async def fdatasync(self) -> None:
+        inode = self._open_inode()
+        # What is written while the device works is not covered.
+        changes = inode.changes_made
+        try:
+            self._disk.begin("fdatasync", self.path)
+        except OSError:
+            inode.forget_unsynced(up_to=changes)
+            raise
+        await self._disk.device_round(self.path)
+        inode.sync(up_to=changes)
+
+    def fileno(self) -> int:
+        self._open_inode()
+        _fail(errno.ENOTSUP, self.path)
+
+    def close(self) -> None:
+        if self._inode is not None:
+            inode, self._inode = self._inode, None
+            self._disk.release(self, inode)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _open_inode(self) -> SimInode:
+        if self._inode is None:
+            _fail(errno.EBADF, self.path)
+        return self._inode
+
+    def _write(self, name: str, content: bytes, position: int) -> None:
+        inode = self._open_inode()
+        if position < 0:
+            _fail(errno.EINVAL, self.path)
+        try:
+            self._disk.begin(name, self.path, position, len(content))
+        except (ShortWrite, ProcessDied) as fault:
+            self._put(inode, content[: fault.written], position)
+            raise
+        self._put(inode, content, position)
+
+    def _put(self, inode: SimInode, content: bytes, position: int) -> None:
+        if not content:
+            return
+        growth = max(0, position + len(content) - len(inode.cached))
+        room = self._disk.room()
+        if growth > room:
+            # As a real disk: what fits is written, then there is no space left.
+            fitting = max(0, len(inode.cached) + room - position)
+            self._put(inode, content[:fitting], position)
+            _fail(errno.ENOSPC, self.path)
+        self._disk.used_bytes += growth
+        inode.write(position, content)
+
+
+class SimDisk:
+    """One machine's file system. Paths are absolute; the root exists.
+
+    ``sync_delay_s`` is how long the device takes, on the running loop's clock: nothing else makes a
+    sync take time, but it always lets other tasks run.
+    """
+
+    def __init__(self, *, capacity_bytes: int | None = None, sync_delay_s: float = 0.0) -> None:
+        #: None: never full. May be changed at any time, also below what is used.
+        self.capacity_bytes = capacity_bytes
+        self.sync_delay_s = sync_delay_s
+        #: sees each operation before it happens, and may raise in its place
+        self.fault_hook: FaultHook | None = None
+        #: set to a list to have operations recorded
+        self.trace: builtins.list[Operation] | None = None
+        self.operation_count = 0
+        self.used_bytes = 0
+        self._root = SimDirectory()
+        self._open_files: WeakKeyDictionary[SimFile, SimInode] = WeakKeyDictionary()
+        self._locks: WeakSet[SimFile] = WeakSet()
+        #: how often the machine or its process died: what began before must not have effects after
+        self._deaths = 0
+        self._power_losses = 0
+
+    # ---- the Disk seam
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.begin("open", path)
+        directory, name = self._parent(path)
+        node = directory.cached.get(name)
+        if node is None:
+            if not create:
+                _fail(errno.ENOENT, path)
+            node = SimInode()
+            self._link(directory, name, node)
+        if isinstance(node, SimDirectory):
+            _fail(errno.EISDIR, path)
+        file = SimFile(path, self, node)
+        node.handles += 1
+        self._open_files[file] = node
+        return file
+
+    def exists(self, path: str) -> bool:
+        self.begin("exists", path)
+        try:
+            self._node(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def size(self, path: str) -> int:
+        self.begin("size", path)
+        return len(self._inode(path).cached)
+
+    def list(self, directory: str) -> builtins.list[str]:
+        self.begin("list", directory)
+        return sorted(self._directory(directory).cached)
+
+    def make_directory(self, path: str) -> None:
+        self.begin("make_directory", path)
+        directory = self._root
+        parts = _parts(path)
+        for depth, name in enumerate(parts, start=1):
+            node = directory.cached.get(name)
+            if node is None:
+                node = SimDirectory()
+                directory.change(((name, node),))
+            if isinstance(node, SimInode):
+                _fail(errno.EEXIST if depth == len(parts) else errno.ENOTDIR, path)
+            directory = node
+
+    def remove_directory(self, path: str) -> None:
+        self.begin("remove_directory", path)
+        if self._directory(path).cached:
+            _fail(errno.ENOTEMPTY, path)
+        parent, name = self._parent(path)
+        parent.change(((name, None),))
+
+    def rename(self, source: str, target: str) -> None:
+        self.begin("rename", source)
+        source_parent, source_name = self._parent(source)
+        target_parent, target_name = self._parent(target)
+        node = self._node(source)
+        if isinstance(node, SimDirectory) and _parts(target)[:-1][: len(_parts(source))] == _parts(source):
+            _fail(errno.EINVAL, target)  # a directory cannot move into itself
+        replaced = target_parent.cached.get(target_name)
+        if replaced is node:
+            return
+        if replaced is not None:
+            self._check_replaceable(node, replaced, target)
+        if source_parent is target_parent:
+            source_parent.change(((source_name, None), (target_name, node)))
+        else:
+            target_parent.change(((target_name, node),))
+            source_parent.change(((source_name, None),))
+        if isinstance(replaced, SimInode):
+            self._unlinked(replaced)
+
+    def unlink(self, path: str) -> None:
+        self.begin("unlink", path)
+        inode = self._inode(path)
+        parent, name = self._parent(path)
+        parent.change(((name, None),))
+        self._unlinked(inode)
+
+    def free_bytes(self, path: str) -> int:
+        self.begin("free_bytes", path)
+        self._node(path)
+        return max(0, self.room())
+
+    def lock(self, path: str) -> SimFile:
+        if any(file.path == path for file in self._locks):
+            _fail(errno.EWOULDBLOCK, path)
+        file = self.open(path, create=True)
+        self._locks.add(file)
+        return file
+
+    def boot_id(self) -> str:
+        return f"boot-{self._power_losses}"
+
+    def read_file(self, path: str) -> bytes:
+        self.begin("read_file", path)
+        return bytes(self._inode(path).cached)
+
+    async def write_file(self, path: str, content: bytes) -> None:
+        file = self.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(content, 0)
+            await file.fdatasync()
+        finally:
+            file.close()
+
+    async def fsync_directory(self, path: str) -> None:
+        directory = self._directory(path)
+        changes = directory.changes_made
+        self.begin("fsync_directory", path)
+        await self.device_round(path)
+        directory.sync(up_to=changes)
+
+    # ---- deaths and damage
+
+    def crash(self) -> None:
+        """The process dies: its handles are closed, all that was written is still there."""
+        self._deaths += 1
+        for file in builtins.list(self._open_files):
+            file.close()
+
+    def power_loss(self, rng: random.Random | None = None) -> None:
+        """The machine dies: unsynced changes are lost; with ``rng``, any part of them."""
+        self.crash()
+        self._power_losses += 1
+        self._root.lose_power(rng)
+        self._recount()
+
+    def flip_bit(self, path: str, bit_index: int) -> None:
+        """Bit 0 is the lowest of the first byte. The medium is damaged: syncing repairs nothing."""
+        self._inode(path).flip_bit(bit_index)
+
+    def wipe(self, directory: str = "/") -> None:
+        """Empty the directory, durably: the disk was replaced."""
+        target = self._directory(directory)
+        for entries in (target.cached, target.durable, target.unsynced):
+            entries.clear()
+        self._recount()
+
+    def snapshot(self, directory: str = "/") -> DiskSnapshot:
+        """A copy of what readers see in the directory."""
+        directories: builtins.list[str] = []
+        files: dict[str, bytes] = {}
+        for path, node in _walk(self._directory(directory), ""):
+            if isinstance(node, SimInode):
+                files[path] = bytes(node.cached)
+            else:
+                directories.append(path)
+        return DiskSnapshot(tuple(directories), files)
+
+    def restore(self, snapshot: DiskSnapshot, directory: str = "/") -> None:
+        """Replace the directory's content by the copy, durably: a backup was put back."""
+        self.wipe(directory)
+        target = self._directory(directory)
+        for path in snapshot.directories:
+            parent, name = _descend(target, path)
+            parent.make_durable(name, SimDirectory())
+        for path, content in snapshot.files.items():
+            parent, name = _descend(target, path)
+            parent.make_durable(name, SimInode(content))
+        self._recount()
+
+    @property
+    def open_paths(self) -> builtins.list[str]:
+        """The path of every open handle, for tests that look for leaks."""
+        return sorted(file.path for file in self._open_files)
+
+    def unsynced_bytes(self, path: str) -> int:
+        """How much written content a power loss could take from the file."""
+        return sum(len(content) for _, content in self._inode(path).unsynced if content is not None)
+
+    # ---- for SimFile
+
+    def begin(self, name: str, path: str, position: int = 0, length: int = 0) -> None:
+        """Count, record and perhaps fail an operation."""
+        self.operation_count += 1
+        if self.trace is None and self.fault_hook is None:
+            return
+        operation = Operation(self.operation_count, name, path, position, length)
+        if self.trace is not None:
+            self.trace.append(operation)
+        if self.fault_hook is not None:
+            self.fault_hook(operation)
+
+    async def device_round(self, path: str) -> None:
+        """The part of a sync that takes time; a death meanwhile means that it never finished."""
+        deaths = self._deaths
+        await asyncio.sleep(self.sync_delay_s)
+        if self._deaths != deaths:
+            _fail(errno.EBADF, path)
+
+    def room(self) -> int:
+        return (
+            _ROOM_WITHOUT_CAPACITY if self.capacity_bytes is None else self.capacity_bytes - self.used_bytes
+        )
+
+    def release(self, file: SimFile, inode: SimInode) -> None:
+        del self._open_files[file]
+        self._locks.discard(file)
+        inode.handles -= 1
+        self._free_if_unused(inode)
+
+    # ---- names
+
+    def _node(self, path: str) -> Node:
+        if path == "/":
+            return self._root
+        directory, name = self._parent(path)
+        node = directory.cached.get(name)
+        if node is None:
+            _fail(errno.ENOENT, path)
+        return node
+
+    def _inode(self, path: str) -> SimInode:
+        node = self._node(path)
+        if isinstance(node, SimDirectory):
+            _fail(errno.EISDIR, path)
+        return node
+
+    def _directory(self, path: str) -> SimDirectory:
+        node = self._node(path)
+        if isinstance(node, SimInode):
+            _fail(errno.ENOTDIR, path)
+        return node
+
+    def _parent(self, path: str) -> tuple[SimDirectory, str]:
+        parts = _parts(path)
+        if not parts:
+            _fail(errno.EBUSY, path)
+        directory = self._root
+        for name in parts[:-1]:
+            node = directory.cached.get(name)
+            if node is None:
+                _fail(errno.ENOENT, path)
+            if isinstance(node, SimInode):
+                _fail(errno.ENOTDIR, path)
+            directory = node
+        return directory, parts[-1]
+
+    def _check_replaceable(self, node: Node, replaced: Node, target: str) -> None:
+        if isinstance(replaced, SimInode):
+            if isinstance(node, SimDirectory):
+                _fail(errno.ENOTDIR, target)
+        elif isinstance(node, SimInode):
+            _fail(errno.EISDIR, target)
+        elif replaced.cached:
+            _fail(errno.ENOTEMPTY, target)
+
+    # ---- space
+
+    def _link(self, directory: SimDirectory, name: str, inode: SimInode) -> None:
+        inode.links += 1
+        directory.change(((name, inode),))
+
+    def _unlinked(self, inode: SimInode) -> None:
+        inode.links -= 1
+        self._free_if_unused(inode)
+
+    def _free_if_unused(self, inode: SimInode) -> None:
+        # The space of a removed file comes back when its last handle is closed, not before.
+        if inode.links == 0 and inode.handles == 0:
+            self.used_bytes -= len(inode.cached)
+
+    def _recount(self) -> None:
+        """After names changed in other ways than one by one."""
+        inodes = dict.fromkeys(self._open_files.values(), 0)
+        for _, node in _walk(self._root, ""):
+            if isinstance(node, SimInode):
+                inodes[node] = inodes.get(node, 0) + 1
+        for inode, links in inodes.items():
+            inode.links = links
+        self.used_bytes = sum(len(inode.cached) for inode in inodes)
+
+
+def _parts(path: str) -> list[str]:
+    assert path.startswith("/"), f"paths are absolute: {path}"
+    return [part for part in path.split("/") if part]
+
+
+def _walk(directory: SimDirectory, prefix: str) -> Iterator[tuple[str, Node]]:
+    """Everything below, parents first, in the order of names."""
+    for name in sorted(directory.cached):
+        node = directory.cached[name]
+        yield prefix + name, node
+        if isinstance(node, SimDirectory):
+            yield from _walk(node, f"{prefix}{name}/")
+
+
+def _descend(directory: SimDirectory, path: str) -> tuple[SimDirectory, str]:
+    *parents, name = path.split("/")
+    for parent in parents:
+        node = directory.cached[parent]
+        assert isinstance(node, SimDirectory)
+        directory = node
+    return directory, name

@@ -1,0 +1,184 @@
+"""The simulated network: named nodes, a link each way between any two, and what goes wrong on them.
+
+It carries ordered flows of frames, as TCP does, and fails as TCP does. Within one flow nothing is lost,
+doubled or overtaken unless the connection breaks; between flows everything is independent:
+
+- delay: each frame takes a random time, so calls overtake each other.
+- block: frames that arrive at a blocked link wait there. If it heals in time they go on, late: an old
+  request may reach its server long after its caller gave up. After ``break_after_s`` the connections
+  over it break. A link is one way, so that a request can get through whose answer cannot.
+- drop: the flow that lost a frame falls silent, and its connection breaks after ``break_after_s``.
+- break: both sides learn at once, and everything in flight is gone.
+
+Everything random comes from the generator that is passed in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from quorate.chaos.sim.clock import SimLoop
+from quorate.errors import CannotListen
+
+__all__ = ["LinkFaults", "Listener", "SimConnection", "SimNetwork"]
+
+_FIRST_FREE_PORT: Final = 40_000
+
+Deliver: TypeAlias = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFaults:
+    #: shortest and longest time that a frame takes
+    delay_s: tuple[float, float] = (0.000_1, 0.001)
+    #: of a frame, to be lost
+    drop_probability: float = 0.0
+    #: of a unary request, to be carried out twice, as by a proxy that repeats it
+    duplicate_probability: float = 0.0
+
+
+class SimConnection(Protocol):
+    """Whatever goes on between two nodes and ends when their connection breaks."""
+
+    def connection_broken(self, reason: str) -> None: ...
+
+
+class Listener(Protocol):
+    """Whoever answers at an address."""
+
+    @property
+    def node(self) -> str: ...
+
+
+class _Link:
+    __slots__ = ("blocked", "blocks", "faults", "held")
+
+    def __init__(self) -> None:
+        self.blocked = False
+        #: how often it was blocked, to tell one block from the next
+        self.blocks = 0
+        self.held: deque[Deliver] = deque()
+        self.faults: LinkFaults | None = None
+
+
+class SimNetwork:
+    def __init__(
+        self,
+        loop: SimLoop,
+        rng: random.Random,
+        *,
+        faults: LinkFaults | None = None,
+        break_after_s: float = 15.0,
+    ) -> None:
+        self.loop = loop
+        self.rng = rng
+        #: for links that have none of their own
+        self.faults = faults or LinkFaults()
+        self.break_after_s = break_after_s
+        self._links: dict[tuple[str, str], _Link] = {}
+        self._listeners: dict[str, Listener] = {}
+        self._connections: dict[SimConnection, tuple[str, str]] = {}
+        self._free_ports = itertools.count(_FIRST_FREE_PORT)
+
+    # ---- faults
+
+    def set_faults(self, source: str, target: str, faults: LinkFaults | None) -> None:
+        self._link(source, target).faults = faults
+
+    def block(self, source: str, target: str) -> None:
+        """Nothing gets from ``source`` to ``target`` any more; the other way stays as it is."""
+        link = self._link(source, target)
+        if link.blocked:
+            return
+        link.blocked = True
+        link.blocks += 1
+        self.loop.call_later(self.break_after_s, self._break_if_still, link, link.blocks, source, target)
+
+    def unblock(self, source: str, target: str) -> None:
+        link = self._link(source, target)
+        link.blocked = False
+        while link.held:
+            self.loop.call_soon(link.held.popleft())
+
+    def partition(self, *sides: Iterable[str]) -> None:
+        """Nodes on different sides cannot reach each other; nodes on none are not concerned."""
+        for one, other in itertools.permutations([list(side) for side in sides], 2):
+            for source, target in itertools.product(one, other):
+                self.block(source, target)
+
+    def heal(self) -> None:
+        """Unblock every link. What is broken stays broken, and is connected anew by the next call."""
+        for source, target in list(self._links):
+            self.unblock(source, target)
+
+    def break_connections(self, node: str, other: str, reason: str = "connection reset") -> None:
+        for connection, ends in list(self._connections.items()):
+            if ends in ((node, other), (other, node)):
+                connection.connection_broken(reason)
+
+    def break_all_connections(self, node: str, reason: str = "connection reset") -> None:
+        """As when the node's process dies."""
+        for connection, ends in list(self._connections.items()):
+            if node in ends:
+                connection.connection_broken(reason)
+
+    # ---- for the transport
+
+    def listen(self, address: str, listener: Listener) -> str:
+        """Returns the address with a port of its own in place of port 0."""
+        host, _, port = address.rpartition(":")
+        if port == "0":
+            address = f"{host}:{next(self._free_ports)}"
+        if address in self._listeners:
+            raise CannotListen(f"cannot listen on {address}: it is in use", address=address)
+        self._listeners[address] = listener
+        return address
+
+    def stop_listening(self, address: str) -> None:
+        self._listeners.pop(address, None)
+
+    def listener_at(self, address: str) -> Listener | None:
+        return self._listeners.get(address)
+
+    def connect(self, connection: SimConnection, client: str, server: str) -> None:
+        self._connections[connection] = (client, server)
+
+    def disconnect(self, connection: SimConnection) -> None:
+        self._connections.pop(connection, None)
+
+    def transmit(self, source: str, target: str, deliver: Deliver, *, not_before: float) -> float | None:
+        """Call ``deliver`` when it has arrived: returns when that is due, or None if it never is."""
+        link = self._link(source, target)
+        faults = link.faults or self.faults
+        if faults.drop_probability and self.rng.random() < faults.drop_probability:
+            return None
+        due = max(not_before, self.loop.time() + self.rng.uniform(*faults.delay_s))
+        self.loop.call_at(due, self._arrive, link, deliver)
+        return due
+
+    def duplicates(self, source: str, target: str) -> bool:
+        """Whether the request that is being sent shall be carried out twice."""
+        probability = (self._link(source, target).faults or self.faults).duplicate_probability
+        return probability > 0 and self.rng.random() < probability
+
+    def _link(self, source: str, target: str) -> _Link:
+        link = self._links.get((source, target))
+        if link is None:
+            link = self._links[source, target] = _Link()
+        return link
+
+    def _arrive(self, link: _Link, deliver: Deliver) -> None:
+        if link.blocked:
+            link.held.append(deliver)
+        else:
+            deliver()
+
+    def _break_if_still(self, link: _Link, block: int, source: str, target: str) -> None:
+        if link.blocked and link.blocks == block:
+            link.held.clear()
+            self.break_connections(source, target, "the peer does not answer")

@@ -1,0 +1,36 @@
+"""What a person can do about an error, by its code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorate.errors import QuorateError
+
+__all__ = ["describe"]
+
+_ADVICE: Final = {
+    "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
+    "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
+    "INVALID_TOPIC": "use 1 to 249 of the characters A-Z a-z 0-9 . _ -",
+    "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
+    "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
+    "OFFSET_OUT_OF_RANGE": "start --from beginning, end, or an offset that the partition still holds",
+    "OVERLOADED": "try again in a moment; if it persists, raise queued.max.requests or spread the load",
+    "STORAGE_FAILED": "look into the node's log for the disk's error, then restart the node",
+    "TOPIC_ALREADY_EXISTS": "choose another name, or use the topic that is there",
+    "UNAVAILABLE": "check that the node runs and that --bootstrap (or QUORATE_BOOTSTRAP) names its address",
+    "REQUEST_TIMED_OUT": "look into the node's log; what was asked for may still have been done",
+    "UNKNOWN_SERVER_ERROR": "look into the node's log; what was asked for may have been done",
+    "UNKNOWN_TOPIC_OR_PARTITION": "`quorate topic list` and `quorate topic describe` show what there is",
+}
+
+
+def describe(error: QuorateError) -> str:
+    """``error: CODE: message``, and on the next line what to do."""
+    lines = [f"error: {error.code}: {error.message}"]
+    advice = _ADVICE.get(error.code)
+    if advice is None and error.retriable:
+        advice = "try again in a moment"
+    if advice is not None:
+        lines.append(f"  what to do: {advice}")
+    return "\n".join(lines)

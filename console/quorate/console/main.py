@@ -1,0 +1,87 @@
+"""The entry point: what the command line is called with, and what it exits with.
+
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted. An error is told in two
+lines on stderr, its code with what happened and what to do about it, and never as a traceback:
+a traceback is for our mistakes, and those are let through.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from quorate.console.commands.log import log
+from quorate.console.commands.node import node
+from quorate.console.session import QuorateGroup, Session
+from quorate.errors import QuorateError
+
+__all__ = ["cli", "main"]
+
+def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    if not value:
+        return
+    from quorate.console.version import version_line
+
+    click.echo(version_line())
+    context.exit()
+
+
+@click.group(
+    cls=QuorateGroup,
+    environment=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Version, Python, and whether the record codec is compiled.",
+)
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """A replicated, partitioned log that answers only when enough replicas are present.
+
+    Shell completion: eval "$(_QUORATE_COMPLETE=bash_source quorate)" (or zsh_source, fish_source).
+    """
+    context.ensure_object(Session)
+
+
+for _command in (log, node):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns its exit status (the installed script exits with it)."""
+    try:
+        result = cli.main(args=arguments, prog_name="quorate", standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        _forget_standard_output()
+        return 1
+    except QuorateError as error:
+        from quorate.console.advice import describe
+
+        click.echo(describe(error), err=True)
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _forget_standard_output() -> None:
+    """Whoever read our output has gone; without this the interpreter would complain once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

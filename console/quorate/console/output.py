@@ -1,0 +1,40 @@
+"""How results are shown: a table for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+__all__ = ["print_json", "print_json_line", "print_table"]
+
+#: Where nobody looks at it, a table must not be folded to the width of a screen.
+_PIPE_WIDTH = 10_000
+
+
+def print_json(document: object) -> None:
+    """One document, indented, in the order in which it was built."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_json_line(document: object) -> None:
+    """One of many: a stream of results has a document per line."""
+    click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Numbers align to the right; a missing value shows as a dash."""
+    from rich.console import Console
+    from rich.table import Table
+
+    cells = [list(row) for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        numeric = any(isinstance(row[index], int) for row in cells)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False).print(table, crop=False)

@@ -1,0 +1,96 @@
+"""What every command shares: the global options, and the command class that repeats them.
+
+``quorate --output json topic list`` and ``quorate topic list --output json`` mean the same: people put
+options last, scripts put them first. So each command takes the global options too, and what stands
+nearer to the command wins.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import click
+
+__all__ = ["DEFAULT_BOOTSTRAP", "QuorateCommand", "QuorateGroup", "Session", "pass_session"]
+
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+
+
+@dataclass
+class Session:
+    """The global options as given so far."""
+
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    output: Literal["table", "json"] = "table"
+    quiet: bool = False
+
+    @property
+    def json(self) -> bool:
+        return self.output == "json"
+
+    def note(self, text: str) -> None:
+        """Something worth knowing beside the result; on stderr, so that it never mixes with output."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    @property
+    def shows_progress(self) -> bool:
+        return not self.quiet and not self.json and sys.stderr.isatty()
+
+
+pass_session: Final = click.make_pass_decorator(Session, ensure=True)
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    # Not given: what was said nearer to the program's name stays.
+    if value not in (None, False):
+        assert parameter.name is not None
+        setattr(context.ensure_object(Session), parameter.name, value)
+
+
+def _global_options(*, environment: bool = False) -> list[click.Parameter]:
+    """``environment``: for the program itself only, or a variable would win over ``quorate --bootstrap``."""
+    return [
+        click.Option(
+            ["--bootstrap"],
+            metavar="HOST:PORT[,…]",
+            expose_value=False,
+            envvar="QUORATE_BOOTSTRAP" if environment else None,
+            callback=_remember,
+            help=f"Where the cluster is (or QUORATE_BOOTSTRAP; default {DEFAULT_BOOTSTRAP}).",
+        ),
+        click.Option(
+            ["--output"],
+            type=click.Choice(["table", "json"]),
+            expose_value=False,
+            callback=_remember,
+            help="For people (default), or one JSON document with stable keys.",
+        ),
+        click.Option(
+            ["--quiet"],
+            is_flag=True,
+            expose_value=False,
+            callback=_remember,
+            help="Print results only: no progress, no remarks.",
+        ),
+    ]
+
+
+class QuorateCommand(click.Command):
+    """A command that also takes the global options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _global_options()
+
+
+class QuorateGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = QuorateCommand
+
+    def __init__(self, *args: Any, environment: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _global_options(environment=environment)

@@ -1,0 +1,1 @@
+"""Decisions of the active controller: pure functions from (image, request, now) to records."""

@@ -1,0 +1,21 @@
+"""Configuration: frozen dataclasses, read once from a file, the environment and ``--set``.
+
+This package is the only place that reads the environment for settings. ``docs/configuration.md`` is
+generated from the declarations in ``node`` and ``topic``.
+"""
+
+from quorate.core.config.kinds import HostPort, parse_address
+from quorate.core.config.node import LoggingFormat, LogLevel, NodeConfig, load_node_config
+from quorate.core.config.topic import TOPIC_SETTINGS, Durability, TopicConfig
+
+__all__ = [
+    "TOPIC_SETTINGS",
+    "Durability",
+    "HostPort",
+    "LogLevel",
+    "LoggingFormat",
+    "NodeConfig",
+    "TopicConfig",
+    "load_node_config",
+    "parse_address",
+]

@@ -1,0 +1,248 @@
+"""What a setting's value may be: one small class per kind.
+
+A kind turns what a person wrote (a TOML value, or the text of an environment variable or of
+``--set``) into the value that code uses, or raises ``ValueError`` saying what is wrong with it.
+``accepts`` completes the sentence "expected …" and stands in the generated documentation, so an
+error and the page can never disagree. ``render`` is the inverse of ``parse``: text that can be set.
+``parse`` also takes its own results, so that it serves to check a value made by code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+__all__ = [
+    "INT64_MAX",
+    "AddressList",
+    "ByteCount",
+    "Choice",
+    "DirectoryPath",
+    "DurationMs",
+    "HostPort",
+    "Integer",
+    "Kind",
+    "parse_address",
+]
+
+T_co = TypeVar("T_co", covariant=True)
+EnumT = TypeVar("EnumT", bound=StrEnum)
+
+#: The largest value of the integers on disk and on the wire: "no upper bound" for a setting.
+INT64_MAX: Final = (1 << 63) - 1
+
+_BYTE_UNITS: Mapping[str, int] = {
+    "b": 1,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+}
+_DURATION_UNITS: Mapping[str, int] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_NO_UNITS: Mapping[str, int] = {}
+
+
+class Kind(Protocol[T_co]):
+    @property
+    def name(self) -> str:
+        """One or two words, for the type column of the documentation."""
+        ...
+
+    @property
+    def accepts(self) -> str: ...
+
+    def parse(self, raw: object) -> T_co: ...
+
+    def render(self, value: object) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number within bounds, both inclusive."""
+
+    minimum: int
+    maximum: int
+
+    name = "integer"
+
+    @property
+    def accepts(self) -> str:
+        return f"a whole number {_range(self.minimum, self.maximum)}"
+
+    def parse(self, raw: object) -> int:
+        return _bounded(_whole_number(raw, _NO_UNITS), self.minimum, self.maximum)
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ByteCount:
+    """Bytes: a plain number, or one with a unit. ``unlimited`` admits Kafka's -1."""
+
+    minimum: int
+    maximum: int
+    unlimited: bool = False
+
+    name = "bytes"
+
+    @property
+    def accepts(self) -> str:
+        bounds = f"bytes {_range(self.minimum, self.maximum)}, as a number or with a unit (64KiB, 1GiB)"
+        return bounds + (", or -1 for no limit" if self.unlimited else "")
+
+    def parse(self, raw: object) -> int:
+        count = _whole_number(raw, _BYTE_UNITS)
+        if self.unlimited and count == -1:
+            return count
+        return _bounded(count, self.minimum, self.maximum)
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class DurationMs:
+    """Milliseconds: a plain number, or one with a unit. ``unlimited`` admits Kafka's -1."""
+
+    minimum: int
+    maximum: int
+    unlimited: bool = False
+
+    name = "milliseconds"
+
+    @property
+    def accepts(self) -> str:
+        bounds = f"milliseconds {_range(self.minimum, self.maximum)}, as a number or with a unit (30s, 7d)"
+        return bounds + (", or -1 for no limit" if self.unlimited else "")
+
+    def parse(self, raw: object) -> int:
+        duration_ms = _whole_number(raw, _DURATION_UNITS)
+        if self.unlimited and duration_ms == -1:
+            return duration_ms
+        return _bounded(duration_ms, self.minimum, self.maximum)
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[EnumT]):
+    """One of a few words."""
+
+    options: type[EnumT]
+
+    name = "word"
+
+    @property
+    def accepts(self) -> str:
+        return "one of " + ", ".join(option.value for option in self.options)
+
+    def parse(self, raw: object) -> EnumT:
+        for option in self.options:
+            if raw == option.value:
+                return option
+        raise ValueError(f"{raw!r} is none of them")
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryPath:
+    """A directory. A relative path is taken from the directory in which the process was started."""
+
+    name = "path"
+    accepts = "the path of a directory"
+
+    def parse(self, raw: object) -> str:
+        if not isinstance(raw, str) or not raw.strip():
+            raise ValueError(f"{raw!r} is no path")
+        if "\0" in raw:
+            raise ValueError("a path holds no NUL character")
+        return os.path.abspath(raw)
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+class HostPort(NamedTuple):
+    """Where to listen or connect: a host name or IP address, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressList:
+    """At least one address: a TOML array, or text with commas."""
+
+    name = "addresses"
+    accepts = "HOST:PORT[,HOST:PORT…] or an array of them (127.0.0.1:9092, [::1]:9092); port 0: any free one"
+
+    def parse(self, raw: object) -> tuple[HostPort, ...]:
+        parts = raw.split(",") if isinstance(raw, str) else raw
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str | HostPort) for part in parts):
+            raise ValueError(f"{raw!r} is no list of addresses")
+        addresses = tuple(parse_address(str(part).strip()) for part in parts)
+        if not addresses:
+            raise ValueError("the list is empty")
+        bound = [address for address in addresses if address.port != 0]
+        if len(set(bound)) != len(bound):
+            raise ValueError("an address occurs twice")
+        return addresses
+
+    def render(self, value: object) -> str:
+        assert isinstance(value, tuple)
+        return ",".join(str(address) for address in value)
+
+
+def parse_address(text: str) -> HostPort:
+    """``HOST:PORT`` or ``[IPV6]:PORT``; ``ValueError`` otherwise."""
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]/]+)):(\d{1,5})", text)
+    if match is None:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    port = int(match[3])
+    if port > 65535:
+        raise ValueError(f"port {port} is greater than 65535")
+    return HostPort(match[1] or match[2], port)
+
+
+def _range(minimum: int, maximum: int) -> str:
+    # The largest 64-bit number is no bound that anyone could meet; naming it only blurs the sentence.
+    return f"of at least {minimum}" if maximum == INT64_MAX else f"from {minimum} to {maximum}"
+
+
+def _whole_number(raw: object, units: Mapping[str, int]) -> int:
+    # bool is an int in Python, but `true` is nobody's number.
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    if not isinstance(raw, str):
+        raise ValueError(f"{raw!r} is no whole number")
+    match = re.fullmatch(r"(-?[0-9][0-9_]{0,30})\s*([A-Za-z]*)", raw.strip(), re.ASCII)
+    if match is None:
+        raise ValueError(f"{raw!r} is no whole number")
+    unit = match[2].lower()
+    if unit and unit not in units:
+        known = f"; known are {', '.join(units)}" if units else ""
+        raise ValueError(f"{match[2]!r} is no unit here{known}")
+    return int(match[1].replace("_", "")) * units.get(unit, 1)
+
+
+def _bounded(number: int, minimum: int, maximum: int) -> int:
+    if number < minimum:
+        raise ValueError(f"{number} is too small")
+    if number > maximum:
+        raise ValueError(f"{number} is too large")
+    return number

@@ -1,0 +1,117 @@
+"""The settings of a topic, each with its node-wide default.
+
+A topic carries only what was set for it; everything else follows the node's ``log.*`` keys, also
+when those change later. Names are Kafka's at both levels, where Kafka has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from quorate.core.config.kinds import INT64_MAX, ByteCount, Choice, DurationMs
+from quorate.core.config.loader import resolve
+from quorate.core.config.schema import Setting, check_settings, setting, settings_of
+from quorate.core.config.sources import RawValue
+
+__all__ = ["NODE_KEYS", "TOPIC_SETTINGS", "Durability", "TopicConfig"]
+
+_INT32_MAX: Final = (1 << 31) - 1
+# Storage takes a longer batch for damage (quorate.storage.recovery.BATCH_BYTES_MAX).
+_BATCH_BYTES_MAX: Final = 128 << 20
+_DAY_MS: Final = 86_400_000
+
+
+class Durability(StrEnum):
+    """When an append counts as stored on a replica."""
+
+    REPLICATED = "replicated"
+    FSYNC = "fsync"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """Every setting of one topic."""
+
+    retention_ms: int = setting(
+        "retention.ms",
+        DurationMs(0, INT64_MAX, unlimited=True),
+        default=7 * _DAY_MS,
+        about="How long records are kept. Whole segments go, once their newest record is older than this.",
+        trade_off="Longer lets slow or new consumers catch up and replay; it costs disk in proportion.",
+    )
+    retention_bytes: int = setting(
+        "retention.bytes",
+        ByteCount(0, INT64_MAX, unlimited=True),
+        default=-1,
+        about="How many bytes a partition may hold before its oldest segments are deleted.",
+        trade_off="A limit keeps the disk from filling up; a burst then pushes records out early.",
+    )
+    segment_bytes: int = setting(
+        "segment.bytes",
+        ByteCount(1 << 14, _INT32_MAX),
+        default=1 << 30,
+        about="Size at which a segment file is closed and a new one begun.",
+        trade_off="Smaller segments let retention work more finely; they mean more files and more rolls.",
+    )
+    segment_ms: int = setting(
+        "segment.ms",
+        DurationMs(1, INT64_MAX),
+        default=7 * _DAY_MS,
+        about="Age at which a segment is closed even if it is small, counted from its first record.",
+        trade_off="Sooner lets retention reach the records of a quiet partition; it means more small files.",
+    )
+    max_message_bytes: int = setting(
+        "max.message.bytes",
+        ByteCount(128, _BATCH_BYTES_MAX),
+        default=1_048_588,
+        about="Largest record batch that is accepted, in bytes as stored (after compression).",
+        trade_off="Larger batches carry large records; each is held in memory by everyone who handles it.",
+    )
+    index_interval_bytes: int = setting(
+        "index.interval.bytes",
+        ByteCount(64, _INT32_MAX),
+        default=4_096,
+        about="Bytes of batches between two entries of the offset index.",
+        trade_off="Denser entries shorten the scan at the start of a read; they make the index larger.",
+    )
+    durability: Durability = setting(
+        "durability",
+        Choice(Durability),
+        default=Durability.REPLICATED,
+        about="When a replica may count an append: once it is in the page cache (replicated), or once it was "
+        "synced to the device (fsync, one sync for all that wait).",
+        trade_off="replicated is fast and survives any number of process crashes, but a single replica does "
+        "not survive a power loss; fsync survives that too, and every answer waits for the device.",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """This configuration with a topic's own settings; ``InvalidConfig`` names what is refused."""
+        raw = [RawValue(key, text, "topic configuration") for key, text in overrides.items()]
+        values: dict[str, Any] = resolve(TOPIC_SETTINGS, [raw])
+        return replace(self, **{_ATTRIBUTES[key]: value for key, value in values.items()})
+
+    def rendered(self) -> dict[str, str]:
+        """Every setting by key, as text that could be set."""
+        return {each.key: each.kind.render(getattr(self, each.attribute)) for each in TOPIC_SETTINGS}
+
+
+TOPIC_SETTINGS: Final[tuple[Setting, ...]] = settings_of(TopicConfig)
+
+_ATTRIBUTES: Final = {each.key: each.attribute for each in TOPIC_SETTINGS}
+
+#: topic key -> the node's key for the default
+NODE_KEYS: Final[Mapping[str, str]] = {
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
+    "segment.bytes": "log.segment.bytes",
+    "segment.ms": "log.roll.ms",
+    "max.message.bytes": "message.max.bytes",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "durability": "log.durability",
+}

@@ -1,0 +1,138 @@
+"""Logs: events with fields, never sentences.
+
+``log.info("isr_shrunk", partition=tp, leader_epoch=7, removed=[3])`` is one JSON object per line on a
+server, and one readable, coloured line on a terminal. Both go to standard error, so that standard
+output belongs to what a command was asked for. What grpc, asyncio and others say through the standard
+library's ``logging`` passes through the same pipeline and looks the same.
+
+A program calls ``configure_logging`` once. Where nobody does, because Quorate is a library in somebody
+else's process, events go to the standard library's loggers under their names (``quorate.…``), and that
+process decides; structlog's own default would print everything on standard output.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from quorate.core.ids import TopicPartition
+from quorate.errors import InvalidConfig
+
+__all__ = ["LEVELS", "configure_logging", "get_logger"]
+
+LEVELS: Final[dict[str, int]] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+#: structlog keeps the field name "logger" for itself until the event is on its way
+_LOGGER_KEY: Final = "_logger"
+
+
+def configure_logging(*, json: bool | None = None, level: str = "info") -> None:
+    """Send every event from ``level`` up to standard error.
+
+    ``json=None`` chooses: colours on a terminal, else JSON lines.
+    """
+    if level not in LEVELS:
+        raise InvalidConfig(f"no such log level: {level!r}; there are {', '.join(LEVELS)}", level=level)
+    as_json = not sys.stderr.isatty() if json is None else json
+    common, rendering = _common_steps(), _rendering_steps(as_json=as_json)
+    # Standard error is looked up at each write: a test, or a daemon, may replace it at any time.
+    stream = cast(TextIO, _StandardError())
+    structlog.configure(
+        processors=[*common, *rendering],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *common],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(LEVELS[level])
+
+
+def get_logger(name: str, **bound: Any) -> FilteringBoundLogger:
+    """``name`` is the module's; ``bound`` goes into each of the logger's events."""
+    logger: FilteringBoundLogger = structlog.get_logger(name, **{_LOGGER_KEY: name}, **bound)
+    return logger
+
+
+class _StandardError:
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def _common_steps() -> Sequence[Processor]:
+    return (
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _name_the_logger,
+        _name_partitions,
+    )
+
+
+def _rendering_steps(*, as_json: bool) -> Sequence[Processor]:
+    if not as_json:
+        return (structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),)
+    return (
+        structlog.processors.format_exc_info,
+        _lead_with_the_event,
+        structlog.processors.JSONRenderer(ensure_ascii=False),
+    )
+
+
+def _name_the_logger(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    if _LOGGER_KEY in event:
+        event["logger"] = event.pop(_LOGGER_KEY)
+    return event
+
+
+def _drop_the_logger(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """The standard library's record has it already."""
+    event.pop(_LOGGER_KEY, None)
+    return event
+
+
+def _name_partitions(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """As people write them; a tuple would come out as a JSON array."""
+    for key, value in event.items():
+        if isinstance(value, TopicPartition):
+            event[key] = str(value)
+    return event
+
+
+def _lead_with_the_event(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    leading = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
+    return {**leading, **event}
+
+
+if not structlog.is_configured():
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            _drop_the_logger,
+            _name_partitions,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True),
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )

@@ -1,0 +1,70 @@
+"""The record batch: Kafka's RecordBatch v2, in two implementations with one behaviour.
+
+`_compiled.pyx` is used where it was built, `_pure` everywhere else, and where the environment says
+``QUORATE_CODEC=pure``; `CODEC` tells which. Both produce the same bytes, the same records and the
+same errors, and every test runs on both.
+
+A broker looks at headers only (`check_batch`, `scan_batches`, `stamped_prefix`); clients make batches
+and take them apart (`encode_batch`, `encode_values`, `decode_batch`, `batch_to_arrow`).
+"""
+
+from quorate.core.records.arrow import arrow_schema, batch_to_arrow
+from quorate.core.records.codec import (
+    CODEC,
+    BatchHeader,
+    ScanResult,
+    check_batch,
+    decode_batch,
+    encode_batch,
+    encode_values,
+    parse_header,
+    patch_header,
+    scan_batches,
+    stamped_prefix,
+)
+from quorate.core.records.format import (
+    DECOMPRESSED_BYTES_MAX_DEFAULT,
+    HEADER_BYTES,
+    LEADER_EPOCH_END,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    BatchFault,
+    Buffer,
+    Compression,
+    EncodableHeaders,
+    EncodableRecord,
+    FaultKind,
+    Headers,
+    Record,
+    TimestampType,
+)
+
+__all__ = [
+    "CODEC",
+    "DECOMPRESSED_BYTES_MAX_DEFAULT",
+    "HEADER_BYTES",
+    "LEADER_EPOCH_END",
+    "LOG_OVERHEAD_BYTES",
+    "MAGIC",
+    "BatchFault",
+    "BatchHeader",
+    "Buffer",
+    "Compression",
+    "EncodableHeaders",
+    "EncodableRecord",
+    "FaultKind",
+    "Headers",
+    "Record",
+    "ScanResult",
+    "TimestampType",
+    "arrow_schema",
+    "batch_to_arrow",
+    "check_batch",
+    "decode_batch",
+    "encode_batch",
+    "encode_values",
+    "parse_header",
+    "patch_header",
+    "scan_batches",
+    "stamped_prefix",
+]

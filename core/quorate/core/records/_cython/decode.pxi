@@ -1,0 +1,210 @@
+# A batch to records.
+
+cdef extern from *:
+    """
+    /* A Record without the argument tuple that a call would need. It holds nothing that could refer
+       back to it (integers, bytes, None, and a tuple of pairs of str and bytes), so the garbage
+       collector need not visit it: a consumer may hold a million of them. */
+    static inline PyObject *quorate_new_record(
+        PyTypeObject *type, PyObject *offset, PyObject *timestamp, PyObject *key, PyObject *value,
+        PyObject *headers)
+    {
+        PyObject *record = type->tp_alloc(type, 5);
+        if (record == NULL) {
+            return NULL;
+        }
+        Py_INCREF(offset);
+        PyTuple_SET_ITEM(record, 0, offset);
+        Py_INCREF(timestamp);
+        PyTuple_SET_ITEM(record, 1, timestamp);
+        Py_INCREF(key);
+        PyTuple_SET_ITEM(record, 2, key);
+        Py_INCREF(value);
+        PyTuple_SET_ITEM(record, 3, value);
+        Py_INCREF(headers);
+        PyTuple_SET_ITEM(record, 4, headers);
+        PyObject_GC_UnTrack(record);
+        return record;
+    }
+    """
+    ctypedef struct PyTypeObject:
+        pass
+    object new_record "quorate_new_record" (PyTypeObject*, object, object, object, object, object)
+
+cdef extern from "Python.h":
+    object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
+
+cdef PyTypeObject* RECORD = <PyTypeObject*>Record
+cdef tuple NO_HEADERS = ()
+
+
+# A nullable field in place; the size is -1 for null.
+cdef struct Slice:
+    const uint8_t* at
+    Py_ssize_t size
+
+
+# A record in place. What is left of `headers` after the count are the headers.
+cdef struct RawRecord:
+    int64_t timestamp
+    int32_t offset_delta
+    int32_t header_count
+    Slice key
+    Slice value
+    Cursor headers
+
+
+cdef inline int read_field(Cursor* cursor, Slice* field) noexcept nogil:
+    cdef int32_t length = 0
+    cdef int fault = read_varint(cursor, &length)
+    if fault != GOOD:
+        return fault
+    field.at = cursor.at
+    field.size = length
+    if length < 0:
+        return GOOD if length == -1 else BAD_FIELD_LENGTH
+    if length > cursor.end - cursor.at:
+        return BAD_TRUNCATED
+    cursor.at += length
+    return GOOD
+
+
+# The next record, all but its headers; `payload` is left at its end.
+cdef inline int read_record(Cursor* payload, int64_t base_timestamp, RawRecord* record) noexcept nogil:
+    cdef int32_t length = 0
+    cdef int64_t timestamp_delta = 0
+    cdef Cursor cursor
+    cdef int fault = read_varint(payload, &length)
+    if fault != GOOD:
+        return BAD_LENGTH if fault == BAD_TRUNCATED else fault
+    if length < 0 or length > payload.end - payload.at:
+        return BAD_LENGTH
+    if length == 0:
+        return BAD_TRUNCATED
+    cursor.at = payload.at + 1  # after the attributes, which nothing uses
+    cursor.end = payload.at + length
+    payload.at += length
+    fault = read_varlong(&cursor, &timestamp_delta)
+    if fault == GOOD:
+        fault = read_varint(&cursor, &record.offset_delta)
+    if fault != GOOD:
+        return fault
+    if sum_overflows(base_timestamp, timestamp_delta):
+        return BAD_TIMESTAMP
+    record.timestamp = base_timestamp + timestamp_delta
+    fault = read_field(&cursor, &record.key)
+    if fault == GOOD:
+        fault = read_field(&cursor, &record.value)
+    if fault == GOOD:
+        fault = read_varint(&cursor, &record.header_count)
+    if fault != GOOD:
+        return fault
+    record.headers = cursor
+    if record.header_count < 0 or record.header_count > (cursor.end - cursor.at) // 2:
+        return BAD_HEADER_COUNT
+    return GOOD if record.header_count > 0 or cursor.at == cursor.end else BAD_TRAILING
+
+
+cdef inline object as_bytes(Slice* field):
+    if field.size < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char*>field.at, field.size)
+
+
+# One header; its key is there, though it may not be UTF-8.
+cdef inline int read_header(Cursor* cursor, Slice* key, Slice* value) noexcept nogil:
+    cdef int fault = read_field(cursor, key)
+    if fault == GOOD:
+        fault = read_field(cursor, value)
+    if fault == GOOD and key.size < 0:
+        fault = BAD_HEADER_KEY
+    return fault
+
+
+# The headers of a record as tuples. On a fault the result is None.
+cdef tuple read_headers(RawRecord* record, int* fault):
+    cdef Slice key
+    cdef Slice value
+    cdef list headers = []
+    for _ in range(record.header_count):
+        fault[0] = read_header(&record.headers, &key, &value)
+        if fault[0] != GOOD:
+            return None
+        try:
+            headers.append((PyUnicode_DecodeUTF8(<const char*>key.at, key.size, NULL), as_bytes(&value)))
+        except UnicodeDecodeError:
+            fault[0] = BAD_HEADER_KEY
+            return None
+    if record.headers.at != record.headers.end:
+        fault[0] = BAD_TRAILING
+        return None
+    return tuple(headers)
+
+
+# The body of a batch that was checked, decompressed: a buffer to read from and to release.
+cdef int open_body(BatchHeader header, Py_buffer* batch, Py_ssize_t position, bytes_max, Py_buffer* payload) except -1:
+    cdef char* body = <char*>batch.buf + position + HEADER_SIZE
+    cdef Py_ssize_t size = size_of(header) - HEADER_SIZE
+    cdef int compression = header.attributes & COMPRESSION_BITS
+    unpacked = PyMemoryView_FromMemory(body, size, PyBUF_READ)
+    # A batch that compaction emptied has no body, whatever its attributes say.
+    if compression != 0 and size > 0:
+        unpacked = decompress(COMPRESSIONS[compression], unpacked, bytes_max=bytes_max)
+    PyObject_GetBuffer(unpacked, payload, PyBUF_SIMPLE)
+    if <int64_t>header.record_count * RECORD_SIZE_MIN > payload.len:
+        size = payload.len
+        PyBuffer_Release(payload)
+        raise faults.impossible_count(header.record_count, size, header.base_offset)
+    return 0
+
+
+def decode_batch(buffer, Py_ssize_t position=0, *, decompressed_bytes_max=DECOMPRESSED_BYTES_MAX_DEFAULT):
+    """All records of the batch at `position`, after every check there is.
+
+    Bytes after the batch are not looked at. Raises CorruptBatch, UnsupportedBatch or BatchTooLarge.
+    """
+    cdef Py_buffer batch
+    cdef Py_buffer payload
+    cdef BatchHeader header
+    PyObject_GetBuffer(buffer, &batch, PyBUF_SIMPLE)
+    try:
+        header = checked_header(buffer, &batch, position)
+        open_body(header, &batch, position, decompressed_bytes_max, &payload)
+        try:
+            return read_records(header, &payload)
+        finally:
+            PyBuffer_Release(&payload)
+    finally:
+        PyBuffer_Release(&batch)
+
+
+cdef list read_records(BatchHeader header, Py_buffer* payload):
+    cdef Cursor cursor = Cursor(<const uint8_t*>payload.buf, <const uint8_t*>payload.buf + payload.len)
+    cdef RawRecord raw
+    cdef int32_t last_delta = -1
+    cdef int fault
+    cdef list records = []
+    cdef tuple headers = NO_HEADERS
+    cdef bint append_time = (header.attributes & APPEND_TIME_BIT) != 0
+    # Neighbours often share a timestamp: one object then serves them all.
+    cdef int64_t shared = header.max_timestamp
+    cdef object timestamp = shared
+    for index in range(header.record_count):
+        fault = read_record(&cursor, header.base_timestamp, &raw)
+        if fault == GOOD:
+            headers = read_headers(&raw, &fault) if raw.header_count else NO_HEADERS
+        if fault == GOOD and not last_delta < raw.offset_delta <= header.last_offset_delta:
+            fault = BAD_OFFSET
+        if fault != GOOD:
+            raise faults.record_error(fault, index, header.base_offset)
+        last_delta = raw.offset_delta
+        if raw.timestamp != shared and not append_time:
+            shared = raw.timestamp
+            timestamp = shared
+        records.append(new_record(
+            RECORD, header.base_offset + raw.offset_delta, timestamp, as_bytes(&raw.key), as_bytes(&raw.value),
+            headers,
+        ))
+    if cursor.at != cursor.end:
+        raise faults.trailing_bytes(cursor.end - cursor.at, header.base_offset)
+    return records

@@ -1,0 +1,27 @@
+"""The codec in plain Python: the reference for the compiled one, and its stand-in."""
+
+from quorate.core.records._pure.decode import decode_batch, decode_columns
+from quorate.core.records._pure.encode import encode_batch, encode_values
+from quorate.core.records._pure.header import (
+    BatchHeader,
+    ScanResult,
+    check_batch,
+    parse_header,
+    patch_header,
+    scan_batches,
+    stamped_prefix,
+)
+
+__all__ = [
+    "BatchHeader",
+    "ScanResult",
+    "check_batch",
+    "decode_batch",
+    "decode_columns",
+    "encode_batch",
+    "encode_values",
+    "parse_header",
+    "patch_header",
+    "scan_batches",
+    "stamped_prefix",
+]

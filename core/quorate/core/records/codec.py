@@ -1,0 +1,52 @@
+"""Picks the implementation: compiled where it was built, else pure.
+
+``QUORATE_CODEC=pure`` in the environment forces the pure one. It is read here, on import, and not
+through the configuration: a process has one codec, and tests and tools without a configuration
+choose it too.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from quorate.core.records import _pure as _codec
+else:
+    from quorate.core.records import _pure as _codec
+
+    if os.environ.get("QUORATE_CODEC") != "pure":
+        # Not built here? Then the pure one stands in, and CODEC says so.
+        with suppress(ImportError):
+            from quorate.core.records import _compiled as _codec
+
+__all__ = [
+    "CODEC",
+    "BatchHeader",
+    "ScanResult",
+    "check_batch",
+    "decode_batch",
+    "decode_columns",
+    "encode_batch",
+    "encode_values",
+    "parse_header",
+    "patch_header",
+    "scan_batches",
+    "stamped_prefix",
+]
+
+#: "compiled" or "pure"
+CODEC: Final[str] = _codec.__name__.rpartition("._")[2]
+
+BatchHeader = _codec.BatchHeader
+ScanResult = _codec.ScanResult
+check_batch = _codec.check_batch
+decode_batch = _codec.decode_batch
+decode_columns = _codec.decode_columns
+encode_batch = _codec.encode_batch
+encode_values = _codec.encode_values
+parse_header = _codec.parse_header
+patch_header = _codec.patch_header
+scan_batches = _codec.scan_batches
+stamped_prefix = _codec.stamped_prefix

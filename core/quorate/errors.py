@@ -1,0 +1,337 @@
+"""Every error Quorate raises on purpose, in one tree.
+
+A class says all that a caller may decide on; nobody should ever look at a message text:
+
+- ``code``              stable name, carried over the wire and printed by the command line
+- ``retriable``         the same request may succeed later without being changed
+- ``refresh_metadata``  the caller's picture of the cluster is old: refresh it before retrying
+- ``outcome_unknown``   the request may have taken effect; a retry has to be idempotent
+- ``grpc_status``       the gRPC status that carries the error (translated in quorate.rpc)
+
+::
+
+    QuorateError
+    ├── InvalidRequest              the caller's mistake; unchanged, it will never succeed
+    │   ├── InvalidConfig
+    │   ├── InvalidTopic
+    │   ├── InvalidRecord
+    │   ├── CorruptBatch            bytes that are no record batch, or whose checksum is wrong
+    │   ├── UnsupportedBatch        a well-formed batch that is not accepted here
+    │   └── BatchTooLarge
+    ├── MissingExtra                an optional package is not installed
+    ├── OffsetOutOfRange
+    ├── UnknownTopicOrPartition
+    ├── TopicAlreadyExists
+    ├── ProducerError               idempotent producers
+    │   ├── OutOfOrderSequence
+    │   ├── DuplicateSequence
+    │   ├── UnknownProducer
+    │   └── InvalidProducerEpoch
+    ├── LeadershipError             asked the wrong replica, or with an old epoch
+    │   ├── NotLeaderOrFollower
+    │   ├── FencedLeaderEpoch
+    │   └── UnknownLeaderEpoch
+    ├── StorageError                this replica's disk
+    │   ├── DiskFull
+    │   ├── LogDamaged
+    │   ├── LogClosed
+    │   └── StorageFailed
+    └── TransportError              between two processes
+        ├── Unavailable
+        ├── RequestTimedOut
+        ├── Overloaded
+        ├── UnknownServerError
+        └── CannotListen            this process cannot have the address it was told to serve on
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+__all__ = [
+    "ERRORS_BY_CODE",
+    "BatchTooLarge",
+    "CannotListen",
+    "CorruptBatch",
+    "DiskFull",
+    "DuplicateSequence",
+    "FencedLeaderEpoch",
+    "InvalidConfig",
+    "InvalidProducerEpoch",
+    "InvalidRecord",
+    "InvalidRequest",
+    "InvalidTopic",
+    "LeadershipError",
+    "LogClosed",
+    "LogDamaged",
+    "MissingExtra",
+    "NotLeaderOrFollower",
+    "OffsetOutOfRange",
+    "OutOfOrderSequence",
+    "Overloaded",
+    "ProducerError",
+    "QuorateError",
+    "RequestTimedOut",
+    "StorageError",
+    "StorageFailed",
+    "TopicAlreadyExists",
+    "TransportError",
+    "Unavailable",
+    "UnknownLeaderEpoch",
+    "UnknownProducer",
+    "UnknownServerError",
+    "UnknownTopicOrPartition",
+    "UnsupportedBatch",
+]
+
+#: What an error may carry: ids, offsets, names
+Fact = str | int | None
+
+
+class QuorateError(Exception):
+    """The root of the tree. ``facts`` are the ids needed to act, under stable keys."""
+
+    code: ClassVar[str] = "QUORATE_ERROR"
+    retriable: ClassVar[bool] = False
+    refresh_metadata: ClassVar[bool] = False
+    outcome_unknown: ClassVar[bool] = False
+    grpc_status: ClassVar[str] = "UNKNOWN"
+
+    def __init__(self, message: str, **facts: Fact) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts: dict[str, Fact] = facts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.facts))
+
+
+def _rebuild(kind: type[QuorateError], message: str, facts: dict[str, Fact]) -> QuorateError:
+    return kind(message, **facts)
+
+
+class InvalidRequest(QuorateError):
+    """The request breaks a rule of the interface; sending it again cannot help."""
+
+    code = "INVALID_REQUEST"
+    grpc_status = "INVALID_ARGUMENT"
+
+
+class InvalidConfig(InvalidRequest):
+    """A configuration key or value is not acceptable; the message names the key."""
+
+    code = "INVALID_CONFIG"
+
+
+class InvalidTopic(InvalidRequest):
+    """A topic name or partition count is not acceptable."""
+
+    code = "INVALID_TOPIC"
+
+
+class InvalidRecord(InvalidRequest):
+    """A record cannot be put into a batch: wrong type, too many records, a timestamp out of range."""
+
+    code = "INVALID_RECORD"
+
+
+class CorruptBatch(InvalidRequest):
+    """The bytes are not a record batch, or do not match their checksum."""
+
+    code = "CORRUPT_BATCH"
+    grpc_status = "DATA_LOSS"
+
+
+class UnsupportedBatch(InvalidRequest):
+    """The batch is well formed, but of a kind that is not accepted (magic, compression, attributes)."""
+
+    code = "UNSUPPORTED_BATCH"
+
+
+class BatchTooLarge(InvalidRequest):
+    """The batch exceeds a size limit; the facts say which limit."""
+
+    code = "MESSAGE_TOO_LARGE"
+
+
+class MissingExtra(QuorateError):
+    """What was asked for needs an optional package; the message says how to install it."""
+
+    code = "MISSING_EXTRA"
+    grpc_status = "UNIMPLEMENTED"
+
+
+class OffsetOutOfRange(QuorateError):
+    """The log does not hold that offset: it was deleted, or is not written yet."""
+
+    code = "OFFSET_OUT_OF_RANGE"
+    grpc_status = "OUT_OF_RANGE"
+
+
+class UnknownTopicOrPartition(QuorateError):
+    """No such topic or partition here, as far as this node knows."""
+
+    code = "UNKNOWN_TOPIC_OR_PARTITION"
+    retriable = True
+    refresh_metadata = True
+    grpc_status = "NOT_FOUND"
+
+
+class TopicAlreadyExists(QuorateError):
+    """A topic of that name exists."""
+
+    code = "TOPIC_ALREADY_EXISTS"
+    grpc_status = "ALREADY_EXISTS"
+
+
+class ProducerError(QuorateError):
+    """An idempotent producer's batch does not follow from what the log holds of it."""
+
+    code = "PRODUCER_ERROR"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class OutOfOrderSequence(ProducerError):
+    """A batch before this one is missing; never the answer to a duplicate (rule 51)."""
+
+    code = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+class DuplicateSequence(ProducerError):
+    """The batch was written before, so long ago that its offset is no longer remembered."""
+
+    code = "DUPLICATE_SEQUENCE_NUMBER"
+
+
+class UnknownProducer(ProducerError):
+    """The log remembers nothing of this producer, and the batch is not its first."""
+
+    code = "UNKNOWN_PRODUCER_ID"
+
+
+class InvalidProducerEpoch(ProducerError):
+    """A newer incarnation of this producer has written: this one is fenced."""
+
+    code = "INVALID_PRODUCER_EPOCH"
+
+
+class LeadershipError(QuorateError):
+    """The replica asked cannot answer as leader in the epoch that the request names."""
+
+    code = "LEADERSHIP_ERROR"
+    retriable = True
+    refresh_metadata = True
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class NotLeaderOrFollower(LeadershipError):
+    """This node is not the leader (or not a replica) of the partition."""
+
+    code = "NOT_LEADER_OR_FOLLOWER"
+
+
+class FencedLeaderEpoch(LeadershipError):
+    """The request's leader epoch is older than the replica's (rule 3)."""
+
+    code = "FENCED_LEADER_EPOCH"
+
+
+class UnknownLeaderEpoch(LeadershipError):
+    """The request's leader epoch is newer than the replica's (rule 3)."""
+
+    code = "UNKNOWN_LEADER_EPOCH"
+
+
+class StorageError(QuorateError):
+    """This replica's storage cannot do what was asked."""
+
+    code = "STORAGE_ERROR"
+    grpc_status = "INTERNAL"
+
+
+class DiskFull(StorageError):
+    """No room: nothing of the append was kept, reads go on. Free some space, or add a disk."""
+
+    code = "DISK_FULL"
+    retriable = True
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class LogDamaged(StorageError):
+    """The log holds bytes that fail their checks: quarantined, never served (rule 44)."""
+
+    code = "LOG_DAMAGED"
+    grpc_status = "DATA_LOSS"
+
+
+class LogClosed(StorageError):
+    """The log was closed; the node is shutting down or the partition was moved."""
+
+    code = "LOG_CLOSED"
+    retriable = True
+    refresh_metadata = True
+    grpc_status = "UNAVAILABLE"
+
+
+class StorageFailed(StorageError):
+    """The disk refused a read or a write; the replica is offline until the node restarts."""
+
+    code = "STORAGE_FAILED"
+
+
+class TransportError(QuorateError):
+    """A call did not get its answer."""
+
+    code = "TRANSPORT_ERROR"
+    retriable = True
+    grpc_status = "UNAVAILABLE"
+
+
+class Unavailable(TransportError):
+    """Nobody answers at that address, or the connection broke; the outcome is unknown."""
+
+    code = "UNAVAILABLE"
+    refresh_metadata = True
+    outcome_unknown = True
+
+
+class RequestTimedOut(TransportError):
+    """No answer within the deadline; the outcome is unknown."""
+
+    code = "REQUEST_TIMED_OUT"
+    outcome_unknown = True
+    grpc_status = "DEADLINE_EXCEEDED"
+
+
+class Overloaded(TransportError):
+    """A bound on requests or memory is reached; nothing was done. Back off and retry."""
+
+    code = "OVERLOADED"
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class UnknownServerError(TransportError):
+    """The server failed in a way it did not expect; the outcome is unknown."""
+
+    code = "UNKNOWN_SERVER_ERROR"
+    retriable = False
+    outcome_unknown = True
+    grpc_status = "INTERNAL"
+
+
+class CannotListen(TransportError):
+    """The address to serve on is taken, not this machine's, or not allowed; another may do."""
+
+    code = "CANNOT_LISTEN"
+    retriable = False
+
+
+def _collect(kind: type[QuorateError]) -> dict[str, type[QuorateError]]:
+    found = {kind.code: kind}
+    for child in kind.__subclasses__():
+        found.update(_collect(child))
+    return found
+
+
+#: code on the wire -> class, for the side that receives an error
+ERRORS_BY_CODE: Final[dict[str, type[QuorateError]]] = _collect(QuorateError)

@@ -1,0 +1,1 @@
+"""Metadata records, the immutable image, and the Raft quorum that keeps them."""

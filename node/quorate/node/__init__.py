@@ -1,0 +1,1 @@
+"""Composes controller and broker into a process."""

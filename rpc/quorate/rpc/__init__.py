@@ -1,0 +1,1 @@
+"""The Transport seam's implementations, and errors on the wire."""

@@ -1,0 +1,143 @@
+"""The serving side of the grpcio transport: services, health and reflection on one address."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # no types
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # no types
+
+from quorate.core.transport import CallKind, Handler, Method, Service
+from quorate.errors import CannotListen, QuorateError, RequestTimedOut
+from quorate.rpc.dispatch import Admission, parse_request, run_stream, run_unary
+from quorate.rpc.grpc_errors import status_from_error
+from quorate.rpc.grpcio_options import GrpcioOptions
+
+__all__ = ["GrpcioServer"]
+
+_Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+_UnaryBehaviour: TypeAlias = Callable[[bytes, _Context], Awaitable[bytes]]
+_StreamBehaviour: TypeAlias = Callable[[AsyncIterator[bytes], _Context], AsyncGenerator[bytes, None]]
+
+
+class GrpcioServer:
+    def __init__(self, address: str, services: Sequence[Service], options: GrpcioOptions) -> None:
+        self._services = services
+        self._options = options
+        self._requests = Admission(options.requests_max)
+        self._streams = Admission(options.streams_max)
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(options=options.server_arguments())
+        for service in services:
+            handlers = {
+                method.name: self._bind(method, handler) for method, handler in service.handlers.items()
+            }
+            self._server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(service.name, handlers),)
+            )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = [service.name for service in services]
+        names += [health.SERVICE_NAME, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, self._server)
+        self.address = self._listen(address)
+
+    async def start(self) -> None:
+        await self.set_serving(serving=True)
+        await self._server.start()
+
+    async def set_serving(self, *, serving: bool) -> None:
+        states = health_pb2.HealthCheckResponse.ServingStatus
+        state = states.SERVING if serving else states.NOT_SERVING
+        for name in ("", *(service.name for service in self._services)):
+            await self._health.set(name, state)
+
+    async def stop(self, grace_s: float) -> None:
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+    def _listen(self, address: str) -> str:
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise CannotListen(f"cannot listen on {address}: {_why_not(address)}", address=address) from error
+        return f"{address.rpartition(':')[0]}:{port}"
+
+    def _bind(self, method: Method[Any, Any], handler: Handler) -> grpc.RpcMethodHandler[bytes, bytes]:
+        if method.kind is CallKind.STREAM:
+            return grpc.stream_stream_rpc_method_handler(self._stream_behaviour(method, handler))
+        return grpc.unary_unary_rpc_method_handler(self._unary_behaviour(method, handler))
+
+    def _unary_behaviour(self, method: Method[Any, Any], handler: Any) -> _UnaryBehaviour:
+        async def serve(content: bytes, context: _Context) -> bytes:
+            try:
+                with self._requests.admit(method):
+                    return await self._answer(method, handler, content, context)
+            except QuorateError as error:
+                await context.abort_with_status(status_from_error(error))
+
+        return serve
+
+    async def _answer(
+        self, method: Method[Any, Any], handler: Any, content: bytes, context: _Context
+    ) -> bytes:
+        # gRPC cancels a call at its client's deadline; to a client that set none, this server's applies.
+        limit_s = self._options.default_timeout_s if context.time_remaining() is None else None
+        call = _GrpcioCall(context, limit_s)
+        request = parse_request(method, content)
+        try:
+            async with asyncio.timeout(limit_s):
+                response = await run_unary(handler, method, request, call)
+        except TimeoutError:
+            message = f"not done within {limit_s} s, the limit for calls that set none"
+            raise RequestTimedOut(message, method=method.path) from None
+        return bytes(response.SerializeToString())
+
+    def _stream_behaviour(self, method: Method[Any, Any], handler: Any) -> _StreamBehaviour:
+        async def serve(contents: AsyncIterator[bytes], context: _Context) -> AsyncGenerator[bytes, None]:
+            requests = (parse_request(method, content) async for content in contents)
+            call = _GrpcioCall(context, None)
+            try:
+                with self._streams.admit(method):
+                    async with aclosing(run_stream(handler, method, requests, call)) as responses:
+                        async for response in responses:
+                            yield response.SerializeToString()
+            except QuorateError as error:
+                await context.abort_with_status(status_from_error(error))
+
+        return serve
+
+
+class _GrpcioCall:
+    __slots__ = ("_context", "_deadline")
+
+    def __init__(self, context: _Context, limit_s: float | None) -> None:
+        remaining_s = context.time_remaining() if limit_s is None else limit_s
+        self._context = context
+        self._deadline = math.inf if remaining_s is None else _now() + remaining_s
+
+    @property
+    def peer(self) -> str:
+        return str(self._context.peer())
+
+    def remaining_s(self) -> float:
+        return max(0.0, self._deadline - _now())
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _why_not(address: str) -> str:
+    """grpcio says only that it failed; the operating system knows more."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_server((host.strip("[]"), int(port))):
+            return "grpcio refused it"
+    except (OSError, ValueError, OverflowError) as error:
+        return str(error)

@@ -1,0 +1,24 @@
+"""Segments, indexes, checkpoints and the partition log."""
+
+from quorate.storage.append_group import Appended
+from quorate.storage.log_config import LogConfig
+from quorate.storage.log_context import LogContext
+from quorate.storage.log_directory import LogDirectory, PartitionKey
+from quorate.storage.log_reader import LogRead, TimestampedOffset
+from quorate.storage.open_files import OpenFiles
+from quorate.storage.partition_log import PartitionLog
+from quorate.storage.recovery import Damage, StartKind
+
+__all__ = [
+    "Appended",
+    "Damage",
+    "LogConfig",
+    "LogContext",
+    "LogDirectory",
+    "LogRead",
+    "OpenFiles",
+    "PartitionKey",
+    "PartitionLog",
+    "StartKind",
+    "TimestampedOffset",
+]

@@ -1,0 +1,78 @@
+"""Batches on their way into the log by one write.
+
+Staging gives each batch its offset and tells the producer state of it, so that a second batch of
+the same producer in the group is judged after the first. If the write then fails, ``undo`` takes
+all of that back: the log is as if nobody had asked.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorate.core.disk import Bytes
+from quorate.core.ids import LeaderEpoch, Offset, ProducerId, TimestampMs
+from quorate.core.records import LEADER_EPOCH_END, BatchHeader, stamped_prefix
+from quorate.storage.producer_state import ProducerEntry, ProducerStates
+from quorate.storage.segment import Segment
+
+__all__ = ["AppendGroup", "Appended"]
+
+
+class Appended(NamedTuple):
+    """Where a batch lies in the log."""
+
+    base_offset: Offset
+    #: inclusive
+    last_offset: Offset
+    max_timestamp: TimestampMs
+    #: it was there before: an idempotent producer's retry
+    is_duplicate: bool = False
+
+
+class AppendGroup:
+    __slots__ = ("_producers", "_staged", "_undo", "buffers", "members", "next_offset", "size")
+
+    def __init__(self, producers: ProducerStates, next_offset: Offset) -> None:
+        self._producers = producers
+        self._staged: list[tuple[BatchHeader, Offset]] = []
+        #: producer entries as they were before the group, in the order they were replaced
+        self._undo: list[tuple[ProducerId, ProducerEntry | None]] = []
+        self.buffers: list[Bytes] = []
+        #: which of the caller's outcomes hold only if the write succeeds
+        self.members: list[int] = []
+        self.size = 0
+        self.next_offset = next_offset
+
+    def stage_stamped(self, header: BatchHeader, batch: Bytes, leader_epoch: LeaderEpoch) -> Appended:
+        """A batch from a client: stamp offset and epoch into its first bytes, copy nothing else."""
+        prefix = stamped_prefix(header, base_offset=self.next_offset, leader_epoch=leader_epoch)
+        self.buffers += (prefix, memoryview(batch)[LEADER_EPOCH_END:])
+        return self.stage(header)
+
+    def stage(self, header: BatchHeader) -> Appended:
+        """A batch that carries its offset already; the caller adds its bytes to ``buffers``."""
+        base_offset = self.next_offset
+        if header.producer_id >= 0:
+            producer_id = ProducerId(header.producer_id)
+            self._undo.append((producer_id, self._producers.get(producer_id)))
+            self._producers.apply(header, base_offset)
+        last_offset = Offset(base_offset + header.last_offset_delta)
+        self._staged.append((header, last_offset))
+        self.size += header.size_in_bytes
+        self.next_offset = Offset(last_offset + 1)
+        return Appended(base_offset, last_offset, TimestampMs(header.max_timestamp))
+
+    def write_to(self, segment: Segment) -> None:
+        """One write; then, and only then, the batches count."""
+        segment.write(self.buffers)
+        add_batch = segment.add_batch
+        for header, last_offset in self._staged:
+            add_batch(
+                last_offset=last_offset,
+                size_in_bytes=header.size_in_bytes,
+                max_timestamp=header.max_timestamp,
+            )
+
+    def undo(self) -> None:
+        for producer_id, entry in reversed(self._undo):
+            self._producers.restore(producer_id, entry)

@@ -1,0 +1,76 @@
+"""Small state files that are either whole or known not to be.
+
+A checkpoint is one line of header with the CRC-32C of the rest, then JSON. It is written under a
+temporary name and renamed, so a crash leaves the old file or the new one; the checksum catches
+what rename cannot promise (a power loss before the content reached the device, a flipped bit).
+
+Two ways to write: ``write_durably`` syncs content and directory before it returns; ``write_cached``
+only reaches the page cache, which outlives the process but not the machine. The second is for
+state that the log itself can restore after a power loss.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from quorate.core.disk import Disk
+
+__all__ = ["TEMPORARY_SUFFIX", "DamagedCheckpoint", "read_checkpoint", "write_cached", "write_durably"]
+
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+_HEADER: Final = b"quorate-checkpoint 1 crc32c "
+
+
+class DamagedCheckpoint(Exception):
+    """The file exists and is not what was written; callers rebuild the state or refuse to start."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def _encode(state: dict[str, Any]) -> bytes:
+    body = json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
+    return b"%s%08x\n%s\n" % (_HEADER, crc32c(body), body)
+
+
+def read_checkpoint(disk: Disk, path: str) -> dict[str, Any] | None:
+    """The state, or None where there is no such file."""
+    try:
+        content = disk.read_file(path)
+    except FileNotFoundError:
+        return None
+    header, _, rest = content.partition(b"\n")
+    body, newline, trailing = rest.partition(b"\n")
+    if header != b"%s%08x" % (_HEADER, crc32c(body)):
+        raise DamagedCheckpoint(path, "checksum or header does not match its content")
+    if newline != b"\n" or trailing:
+        raise DamagedCheckpoint(path, "bytes missing or added at the end")
+    state = json.loads(body)
+    assert isinstance(state, dict)
+    return state
+
+
+async def write_durably(disk: Disk, path: str, state: dict[str, Any]) -> None:
+    temporary = path + TEMPORARY_SUFFIX
+    await disk.write_file(temporary, _encode(state))
+    disk.rename(temporary, path)
+    await disk.fsync_directory(path.rpartition("/")[0])
+
+
+def write_cached(disk: Disk, path: str, state: dict[str, Any]) -> None:
+    temporary = path + TEMPORARY_SUFFIX
+    file = disk.open(temporary, create=True)
+    try:
+        content = _encode(state)
+        file.pwrite(content, 0)
+        # A leftover of the same name may have been longer.
+        file.truncate(len(content))
+    finally:
+        file.close()
+    disk.rename(temporary, path)

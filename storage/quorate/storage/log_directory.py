@@ -1,0 +1,177 @@
+"""A node's data directory: every partition's log, and how the process before this one ended.
+
+    .lock                        held while a process uses the directory
+    incarnation                  boot id of the machine when this directory was opened last
+    clean-shutdown               present only after a clean stop; holds the broker epoch (rule 30)
+    <topic>-<partition>.<topic id>/   one log each; a recreated topic has another id (rule 43)
+
+The marker is written after every log was synced and closed without an error (rule 31), and removed
+at the next start before anything else happens, so that it can never vouch for a later crash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Final, NamedTuple
+
+import structlog
+
+from quorate.core.disk import File
+from quorate.core.ids import BrokerEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.errors import InvalidTopic, StorageError, StorageFailed
+from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
+from quorate.storage.log_config import LogConfig
+from quorate.storage.log_context import LogContext
+from quorate.storage.partition_log import PartitionLog
+from quorate.storage.recovery import StartKind
+
+__all__ = ["LogDirectory", "PartitionKey"]
+
+log = structlog.get_logger(__name__)
+
+_LOCK_NAME: Final = ".lock"
+_INCARNATION_NAME: Final = "incarnation"
+_MARKER_NAME: Final = "clean-shutdown"
+_PARTITION_NAME: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)\.(?P<id>[\w-]{22})")
+
+
+class PartitionKey(NamedTuple):
+    topic: TopicName
+    partition: PartitionId
+    topic_id: TopicId
+
+    @property
+    def directory_name(self) -> str:
+        return f"{self.topic}-{self.partition}.{self.topic_id}"
+
+    @classmethod
+    def parse(cls, directory_name: str) -> PartitionKey | None:
+        match = _PARTITION_NAME.fullmatch(directory_name)
+        if match is None:
+            return None
+        return cls(TopicName(match["topic"]), PartitionId(int(match["partition"])), TopicId(match["id"]))
+
+
+class LogDirectory:
+    """All methods belong to one event loop. Logs are opened one by one: see ``open_logs``."""
+
+    def __init__(self, context: LogContext, path: str, lock: File, start: StartKind) -> None:
+        """For ``open``."""
+        self._context = context
+        self._path = path
+        self._lock = lock
+        self.start = start
+        self._logs: dict[PartitionKey, PartitionLog] = {}
+
+    @classmethod
+    async def open(
+        cls, context: LogContext, path: str, *, broker_epoch: BrokerEpoch | None = None
+    ) -> LogDirectory:
+        """Take the directory for this process and find out how the last one ended.
+
+        ``broker_epoch`` is the last one the cluster knows for this node; a marker of another epoch
+        belongs to an older life of the directory and does not count. None: not known, any counts.
+        """
+        disk = context.disk
+        try:
+            disk.make_directory(path)
+            lock = disk.lock(f"{path}/{_LOCK_NAME}")
+        except BlockingIOError as error:
+            raise StorageFailed(f"{path} is used by another process", path=path) from error
+        except OSError as error:
+            raise StorageFailed(f"cannot use {path} as data directory: {error}", path=path) from error
+        try:
+            start = cls._classify(context, path, broker_epoch)
+            await cls._begin_incarnation(context, path)
+        except OSError as error:
+            lock.close()
+            raise StorageFailed(f"cannot use {path} as data directory: {error}", path=path) from error
+        return cls(context, path, lock, start)
+
+    @staticmethod
+    def _classify(context: LogContext, path: str, broker_epoch: BrokerEpoch | None) -> StartKind:
+        try:
+            marker = read_checkpoint(context.disk, f"{path}/{_MARKER_NAME}")
+            incarnation = read_checkpoint(context.disk, f"{path}/{_INCARNATION_NAME}")
+        except DamagedCheckpoint as damaged:
+            log.warning("start_kind_unknown", path=damaged.path, reason=damaged.reason)
+            return StartKind.LOSSY
+        if marker is not None and (broker_epoch is None or marker["broker_epoch"] == broker_epoch):
+            return StartKind.CLEAN
+        if incarnation is None:
+            is_new = not any(PartitionKey.parse(name) for name in context.disk.list(path))
+            return StartKind.CLEAN if is_new else StartKind.LOSSY
+        # The page cache outlived the process only if the machine did not restart in between.
+        same_boot = incarnation["boot_id"] == context.disk.boot_id()
+        return StartKind.PROCESS_CRASH if same_boot else StartKind.LOSSY
+
+    @staticmethod
+    async def _begin_incarnation(context: LogContext, path: str) -> None:
+        disk = context.disk
+        marker = f"{path}/{_MARKER_NAME}"
+        if disk.exists(marker):
+            disk.unlink(marker)
+        await write_durably(disk, f"{path}/{_INCARNATION_NAME}", {"boot_id": disk.boot_id()})
+
+    def partitions_on_disk(self) -> list[PartitionKey]:
+        keys = (PartitionKey.parse(name) for name in self._context.disk.list(self._path))
+        return sorted(key for key in keys if key is not None)
+
+    async def open_logs(
+        self, config_for: Callable[[PartitionKey], LogConfig]
+    ) -> AsyncIterator[tuple[PartitionKey, PartitionLog]]:
+        """Open every log there is, one at a time, so that the caller can report progress."""
+        for key in self.partitions_on_disk():
+            yield key, await self._open_log(key, config_for(key), self.start)
+
+    async def _open_log(self, key: PartitionKey, config: LogConfig, start: StartKind) -> PartitionLog:
+        directory = f"{self._path}/{key.directory_name}"
+        self._logs[key] = await PartitionLog.open(self._context, config, directory, start=start)
+        return self._logs[key]
+
+    async def create(self, key: PartitionKey, config: LogConfig) -> PartitionLog:
+        """A new, empty log; its directory is on the device when this returns."""
+        if PartitionKey.parse(key.directory_name) != key:
+            raise InvalidTopic(f"{key.directory_name!r} is no name for a partition", topic=key.topic)
+        try:
+            self._context.disk.make_directory(f"{self._path}/{key.directory_name}")
+            await self._context.disk.fsync_directory(self._path)
+        except OSError as error:
+            self._context.note_storage_error("create", key.directory_name, error)
+            raise StorageFailed(f"cannot create {key.directory_name}: {error}", path=self._path) from error
+        return await self._open_log(key, config, StartKind.PROCESS_CRASH)
+
+    def get(self, key: PartitionKey) -> PartitionLog | None:
+        return self._logs.get(key)
+
+    def __iter__(self) -> Iterator[tuple[PartitionKey, PartitionLog]]:
+        return iter(self._logs.items())
+
+    async def maintain(self, high_watermark_of: Callable[[PartitionKey], Offset]) -> None:
+        """What has to be done now and then: recovery points, retention, silent producers."""
+        for key, partition_log in list(self._logs.items()):
+            if partition_log.damage is not None:
+                continue
+            try:
+                await partition_log.checkpoint()
+                partition_log.expire_producers()
+                await partition_log.apply_retention(high_watermark=high_watermark_of(key))
+            except StorageError as error:
+                # One log's trouble is no reason to neglect the others; the error is on record.
+                log.error("maintenance_failed", partition=key.directory_name, error=str(error))
+
+    async def close(self, *, broker_epoch: BrokerEpoch) -> bool:
+        """Close every log; leave the marker if, and only if, all of it went well (rule 31)."""
+        results = [await partition_log.close() for partition_log in self._logs.values()]
+        is_clean = all(results) and self._context.storage_error is None
+        if is_clean:
+            try:
+                marker = f"{self._path}/{_MARKER_NAME}"
+                await write_durably(self._context.disk, marker, {"broker_epoch": broker_epoch})
+            except OSError as error:
+                self._context.note_storage_error("write marker in", self._path, error)
+                is_clean = False
+        self._logs.clear()
+        self._lock.close()
+        return is_clean

@@ -1,0 +1,35 @@
+"""Which segments may go: whole ones, oldest first, and only below the high watermark (rule 48)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quorate.core.ids import Offset, TimestampMs
+from quorate.storage.log_config import NO_LIMIT, LogConfig
+from quorate.storage.segment import NO_TIMESTAMP, Segment
+
+__all__ = ["count_deletable"]
+
+
+def count_deletable(
+    segments: Sequence[Segment], config: LogConfig, *, now_ms: TimestampMs, high_watermark: Offset
+) -> int:
+    """How many segments from the front are past their retention, by time or by size."""
+    excess_bytes = sum(segment.size for segment in segments) - config.retention_bytes
+    count = 0
+    for segment in segments:
+        if segment.size == 0 or segment.next_offset > high_watermark:
+            break
+        too_many_bytes = config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size
+        if not too_many_bytes and not _too_old(segment, config, now_ms):
+            break
+        excess_bytes -= segment.size
+        count += 1
+    return count
+
+
+def _too_old(segment: Segment, config: LogConfig, now_ms: TimestampMs) -> bool:
+    newest = segment.largest_timestamp
+    if config.retention_ms == NO_LIMIT or newest == NO_TIMESTAMP:
+        return False
+    return now_ms - newest > config.retention_ms

@@ -1,0 +1,349 @@
+"""One segment: a ``.log`` file of record batches end to end, and its sparse indexes.
+
+The last segment of a log is *active*: it is appended to, and its indexes live in memory. Sealing
+writes the indexes beside it; a sealed segment changes no more, except that a truncation can make
+it the active one again.
+
+A segment trusts its own bookkeeping (``size``, ``next_offset``) and not the file's length: bytes
+behind ``size`` are what a failed write left behind, and are never served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from quorate.core.disk import Bytes, File
+from quorate.core.ids import Offset, TimestampMs
+from quorate.core.records import HEADER_BYTES, BatchHeader, parse_header
+from quorate.errors import CorruptBatch
+from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
+from quorate.storage.log_config import LogConfig
+from quorate.storage.log_context import LogContext
+
+__all__ = ["LOG_SUFFIX", "NO_TIMESTAMP", "FileRegion", "Segment", "segment_path"]
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+NO_TIMESTAMP: Final = TimestampMs(-1)
+
+#: a walk over headers reads this much at once
+_WALK_BYTES: Final = 8192
+_REBUILD_BYTES: Final = 1 << 20
+
+
+def segment_path(directory: str, base_offset: Offset, suffix: str) -> str:
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRegion:
+    """Whole batches as they lie in a file, so that a raw socket could send them unseen."""
+
+    file: File
+    position: int
+    length: int
+
+    def read(self) -> bytes:
+        return self.file.pread(self.length, self.position)
+
+
+class Segment:
+    __slots__ = (
+        "_config",
+        "_context",
+        "_directory",
+        "_file",
+        "_index",
+        "_indexed_size",
+        "_time_index",
+        "base_offset",
+        "max_timestamp",
+        "next_offset",
+        "size",
+    )
+
+    def __init__(self, context: LogContext, config: LogConfig, directory: str, base_offset: Offset) -> None:
+        self._context = context
+        self._config = config
+        self._directory = directory
+        #: kept open while the segment is active; a sealed one borrows from OpenFiles
+        self._file: File | None = None
+        #: None until needed: an idle log should cost next to nothing
+        self._index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        #: where the last batch with an index entry starts
+        self._indexed_size = 0
+        self.base_offset = base_offset
+        #: exclusive: the offset after the last batch
+        self.next_offset = base_offset
+        #: bytes of whole batches; the next append goes here
+        self.size = 0
+        self.max_timestamp = NO_TIMESTAMP
+
+    @property
+    def path(self) -> str:
+        return segment_path(self._directory, self.base_offset, LOG_SUFFIX)
+
+    @property
+    def index_path(self) -> str:
+        return segment_path(self._directory, self.base_offset, INDEX_SUFFIX)
+
+    @property
+    def time_index_path(self) -> str:
+        return segment_path(self._directory, self.base_offset, TIME_INDEX_SUFFIX)
+
+    @property
+    def file(self) -> File:
+        return self._file or self._context.open_files.get(self.path)
+
+    # -- appending
+
+    @classmethod
+    def create(cls, context: LogContext, config: LogConfig, directory: str, base_offset: Offset) -> Self:
+        """A new, empty, active segment."""
+        segment = cls(context, config, directory, base_offset)
+        segment._file = context.disk.open(segment.path, create=True)
+        segment.forget_batches()
+        return segment
+
+    @property
+    def is_active(self) -> bool:
+        return self._file is not None
+
+    def activate(self) -> None:
+        """Open for appending, with the indexes in memory."""
+        if self._index is None:
+            self._load_indexes()
+        self._context.open_files.forget(self.path)
+        self._file = self._context.disk.open(self.path)
+
+    def write(self, buffers: Sequence[Bytes]) -> None:
+        """Put bytes behind the last batch; they count only once ``add_batch`` says so."""
+        assert self._file is not None
+        if len(buffers) == 1:
+            self._file.pwrite(buffers[0], self.size)
+        else:
+            self._file.pwritev(buffers, self.size)
+
+    def add_batch(self, *, last_offset: int, size_in_bytes: int, max_timestamp: int) -> None:
+        """A batch lies whole at ``size``: count it, and index it if the last entry is far behind."""
+        position = self.size
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = TimestampMs(max_timestamp)
+        if position - self._indexed_size >= self._config.index_interval_bytes:
+            relative_offset = last_offset - self.base_offset
+            self.offset_index.append(relative_offset=relative_offset, position=position)
+            self.time_index.maybe_append(timestamp=self.max_timestamp, relative_offset=relative_offset)
+            self._indexed_size = position
+        self.size = position + size_in_bytes
+        self.next_offset = Offset(last_offset + 1)
+
+    def persist_indexes(self) -> None:
+        """To the page cache; ``sync`` makes them durable. A torn one is rebuilt by its checksum."""
+        # The last entry carries the segment's largest timestamp, which retention needs.
+        if self.next_offset > self.base_offset:
+            self.time_index.maybe_append(
+                timestamp=self.max_timestamp, relative_offset=self.next_offset - 1 - self.base_offset
+            )
+        for path, content in (
+            (self.index_path, self.offset_index.to_bytes()),
+            (self.time_index_path, self.time_index.to_bytes()),
+        ):
+            file = self._context.disk.open(path, create=True)
+            try:
+                file.pwrite(content, 0)
+                file.truncate(len(content))
+            finally:
+                file.close()
+
+    def retire(self) -> None:
+        """No longer active: give the descriptor and the indexes' memory back."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._index = None
+        self._time_index = None
+
+    async def sync(self) -> None:
+        """All batches counted so far are on the device when this returns (the name excluded).
+
+        The indexes are not synced: after a power loss a bad one is rebuilt.
+        """
+        if self._file is not None:
+            await self._file.fdatasync()
+            return
+        file = self._context.disk.open(self.path)
+        try:
+            await file.fdatasync()
+        finally:
+            file.close()
+
+    # -- reading
+
+    def position_of(self, offset: Offset) -> int:
+        """Start of the first batch whose last offset is at or behind ``offset``, or ``size``."""
+        if offset >= self.next_offset:
+            return self.size
+        start = self.offset_index.position_before(offset - self.base_offset)
+        for position, header in self.walk(start):
+            if header.last_offset >= offset:
+                return position
+        raise CorruptBatch(f"{self.path}: no batch holds offset {offset}", offset=offset)
+
+    def batch_start(self, offset: Offset) -> Offset:
+        """Base offset of the first batch whose last offset is at or behind ``offset``."""
+        for _, header in self.walk(self.position_of(offset)):
+            return Offset(header.base_offset)
+        return self.next_offset
+
+    def walk(self, position: int, *, read_bytes: int = _WALK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers from ``position`` (a batch's start) to the end, without looking at the records."""
+        file = self.file
+        chunk, chunk_start = b"", position
+        while position + HEADER_BYTES <= self.size:
+            at = position - chunk_start
+            if at + HEADER_BYTES > len(chunk):
+                chunk, chunk_start, at = file.pread(read_bytes, position), position, 0
+            header = parse_header(chunk, at)
+            yield position, header
+            position += header.size_in_bytes
+
+    def region(self, start: int, *, bytes_max: int, end: int) -> FileRegion:
+        """Whole batches from ``start``: at least one, and no more than fit ``bytes_max`` after it.
+
+        ``end`` is the batch boundary that must not be passed.
+        """
+        if end - start > bytes_max:
+            end = self._boundary_within(start, start + bytes_max)
+        return FileRegion(self.file, start, end - start)
+
+    def _boundary_within(self, start: int, limit: int) -> int:
+        boundary = self.offset_index.last_boundary_within(start, limit) or start
+        for position, header in self.walk(boundary):
+            batch_end = position + header.size_in_bytes
+            if batch_end > limit:
+                # A batch larger than the limit is handed out alone, else its reader never gets on.
+                return batch_end if position == start else position
+            boundary = batch_end
+        return boundary
+
+    # -- indexes
+
+    @property
+    def has_indexes_in_memory(self) -> bool:
+        return self._index is not None
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._index is None:
+            self._load_indexes()
+        assert self._index is not None
+        return self._index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._load_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    def _load_indexes(self) -> None:
+        try:
+            index = OffsetIndex.from_bytes(self._context.disk.read_file(self.index_path))
+            time_index = TimeIndex.from_bytes(self._context.disk.read_file(self.time_index_path))
+        except (FileNotFoundError, IndexFileDamaged):
+            self.rebuild_indexes()
+            return
+        self._index, self._time_index = index, time_index
+        self._indexed_size = index.last_position
+        if time_index.max_timestamp is not None:
+            self.max_timestamp = TimestampMs(time_index.max_timestamp)
+
+    def rebuild_indexes(self) -> None:
+        """From the batches themselves: an index is only ever a shortcut."""
+        scratch = self._empty_twin()
+        for _, header in self.walk(0, read_bytes=_REBUILD_BYTES):
+            scratch.add_batch(
+                last_offset=header.last_offset,
+                size_in_bytes=header.size_in_bytes,
+                max_timestamp=header.max_timestamp,
+            )
+        if scratch.size != self.size or scratch.next_offset != self.next_offset:
+            raise CorruptBatch(
+                f"{self.path}: batches end at byte {scratch.size}, offset {scratch.next_offset}; "
+                f"expected byte {self.size}, offset {self.next_offset}"
+            )
+        self._adopt_indexes_of(scratch)
+
+    def _empty_twin(self) -> Segment:
+        twin = Segment(self._context, self._config, self._directory, self.base_offset)
+        twin.forget_batches()
+        return twin
+
+    def _adopt_indexes_of(self, other: Segment) -> None:
+        self._index = other._index
+        self._time_index = other._time_index
+        self._indexed_size = other._indexed_size
+        self.max_timestamp = other.max_timestamp
+
+    def forget_batches(self) -> None:
+        """As if empty, before the file's batches are counted (again)."""
+        self._index = OffsetIndex()
+        self._time_index = TimeIndex()
+        self._indexed_size = 0
+        self.size = 0
+        self.next_offset = self.base_offset
+        self.max_timestamp = NO_TIMESTAMP
+
+    @property
+    def largest_timestamp(self) -> TimestampMs:
+        """As ``max_timestamp``, read from the time index where the segment was not scanned."""
+        if self.max_timestamp == NO_TIMESTAMP and self.size:
+            self._load_indexes()
+        return self.max_timestamp
+
+    # -- shrinking
+
+    def cut_file(self) -> None:
+        """Drop what lies behind the last whole batch."""
+        self.file.truncate(self.size)
+
+    def truncate(self, offset: Offset) -> None:
+        """Keep the batches that end before ``offset``; the segment becomes the active one."""
+        position = self.position_of(offset)
+        if not self.is_active:
+            self.activate()
+            self._unlink_indexes()
+        assert self._file is not None
+        self._file.truncate(position)
+        self._cut(position)
+
+    def _cut(self, position: int) -> None:
+        """Bring the bookkeeping to a shorter file: walk from the last index entry that is left."""
+        self.offset_index.truncate(position)
+        start = self.offset_index.last_position
+        self.size = position
+        self.next_offset = self.base_offset
+        self.max_timestamp = NO_TIMESTAMP
+        for _, header in self.walk(start):
+            self.next_offset = Offset(header.last_offset + 1)
+            self.max_timestamp = max(self.max_timestamp, TimestampMs(header.max_timestamp))
+        self.time_index.truncate(self.next_offset - self.base_offset)
+        self._indexed_size = start
+        if self.time_index.max_timestamp is not None:
+            self.max_timestamp = max(self.max_timestamp, TimestampMs(self.time_index.max_timestamp))
+
+    def delete(self) -> None:
+        """Remove the file and its indexes; the ``.log`` goes last, so that no index is orphaned."""
+        self.retire()
+        self._context.open_files.forget(self.path)
+        self._unlink_indexes()
+        self._context.disk.unlink(self.path)
+
+    def _unlink_indexes(self) -> None:
+        for path in (self.index_path, self.time_index_path):
+            if self._context.disk.exists(path):
+                self._context.disk.unlink(path)

@@ -1,0 +1,29 @@
+"""What every test run has in common."""
+
+from __future__ import annotations
+
+import platform
+
+from hypothesis import HealthCheck, settings
+
+from quorate.core.records import CODEC
+
+pytest_plugins = ["pytester", "tests.suite_budget"]
+
+# The same examples in every run: whoever breaks a property sees it, not whoever comes next. Other
+# examples, and many more, come from `pytest --hypothesis-profile thorough` and from `make fuzz`.
+settings.register_profile(
+    "quick", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "thorough",
+    max_examples=5_000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("quick")
+
+
+def pytest_report_header() -> str:
+    return f"quorate: {CODEC} codec, Python {platform.python_version()}"

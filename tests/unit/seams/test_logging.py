@@ -1,0 +1,150 @@
+"""One event, one line: JSON for machines, colours for people, the same pipeline for everyone's logs."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import structlog
+
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.logging import configure_logging, get_logger
+from quorate.errors import InvalidConfig
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def restore_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configuration = structlog.get_config()
+    yield
+    structlog.configure(**configuration)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return [json.loads(line) for line in captured.err.splitlines()]
+
+
+def test_event_is_one_json_object_with_time_level_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging()
+    tp = TopicPartition(TopicName("orders"), PartitionId(3))
+    log = get_logger("quorate.broker.partition", node=1).bind(partition=tp)
+    log.info("isr_shrunk", leader_epoch=7, removed=[3], note="zwei\nZeilen")
+    (event,) = events(capsys)
+    assert list(event)[:3] == ["timestamp", "level", "event"]
+    moment = datetime.fromisoformat(event.pop("timestamp"))
+    assert moment.utcoffset() == timedelta(0)
+    assert event == {
+        "level": "info",
+        "event": "isr_shrunk",
+        "logger": "quorate.broker.partition",
+        "node": 1,
+        "partition": "orders-3",
+        "leader_epoch": 7,
+        "removed": [3],
+        "note": "zwei\nZeilen",
+    }
+
+
+def test_exception_is_text_inside_its_event(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(json=True)
+    log = get_logger("quorate.test")
+    try:
+        raise OSError(28, "No space left on device")
+    except OSError:
+        log.exception("append_failed", offset=5)
+    (event,) = events(capsys)
+    assert (event["event"], event["level"], event["offset"]) == ("append_failed", "error", 5)
+    assert event["exception"].startswith("Traceback (most recent call last):\n")
+    assert "No space left on device" in event["exception"]
+
+
+def test_standard_library_logging_takes_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(json=True)
+    logging.getLogger("grpc._channel").warning("connection to %s lost", "127.0.0.1:1")
+    try:
+        raise KeyError("x")
+    except KeyError:
+        logging.getLogger("asyncio").exception("Task exception was never retrieved")
+    lost, failed = events(capsys)
+    assert lost.pop("timestamp") <= failed["timestamp"]
+    assert lost == {"level": "warning", "event": "connection to 127.0.0.1:1 lost", "logger": "grpc._channel"}
+    assert (failed["level"], failed["logger"]) == ("error", "asyncio")
+    assert "KeyError: 'x'" in failed["exception"]
+
+
+@pytest.mark.parametrize(("level", "expected"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_level_holds_for_both_kinds_of_loggers(
+    capsys: pytest.CaptureFixture[str], level: str, expected: int
+) -> None:
+    configure_logging(json=True, level=level)
+    for log in (get_logger("quorate.test"), logging.getLogger("other")):
+        log.debug("one")
+        log.info("two")
+        log.warning("three")
+        log.error("four")
+    assert len(events(capsys)) == 2 * expected
+
+
+def test_unknown_level_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidConfig, match="there are debug, info, warning, error"):
+        configure_logging(level="verbose")
+
+
+def test_fields_that_json_does_not_know_do_not_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(json=True)
+    get_logger("quorate.test").info("odd", raw=b"\xff", kind=ValueError("x"), event_loop=object)
+    (event,) = events(capsys)
+    assert event["raw"] == "b'\\xff'"
+
+
+def test_terminal_gets_colours_and_readable_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    configure_logging()
+    get_logger("quorate.test").warning("disk_slow", seconds=3)
+    logging.getLogger("asyncio").error("stuck")
+    first, second = terminal.getvalue().splitlines()
+    assert "\x1b[" in first
+    assert "disk_slow" in first
+    assert "\x1b[" in second
+    assert "stuck" in second
+
+
+def test_readable_lines_can_be_asked_for_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(json=False)
+    get_logger("quorate.test").warning("disk_slow", seconds=3)
+    line = capsys.readouterr().err
+    assert "disk_slow" in line
+    assert "\x1b[" not in line
+
+
+def test_library_use_leaves_output_to_the_host_program() -> None:
+    program = """
+import logging, sys
+from quorate.core.logging import get_logger
+log = get_logger("quorate.client", node=1)
+log.info("quiet")
+log.warning("told", name="any field name will do", args=2)
+logging.basicConfig(stream=sys.stdout, format="%(name)s|%(levelname)s|%(message)s", level=logging.DEBUG)
+log.debug("routed")
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "quorate.client|DEBUG|event='routed' node=1\n"
+    assert result.stderr.splitlines() == ["event='told' node=1 name='any field name will do' args=2"]

@@ -1,0 +1,39 @@
+"""Links between the pages, and the files that the README points at, exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_PATH_IN_BACKQUOTES = re.compile(r"`([\w.-]+(?:/[\w.*-]+)+/?)(?:::\w+)?`")
+
+
+def _pages() -> list[Path]:
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a heading can be linked by, as GitHub derives it."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    broken = []
+    for page in _pages():
+        for target in _LINK.findall(page.read_text()):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            linked = (page.parent / path) if path else page
+            if not linked.exists() or (anchor and anchor not in _anchors(linked)):
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
+
+
+def test_every_path_that_the_readme_names_exists() -> None:
+    named = set(_PATH_IN_BACKQUOTES.findall((ROOT / "README.md").read_text()))
+    assert named
+    assert not {path for path in named if not list(ROOT.glob(path.rstrip("/")))}

@@ -1,0 +1,93 @@
+"""The time budget of the test suites: its arithmetic, and small projects in which pytest enforces it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.suite_budget import BUDGETS, Budget, SuiteBudgets
+
+ROOT = Path(__file__).parents[2]
+# No time at all: any test exceeds it. And so much that none does, however slow the machine is.
+NOTHING, PLENTY = 0.0, 3600.0
+
+
+@pytest.fixture(params=[[], ["-n", "2"]], ids=["one process", "two workers"])
+def processes(request: pytest.FixtureRequest) -> list[str]:
+    options: list[str] = request.param
+    return options
+
+
+def run_project(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *options: str, budget_seconds: float
+) -> pytest.RunResult:
+    """Pytest on a project with one suite, tests/unit, of two passing tests."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makeconftest(
+        f"""
+        from tests import suite_budget
+        suite_budget.BUDGETS = (suite_budget.Budget("small", ("unit",), {budget_seconds}),)
+        """
+    )
+    suite = pytester.path / "tests" / "unit"
+    suite.mkdir(parents=True)
+    (suite / "test_two.py").write_text("def test_one(): pass\ndef test_other(): pass\n")
+    return pytester.runpytest_subprocess("-p", "tests.suite_budget", "-p", "no:asyncio", *options)
+
+
+def report(nodeid: str, *, seconds: float) -> pytest.TestReport:
+    return pytest.TestReport(nodeid, (nodeid, None, nodeid), {}, "passed", None, "call", duration=seconds)
+
+
+def test_a_suite_over_its_budget_fails_the_run_and_says_so(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: list[str]
+) -> None:
+    result = run_project(pytester, monkeypatch, "--enforce-budgets", *processes, budget_seconds=NOTHING)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["suite small is over its budget: * s of wall time, where 0 s are allowed"])
+    result.stdout.fnmatch_lines(["small * 2 * 0 s  OVER BUDGET"])
+
+
+def test_a_run_within_its_budgets_passes_and_shows_the_times(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: list[str]
+) -> None:
+    result = run_project(pytester, monkeypatch, "--enforce-budgets", *processes, budget_seconds=PLENTY)
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([f"*on {2 if processes else 1} worker(s)*", "suite *", "small * 2 * 3600 s"])
+
+
+def test_budgets_are_not_enforced_unless_asked_for(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run_project(pytester, monkeypatch, budget_seconds=NOTHING)
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=2)
+    result.stdout.no_fnmatch_line("*worker(s)*")
+
+
+def test_time_of_a_suite_is_the_sum_of_its_phases_divided_by_the_workers() -> None:
+    budgets = SuiteBudgets(workers=2, budgets=[Budget("languages", ("interop", "spark"), 10)])
+    budgets.pytest_runtest_logreport(report("tests/interop/test_a.py::test_x", seconds=1.0))
+    budgets.pytest_runtest_logreport(report("tests/interop/test_a.py::test_x", seconds=2.0))
+    budgets.pytest_runtest_logreport(report("tests/spark/deep/test_b.py::test_y", seconds=5.0))
+    (languages,) = budgets.times()
+    assert (languages.suite, languages.tests, languages.seconds) == ("languages", 2, 4.0)
+    assert languages.failure is None
+
+
+def test_a_suite_that_no_budget_names_is_a_failure() -> None:
+    budgets = SuiteBudgets(workers=1, budgets=[])
+    budgets.pytest_runtest_logreport(report("tests/new/test_a.py::test_x", seconds=0.0))
+    (new,) = budgets.times()
+    assert new.failure is not None
+    assert "new has no budget" in new.failure
+
+
+def test_every_suite_of_this_repository_has_a_budget() -> None:
+    named = {directory for budget in BUDGETS for directory in budget.directories}
+    suites = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").glob("*/**/test_*.py")}
+    assert suites <= named
