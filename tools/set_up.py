@@ -6,7 +6,7 @@ set-up, so it needs nothing but the standard library.
 Invariants:
 - `.venv/.set-up` exists only after a set-up that went through. It holds the folder of the tree and a
   fingerprint of what was asked for, so a touched or reformatted file costs nothing, and an environment that
-  was copied along with its tree (and would import the old tree's code) is noticed.
+  was copied along with its tree (and would run the old tree's code) is noticed and made anew.
 - `.venv/.set-up-unfinished` exists while packages are being changed. Whoever finds it starts from nothing: a
   half-made environment is never repaired, because nobody can say which half is there.
 - One set-up at a time per tree, by a file lock that ends with its process.
@@ -99,6 +99,9 @@ class Environment:
 
     def _is_usable(self) -> bool:
         if self._unfinished.exists() or not self._python.exists():
+            return False
+        # Its scripts name the folder that it was made in.
+        if self._done.exists() and self._done.read_text().splitlines()[0] != str(self._root):
             return False
         return subprocess.run([*self._pip(), "--version"], capture_output=True, check=False).returncode == 0
 

@@ -96,12 +96,14 @@ def test_environment_without_a_working_python_is_not_used(tree: Path, commands: 
     assert not environment.is_current()
 
 
-def test_environment_copied_with_its_tree_is_set_up_again(
+def test_environment_copied_with_its_tree_is_made_anew(
     tree: Path, commands: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     set_up.Environment(tree).install()
-    elsewhere = tree.rename(tmp_path_factory.mktemp("other") / "tree")
-    assert not set_up.Environment(elsewhere).is_current()
+    elsewhere = set_up.Environment(tree.rename(tmp_path_factory.mktemp("other") / "tree"))
+    assert not elsewhere.is_current()
+    elsewhere.install()
+    assert commands == ["create", "install"] * 2
 
 
 def test_settings_of_a_linter_do_not_ask_for_set_up(tree: Path) -> None:

@@ -29,7 +29,7 @@ from quorate.core.config import Durability
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition
 from quorate.core.logging import get_logger
-from quorate.errors import FencedLeaderEpoch, QuorateError, Unavailable, UnknownLeaderEpoch
+from quorate.errors import FencedLeaderEpoch, LogDamaged, QuorateError, Unavailable, UnknownLeaderEpoch
 from quorate.storage import LogRead, PartitionLog, TimestampedOffset
 
 __all__ = ["AppendResult", "FetchWatch", "Partition"]
@@ -134,9 +134,15 @@ class Partition:
     def size_in_bytes(self) -> int:
         return self._log.size_in_bytes
 
-    def check_leader_epoch(self, current: int | None) -> None:
-        """Only a caller who knows the current epoch proceeds, or one who does not say (rule 3)."""
-        if current is None or current == self.leader_epoch:
+    @property
+    def failure(self) -> QuorateError | None:
+        """Why nothing is served, if damage was found since the log was opened."""
+        damage = self._log.damage
+        return None if damage is None else LogDamaged(f"the log is damaged and not served: {damage}")
+
+    def check_leader_epoch(self, current: int) -> None:
+        """Only a caller who knows the current epoch proceeds (rule 3)."""
+        if current == self.leader_epoch:
             return
         kind = FencedLeaderEpoch if current < self.leader_epoch else UnknownLeaderEpoch
         raise kind(
@@ -167,7 +173,7 @@ class Partition:
         return AppendResult(appended.base_offset, Offset(appended.last_offset + 1))
 
     def when_stored(self, next_offset: Offset) -> asyncio.Future[None] | None:
-        """Done once the leader has stored all below ``next_offset`` by the topic's durability; None: it has."""
+        """As ``when_committed``, for the leader's own copy alone."""
         return None if self._durability is Durability.REPLICATED else self.when_committed(next_offset)
 
     def when_committed(self, next_offset: Offset) -> asyncio.Future[None] | None:

@@ -10,7 +10,7 @@ The file stands in for the metadata quorum, which will own this knowledge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ class TopicCatalogue:
         self._path = f"{data_directory}/{_FILE_NAME}"
         self._entries = {entry.name: entry for entry in self._load()}
 
-    def __iter__(self) -> Iterable[CatalogueEntry]:
+    def __iter__(self) -> Iterator[CatalogueEntry]:
         return iter(self._entries.values())
 
     async def add(self, entry: CatalogueEntry) -> None:

@@ -10,7 +10,7 @@ from quorate.broker.partition import Partition
 from quorate.broker.topic import Topic, check_topic_name, topic_id_from
 from quorate.broker.topic_catalogue import CatalogueEntry, TopicCatalogue
 from quorate.core.config import NodeConfig, TopicConfig
-from quorate.core.ids import PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.ids import Offset, PartitionId, TopicId, TopicName, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import (
     InvalidRequest,
@@ -77,6 +77,12 @@ class TopicRegistry:
         """Every partition that is served."""
         return [each for topic in self.all() for each in topic.partitions if isinstance(each, Partition)]
 
+    def high_watermark_of(self, key: PartitionKey) -> Offset:
+        """0 for a partition that nobody leads: nothing of it may be deleted (rules 42 and 48)."""
+        topic = self._by_id.get(key.topic_id)
+        partition = None if topic is None else topic.partitions[key.partition]
+        return partition.high_watermark if isinstance(partition, Partition) else Offset(0)
+
     # -- opening
 
     async def open(self) -> None:
@@ -84,7 +90,7 @@ class TopicRegistry:
         entries = {entry.topic_id: entry for entry in self._catalogue}
         await self._open_logs(entries)
         for entry in entries.values():
-            config = self._topic_config(entry.configs)
+            config = self._config.topic_config(entry.configs)
             keys = [_key(entry, number) for number in range(entry.partition_count)]
             partitions = [await self._lead_existing(key, config) for key in keys]
             self._add(Topic(entry.name, entry.topic_id, entry.configs, config, tuple(partitions)))
@@ -92,7 +98,7 @@ class TopicRegistry:
     async def _open_logs(self, entries: Mapping[TopicId, CatalogueEntry]) -> None:
         def config_for(key: PartitionKey) -> LogConfig:
             entry = entries.get(key.topic_id)
-            return self._log_config(self._topic_config({} if entry is None else entry.configs))
+            return self._log_config(self._config.topic_config({} if entry is None else entry.configs))
 
         total = len(self._directory.partitions_on_disk())
         log.info("opening_logs", logs=total, start=self._directory.start.value)
@@ -112,8 +118,8 @@ class TopicRegistry:
         partition_log = self._directory.get(key)
         if partition_log is None:
             error: QuorateError = StorageFailed(
-                f"the directory {key.directory_name} is missing from {self._config.data_dir}; its records are gone "
-                "unless it is put back",
+                f"the directory {key.directory_name} is missing from {self._config.data_dir}; its records "
+                "are gone unless it is put back",
                 path=key.directory_name,
             )
         else:
@@ -134,7 +140,7 @@ class TopicRegistry:
                 f"topic {name}: {partition_count} partitions, 1 to {PARTITIONS_PER_TOPIC_MAX} are possible",
                 partitions_max=PARTITIONS_PER_TOPIC_MAX,
             )
-        config = self._topic_config(configs)
+        config = self._config.topic_config(configs)
         async with self._creating:
             if name in self._by_name:
                 raise TopicAlreadyExists(f"there is a topic {name} already", topic=name)
@@ -146,7 +152,9 @@ class TopicRegistry:
             await self._catalogue.add(entry)
             topic = Topic(topic_name, topic_id, entry.configs, config, tuple(partitions))
             self._add(topic)
-        log.info("topic_created", topic=name, topic_id=topic_id, partitions=partition_count, configs=dict(configs))
+        log.info(
+            "topic_created", topic=name, topic_id=topic_id, partitions=partition_count, configs=dict(configs)
+        )
         return topic
 
     async def _create_partition(self, key: PartitionKey, config: TopicConfig) -> Partition:
@@ -157,14 +165,13 @@ class TopicRegistry:
 
     async def _lead(self, key: PartitionKey, partition_log: PartitionLog, config: TopicConfig) -> Partition:
         topic_partition = TopicPartition(key.topic, key.partition)
-        return await Partition.lead(topic_partition, key.topic_id, partition_log, durability=config.durability)
+        return await Partition.lead(
+            topic_partition, key.topic_id, partition_log, durability=config.durability
+        )
 
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
-
-    def _topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
-        return self._config.topic_defaults.with_overrides(overrides)
 
     def _log_config(self, config: TopicConfig) -> LogConfig:
         return LogConfig(

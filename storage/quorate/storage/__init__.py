@@ -7,7 +7,8 @@ from quorate.storage.log_directory import LogDirectory, PartitionKey
 from quorate.storage.log_reader import LogRead, TimestampedOffset
 from quorate.storage.open_files import OpenFiles
 from quorate.storage.partition_log import PartitionLog
-from quorate.storage.recovery import Damage, StartKind
+from quorate.storage.quarantine import Damage
+from quorate.storage.recovery import StartKind
 
 __all__ = [
     "Appended",

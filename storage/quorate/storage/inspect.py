@@ -29,9 +29,10 @@ from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCach
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
 from quorate.storage.log_directory import PartitionKey
-from quorate.storage.log_files import DAMAGE_NAME, LOG_CHECKPOINT_NAME, list_segments
+from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments
 from quorate.storage.open_files import OpenFiles
 from quorate.storage.producer_state import ProducerStates
+from quorate.storage.quarantine import DAMAGE_NAME
 from quorate.storage.recovery import BATCH_BYTES_MAX, LogScanner
 from quorate.storage.segment import Segment
 

@@ -175,3 +175,10 @@ class LogDirectory:
         self._logs.clear()
         self._lock.close()
         return is_clean
+
+    async def abandon(self) -> None:
+        """Let go of the directory without a marker: for a start that failed before every log was open."""
+        for partition_log in self._logs.values():
+            await partition_log.abandon()
+        self._logs.clear()
+        self._lock.close()

@@ -17,20 +17,22 @@ from typing import Final
 from quorate.core.disk import Disk
 from quorate.core.ids import Offset
 from quorate.storage.checkpoint import TEMPORARY_SUFFIX
-from quorate.storage.segment import LOG_SUFFIX, segment_path
+from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME
+from quorate.storage.log_config import LogConfig
+from quorate.storage.log_context import LogContext
+from quorate.storage.segment import LOG_SUFFIX, Segment, segment_path
 
 __all__ = [
-    "DAMAGE_NAME",
     "LOG_CHECKPOINT_NAME",
     "SNAPSHOT_SUFFIX",
     "list_segments",
     "list_snapshots",
+    "remove_all",
     "remove_temporary_files",
     "snapshot_path",
 ]
 
 LOG_CHECKPOINT_NAME: Final = "log-checkpoint"
-DAMAGE_NAME: Final = "damage"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 _DIGITS: Final = 20
@@ -52,6 +54,18 @@ def list_snapshots(disk: Disk, directory: str) -> list[Offset]:
 
 def snapshot_path(directory: str, offset: Offset) -> str:
     return segment_path(directory, offset, SNAPSHOT_SUFFIX)
+
+
+def remove_all(context: LogContext, config: LogConfig, directory: str) -> None:
+    """Every batch, index, snapshot and epoch of a log; the newest first, so that no gap appears."""
+    disk = context.disk
+    for base in reversed(list_segments(disk, directory)):
+        Segment(context, config, directory, base).delete()
+    for offset in list_snapshots(disk, directory):
+        disk.unlink(snapshot_path(directory, offset))
+    epochs = f"{directory}/{EPOCH_CHECKPOINT_NAME}"
+    if disk.exists(epochs):
+        disk.unlink(epochs)
 
 
 def remove_temporary_files(disk: Disk, directory: str) -> None:

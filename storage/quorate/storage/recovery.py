@@ -41,9 +41,10 @@ from quorate.core.records import HEADER_BYTES, BatchHeader, FaultKind, parse_hea
 from quorate.errors import CorruptBatch, UnsupportedBatch
 from quorate.storage.leader_epochs import LeaderEpochCache
 from quorate.storage.producer_state import ProducerStates
+from quorate.storage.quarantine import Damage
 from quorate.storage.segment import Segment
 
-__all__ = ["BATCH_BYTES_MAX", "Damage", "Fault", "LogScanner", "StartKind", "cut_is_allowed"]
+__all__ = ["BATCH_BYTES_MAX", "Fault", "LogScanner", "StartKind", "cut_is_allowed"]
 
 #: no batch on disk is larger; a length beyond it is damage, and no reason to read a gigabyte
 BATCH_BYTES_MAX: Final = 128 << 20
@@ -59,20 +60,6 @@ class StartKind(enum.Enum):
     CLEAN = "clean"
     PROCESS_CRASH = "process_crash"
     LOSSY = "lossy"
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """Bytes that fail their checks and may have been acknowledged."""
-
-    path: str
-    position: int
-    #: the offset that was due there
-    offset: Offset
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path} at byte {self.position}, offset {self.offset}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,12 @@ class Segment:
             yield position, header
             position += header.size_in_bytes
 
+    def first_timestamp(self) -> TimestampMs | None:
+        """Of the first batch; None if there is none, or it carries no time."""
+        for _, header in self.walk(0):
+            return TimestampMs(header.max_timestamp) if header.max_timestamp >= 0 else None
+        return None
+
     def region(self, start: int, *, bytes_max: int, end: int) -> FileRegion:
         """Whole batches from ``start``: at least one, and no more than fit ``bytes_max`` after it.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
 from quorate.broker.partition import Partition
 from quorate.broker.topic_registry import TopicRegistry
 from quorate.core.ids import TopicPartition
 from quorate.errors import InvalidRequest, QuorateError
 
-__all__ = ["NamedPartition", "current_leader_epoch", "find_partitions"]
+__all__ = ["NamedPartition", "check_enum", "find_partitions"]
 
 
 class NamedPartition(Protocol):
@@ -19,15 +21,21 @@ class NamedPartition(Protocol):
     topic: str
     topic_id: str
     partition: int
+    current_leader_epoch: int
+
+    def HasField(self, name: Literal["current_leader_epoch"], /) -> bool: ...  # noqa: N802 - protobuf's name
 
 
-class _Named(Sized, Iterable[NamedPartition], Protocol): ...
+def check_enum(enum: EnumTypeWrapper, value: int, field: str) -> None:
+    """A value of a newer client must not be taken for the default."""
+    if value not in enum.values():
+        raise InvalidRequest(f"{field} has the unknown value {value}; known are {', '.join(enum.keys())}")
 
 
 def find_partitions(
     topics: TopicRegistry, named: Sequence[NamedPartition], *, partitions_max: int
 ) -> list[Partition | QuorateError]:
-    """Each partition that is named, or why it cannot be served, in the same order.
+    """Each partition that is named, or why the request cannot have it, in the same order.
 
     Fails as a whole for too many, and for one that is named twice, by whichever names: its share of
     the answer would be ambiguous.
@@ -42,6 +50,8 @@ def find_partitions(
     for each in named:
         try:
             partition = topics.find(each.topic, each.topic_id).partition(each.partition)
+            if each.HasField("current_leader_epoch"):
+                partition.check_leader_epoch(each.current_leader_epoch)
         except QuorateError as error:
             found.append(error)
             continue

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from quorate.chaos.sim.network import SimNetwork
 from quorate.core.transport import Method
 from quorate.errors import QuorateError, Unavailable
+from quorate.v1 import errors_pb2
 
 __all__ = ["Conversation", "End", "Flow", "Frame", "HalfClose", "Head", "Message", "Reset"]
 
@@ -52,7 +53,8 @@ class Reset:
 class End:
     """The server's last word."""
 
-    error: QuorateError | None
+    #: None: the call succeeded
+    error: errors_pb2.ErrorDetail | None
 
 
 Frame: TypeAlias = Head | Message | HalfClose | Reset | End
@@ -104,7 +106,11 @@ class Flow:
 
 
 class Conversation:
-    """Both flows of a call, and their common end when the connection breaks."""
+    """Both flows of a call, and their common end when the connection breaks.
+
+    It counts as connected until both sides are done with it: a server may still be busy for a caller
+    who gave up, and a break concerns that as well.
+    """
 
     def __init__(self, network: SimNetwork, *, client: str, server: str) -> None:
         self.network = network
@@ -114,11 +120,12 @@ class Conversation:
         self.down = Flow(self, server, client)
         #: what each side does when the connection breaks
         self.on_break_at_client: Callable[[QuorateError], None] | None = None
-        self.on_break_at_server: Callable[[], None] | None = None
+        self.on_break_at_server: Callable[[], object] | None = None
+        self._sides_open = 2
         network.connect(self, client, server)
 
     def connection_broken(self, reason: str) -> None:
-        self.close()
+        self.network.disconnect(self)
         self.up.silence()
         self.down.silence()
         if self.on_break_at_client is not None:
@@ -127,13 +134,15 @@ class Conversation:
         if self.on_break_at_server is not None:
             self.on_break_at_server()
 
+    def side_done(self) -> None:
+        """To be called once by each side."""
+        self._sides_open -= 1
+        if self._sides_open == 0:
+            self.network.disconnect(self)
+
     def lost_a_frame(self) -> None:
-        self.network.loop.call_later(self.network.break_after_s, self._break_if_open)
+        self.network.loop.call_later(self.network.break_after_s, self._break_if_connected)
 
-    def close(self) -> None:
-        """Nobody waits for anything any more; frames that are under way still arrive."""
-        self.network.disconnect(self)
-
-    def _break_if_open(self) -> None:
+    def _break_if_connected(self) -> None:
         if self.network.is_connected(self):
             self.connection_broken("the peer does not answer")

@@ -20,12 +20,15 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from quorate.chaos.sim.clock import SimLoop
 from quorate.errors import CannotListen
 
-__all__ = ["LinkFaults", "Listener", "SimConnection", "SimNetwork"]
+if TYPE_CHECKING:
+    from quorate.chaos.sim.conversation import Conversation, Head
+
+__all__ = ["LinkFaults", "Listener", "SimConnection", "SimNetwork", "node_of"]
 
 _FIRST_FREE_PORT: Final = 40_000
 
@@ -51,8 +54,12 @@ class SimConnection(Protocol):
 class Listener(Protocol):
     """Whoever answers at an address."""
 
-    @property
-    def node(self) -> str: ...
+    def accept(self, conversation: Conversation, head: Head) -> None: ...
+
+
+def node_of(address: str) -> str:
+    """An address is a node's name and a port."""
+    return address.rpartition(":")[0]
 
 
 class _Link:
@@ -131,9 +138,8 @@ class SimNetwork:
 
     def listen(self, address: str, listener: Listener) -> str:
         """Returns the address with a port of its own in place of port 0."""
-        host, _, port = address.rpartition(":")
-        if port == "0":
-            address = f"{host}:{next(self._free_ports)}"
+        if address.endswith(":0"):
+            address = f"{node_of(address)}:{next(self._free_ports)}"
         if address in self._listeners:
             raise CannotListen(f"cannot listen on {address}: it is in use", address=address)
         self._listeners[address] = listener
@@ -147,6 +153,9 @@ class SimNetwork:
 
     def connect(self, connection: SimConnection, client: str, server: str) -> None:
         self._connections[connection] = (client, server)
+
+    def is_connected(self, connection: SimConnection) -> bool:
+        return connection in self._connections
 
     def disconnect(self, connection: SimConnection) -> None:
         self._connections.pop(connection, None)

@@ -7,18 +7,15 @@ except that here the network can be told to fail.
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
-from contextlib import aclosing, suppress
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Message, Reset
-from quorate.chaos.sim.network import SimNetwork
-from quorate.core.transport import CallKind, Handler, Method, Request, Response, Service
-from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut, Unavailable
-from quorate.rpc.dispatch import Admission, parse_request, parse_response, run_stream, run_unary
-from quorate.rpc.error_detail import detail_from_error, error_from_detail
+from quorate.chaos.sim.network import SimNetwork, node_of
+from quorate.chaos.sim.channel import SimChannel
+from quorate.chaos.sim.server import SimServer
+from quorate.core.transport import Service
+from quorate.errors import CannotListen
+from quorate.rpc.dispatch import Admission
 
 __all__ = ["SimTransport"]
 
@@ -26,7 +23,7 @@ _CALLS_MAX: Final = 10_000
 
 
 class SimTransport:
-    """The network as ``node`` sees it."""
+    """The network as ``node`` sees it. An address is a node's name and a port."""
 
     def __init__(
         self,
@@ -45,11 +42,7 @@ class SimTransport:
         return SimChannel(self._network, self._node, address)
 
     async def serve(self, address: str, services: Sequence[Service]) -> SimServer:
-        return SimServer(
-            self._network,
-            self._node,
-            address,
-            services,
-            requests=Admission(self._requests_max),
-            streams=Admission(self._streams_max),
-        )
+        if node_of(address) != self._node:
+            raise CannotListen(f"cannot listen on {address}: this is {self._node}", address=address)
+        requests, streams = Admission(self._requests_max), Admission(self._streams_max)
+        return SimServer(self._network, address, services, requests=requests, streams=streams)

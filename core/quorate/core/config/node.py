@@ -24,13 +24,19 @@ from quorate.core.config.sources import from_environment, from_file, from_set_op
 from quorate.core.config.topic import NODE_KEYS, TOPIC_SETTINGS, TopicConfig
 from quorate.errors import InvalidConfig
 
-__all__ = ["NODE_SETTINGS", "LogLevel", "LoggingFormat", "NodeConfig", "load_node_config"]
+__all__ = [
+    "NODE_SETTINGS",
+    "LogLevel",
+    "LoggingFormat",
+    "NodeConfig",
+    "load_node_config",
+]
 
 _INT32_MAX: Final = (1 << 31) - 1
 _HOUR_MS: Final = 3_600_000
 
-#: Room that a produce request needs beside one batch of the largest size: names, ids, framing.
-_REQUEST_OVERHEAD_BYTES: Final = 4_096
+#: Room that a message needs beside the records it carries: names and ids of many partitions.
+_MESSAGE_OVERHEAD_BYTES: Final = 1 << 20
 
 
 class LogLevel(StrEnum):
@@ -109,10 +115,10 @@ class NodeConfig:
     )
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes",
-        ByteCount(1 << 16, _INT32_MAX),
+        ByteCount(4 << 20, _INT32_MAX),
         default=100 << 20,
-        about="Largest request that is read from the network.",
-        trade_off="Larger requests carry more batches each; this many bytes can be held for every request.",
+        about="Largest message that is read from or written to the network, framing included.",
+        trade_off="Larger messages carry more batches each; this many bytes can be held for every request.",
     )
     request_partitions_max: int = setting(
         "request.partitions.max",
@@ -167,12 +173,21 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        largest_batch = self.topic_defaults.max_message_bytes
-        if largest_batch + _REQUEST_OVERHEAD_BYTES > self.socket_request_max_bytes:
+        self._check_fits_into_message("message.max.bytes", self.topic_defaults.max_message_bytes)
+        self._check_fits_into_message("fetch.max.bytes", self.fetch_max_bytes)
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """Every setting of a topic that has these of its own; ``InvalidConfig`` names what is refused."""
+        config = self.topic_defaults.with_overrides(overrides)
+        self._check_fits_into_message("max.message.bytes", config.max_message_bytes)
+        return config
+
+    def _check_fits_into_message(self, key: str, size: int) -> None:
+        if size + _MESSAGE_OVERHEAD_BYTES > self.socket_request_max_bytes:
             raise InvalidConfig(
-                f"message.max.bytes: a batch of {largest_batch} bytes does not fit into a request of "
+                f"{key}: {size} bytes do not fit into a message of "
                 f"socket.request.max.bytes={self.socket_request_max_bytes}; lower the one or raise the other",
-                key="message.max.bytes",
+                key=key,
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from operator import index as as_int
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from quorate.core.records import faults
 from quorate.core.records.format import INT64_MAX, INT64_MIN, Buffer, EncodableHeaders, Headers
@@ -92,21 +92,23 @@ def _as_timestamp(found: int, row: int) -> int:
 
 
 def _as_field(what: str, found: Buffer | None, row: int) -> bytes | None:
-    if found is None or isinstance(found, bytes):
-        return found
-    if not isinstance(found, bytearray | memoryview):
+    # By type(): isinstance believes an object that only claims a class, and C would read its memory.
+    kind = type(found)
+    if found is None or issubclass(kind, bytes):
+        return cast("bytes | None", found)
+    if not issubclass(kind, bytearray | memoryview):
         raise faults.wrong_type(what, found, row)
     return bytes(found)
 
 
 def _as_headers(found: EncodableHeaders, row: int) -> Headers:
-    if not isinstance(found, tuple | list):
+    if not issubclass(type(found), tuple | list):
         raise faults.wrong_headers(found, row)
     return tuple([_as_header(header, row) for header in found])
 
 
 def _as_header(found: tuple[str, Buffer | None], row: int) -> tuple[str, bytes | None]:
-    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], str)):
+    if not (issubclass(type(found), tuple) and len(found) == 2 and issubclass(type(found[0]), str)):
         raise faults.wrong_headers(found, row)
     try:
         found[0].encode()

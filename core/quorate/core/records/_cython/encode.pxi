@@ -184,6 +184,21 @@ cdef bint are_headers(tuple column) except -1:
     return True
 
 
+# Other buffers become bytes. Memory is read by pointer after this, so the result is looked at again.
+cdef tuple plain_fields(str what, tuple column):
+    if column is not None and not are_fields(column):
+        column = tuple(as_fields(what, column))
+        assert are_fields(column)
+    return column
+
+
+cdef tuple plain_headers(tuple column):
+    if column is not None and not are_headers(column):
+        column = tuple(as_headers(column))
+        assert are_headers(column)
+    return column
+
+
 cdef array.array int64_column(list timestamps):
     cdef Py_ssize_t row
     cdef array.array column = array.clone(INT64S, len(timestamps), False)
@@ -299,14 +314,9 @@ cdef bytes encode(Fields* fields, tuple values, tuple keys, timestamp_ms, list t
     if not values:
         raise faults.empty_batch()
     cdef array.array column = int64_column([timestamp_ms] if timestamps is None else timestamps)
-    if keys is not None and not are_fields(keys):
-        keys = tuple(as_fields("key", keys))
-    if not are_fields(values):
-        values = tuple(as_fields("value", values))
-    if headers is not None and not are_headers(headers):
-        headers = tuple(as_headers(headers))
-        # Subclasses of tuple and other buffers are plain now; the keys' UTF-8 is not kept yet.
-        are_headers(headers)
+    keys = plain_fields("key", keys)
+    values = plain_fields("value", values)
+    headers = plain_headers(headers)
     rows.count = len(values)
     rows.base_timestamp = column.data.as_longlongs[0]
     rows.timestamps = NULL if timestamps is None else <int64_t*>column.data.as_longlongs

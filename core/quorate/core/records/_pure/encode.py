@@ -58,6 +58,7 @@ def encode_batch(
         base_offset, leader_epoch, compression, timestamp_type, append_timestamp_ms,
         producer_id, producer_epoch, base_sequence, is_transactional, is_control,
     )  # fmt: skip
+    records = tuple(records)
     return _encode(
         [record.timestamp for record in records],
         [record.key for record in records],
@@ -93,6 +94,7 @@ def encode_values(
         base_offset, leader_epoch, compression, timestamp_type, append_timestamp_ms,
         producer_id, producer_epoch, base_sequence, is_transactional, is_control,
     )  # fmt: skip
+    values = tuple(values)
     count = len(values)
     check_lengths(count, timestamp_ms, timestamps, keys, headers)
     if timestamps is None:

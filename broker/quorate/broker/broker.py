@@ -1,0 +1,110 @@
+"""The broker of a node: its data directory, its topics, and the services that work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from quorate.broker.handlers.create_topic import CreateTopicHandler
+from quorate.broker.handlers.describe_topic import DescribeTopicHandler
+from quorate.broker.handlers.fetch import FetchHandler
+from quorate.broker.handlers.list_offsets import ListOffsetsHandler
+from quorate.broker.handlers.list_topics import ListTopicsHandler
+from quorate.broker.handlers.produce import ProduceHandler
+from quorate.broker.topic_catalogue import TopicCatalogue
+from quorate.broker.topic_registry import TopicRegistry
+from quorate.core.clock import Clock
+from quorate.core.config import NodeConfig
+from quorate.core.disk import Disk
+from quorate.core.ids import BrokerEpoch
+from quorate.core.logging import get_logger
+from quorate.core.transport import Service
+from quorate.storage import LogContext, LogDirectory, OpenFiles
+from quorate.v1 import admin_pb2, broker_pb2
+
+__all__ = ["Broker"]
+
+log = get_logger(__name__)
+
+#: Descriptors kept for sealed segments; each active segment has one of its own.
+_SEALED_FILES_OPEN_MAX: Final = 512
+
+#: Without a controller there is no registration to number; a marker of any epoch counts.
+_BROKER_EPOCH: Final = BrokerEpoch(0)
+
+
+class Broker:
+    """Opened, it serves; ``close`` ends what waits and leaves a clean directory."""
+
+    def __init__(
+        self, config: NodeConfig, clock: Clock, directory: LogDirectory, topics: TopicRegistry
+    ) -> None:
+        """For ``open``."""
+        self._config = config
+        self._clock = clock
+        self._directory = directory
+        self._topics = topics
+        self._fetch = FetchHandler(config, topics, clock)
+
+    @classmethod
+    async def open(
+        cls,
+        config: NodeConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        random_bytes: Callable[[int], bytes],
+        on_fatal: Callable[[str], NoReturn],
+    ) -> Broker:
+        """Take the data directory, recover what has to be, and lead every partition."""
+        context = LogContext(disk, clock, OpenFiles(disk, files_max=_SEALED_FILES_OPEN_MAX), on_fatal)
+        directory = await LogDirectory.open(context, config.data_dir)
+        try:
+            catalogue = TopicCatalogue(disk, config.data_dir)
+            topics = TopicRegistry(config, directory, catalogue, random_bytes=random_bytes)
+            await topics.open()
+        except BaseException:
+            # Not every log was opened, so nobody may vouch for them: no marker.
+            await directory.abandon()
+            raise
+        return cls(config, clock, directory, topics)
+
+    def services(self) -> Sequence[Service]:
+        config, topics = self._config, self._topics
+        return [
+            Service(
+                broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+                {
+                    "Produce": ProduceHandler(config, topics, self._clock),
+                    "Fetch": self._fetch,
+                    "ListOffsets": ListOffsetsHandler(config, topics),
+                },
+            ),
+            Service(
+                admin_pb2.DESCRIPTOR.services_by_name["AdminService"],
+                {
+                    "CreateTopic": CreateTopicHandler(config, topics),
+                    "ListTopics": ListTopicsHandler(topics),
+                    "DescribeTopic": DescribeTopicHandler(config, topics),
+                },
+            ),
+        ]
+
+    def release_waiting(self) -> None:
+        """Answer the fetches that wait, so that a stop need not wait for them."""
+        self._fetch.stop()
+
+    async def maintain_forever(self) -> None:
+        """Retention and recovery points, now and then; for the node to run as a task, until cancelled."""
+        while True:
+            await self._clock.sleep(self._config.log_retention_check_interval_ms / 1000)
+            await self._directory.maintain(self._topics.high_watermark_of)
+
+    async def close(self) -> bool:
+        """Sync and close every log. True if the next start need not recover anything."""
+        self.release_waiting()
+        for partition in self._topics.partitions():
+            await partition.stop()
+        is_clean = await self._directory.close(broker_epoch=_BROKER_EPOCH)
+        log.info("data_directory_closed", path=self._config.data_dir, clean=is_clean)
+        return is_clean

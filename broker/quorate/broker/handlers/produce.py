@@ -1,0 +1,144 @@
+"""Produce: append to many partitions, answer when what ``acks`` asks for has happened.
+
+All appends of a request happen in one go, without an await between them, so they reach the log in
+the order of the request. Then the handler waits, once, for all of them together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.broker.handlers.structured_records import encode_records
+from quorate.broker.handlers.targets import check_enum, find_partitions
+from quorate.broker.partition import AppendResult, Partition
+from quorate.broker.topic_registry import TopicRegistry
+from quorate.core.clock import Clock
+from quorate.core.config import NodeConfig
+from quorate.core.records import parse_header
+from quorate.core.transport import Call
+from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut, UnsupportedBatch
+from quorate.rpc.error_detail import detail_from_error
+from quorate.v1 import broker_pb2
+
+__all__ = ["ProduceHandler"]
+
+_DEFAULT_TIMEOUT_MS: Final = 30_000
+
+
+@dataclass(slots=True)
+class _Append:
+    """What became of one partition of the request, so far."""
+
+    result: broker_pb2.ProducePartitionResult
+    #: not done yet: the request still waits for it
+    waits_for: asyncio.Future[None] | None = None
+
+
+class ProduceHandler:
+    def __init__(self, config: NodeConfig, topics: TopicRegistry, clock: Clock) -> None:
+        self._config = config
+        self._topics = topics
+        self._clock = clock
+
+    async def __call__(self, request: broker_pb2.ProduceRequest, _call: Call) -> broker_pb2.ProduceResponse:
+        check_enum(broker_pb2.Acks, request.acks, "acks")
+        timeout_s = self._timeout_s(request)
+        targets = find_partitions(
+            self._topics, request.partitions, partitions_max=self._config.request_partitions_max
+        )
+        appends = [
+            self._append(entry, target, request.acks)
+            for entry, target in zip(request.partitions, targets, strict=True)
+        ]
+        await _wait(appends, timeout_s)
+        return broker_pb2.ProduceResponse(partitions=[append.result for append in appends])
+
+    def _timeout_s(self, request: broker_pb2.ProduceRequest) -> float:
+        timeout_ms = request.timeout_ms if request.HasField("timeout_ms") else _DEFAULT_TIMEOUT_MS
+        if timeout_ms < 0:
+            raise InvalidRequest(f"timeout_ms is {timeout_ms}, it cannot be negative")
+        return min(timeout_ms, self._config.produce_timeout_max_ms) / 1000
+
+    def _append(
+        self,
+        entry: broker_pb2.ProducePartition,
+        target: Partition | QuorateError,
+        acks: broker_pb2.Acks,
+    ) -> _Append:
+        result = broker_pb2.ProducePartitionResult(
+            topic=entry.topic, topic_id=entry.topic_id, partition=entry.partition
+        )
+        if isinstance(target, QuorateError):
+            result.error.CopyFrom(detail_from_error(target))
+            return _Append(result)
+        result.topic, result.topic_id = target.topic_partition.topic, target.topic_id
+        try:
+            appended = target.append(self._batch_of(entry))
+        except QuorateError as error:
+            result.error.CopyFrom(detail_from_error(error))
+            return _Append(result)
+        result.log_start_offset = target.log_start_offset
+        result.leader_epoch = target.leader_epoch
+        if acks == broker_pb2.ACKS_NONE:
+            return _Append(result)
+        _set_offsets(result, appended)
+        if acks == broker_pb2.ACKS_LEADER:
+            return _Append(result, target.when_stored(appended.next_offset))
+        return _Append(result, target.when_committed(appended.next_offset))
+
+    def _batch_of(self, entry: broker_pb2.ProducePartition) -> bytes:
+        if bool(entry.batch) == bool(entry.records):
+            raise InvalidRequest("a partition gets either records or a batch; this one has both or neither")
+        if entry.records:
+            return encode_records(entry.records, received_ms=self._clock.wall_ms())
+        header = parse_header(entry.batch)
+        if header.is_transactional or header.is_control:
+            kind = "control" if header.is_control else "transactional"
+            raise UnsupportedBatch(f"{kind} batches are not accepted from clients")
+        return entry.batch
+
+
+def _set_offsets(result: broker_pb2.ProducePartitionResult, appended: AppendResult) -> None:
+    result.base_offset = appended.base_offset
+    result.next_offset = appended.next_offset
+
+
+async def _wait(appends: Sequence[_Append], timeout_s: float) -> None:
+    """Until each append is acknowledged, or the time is over."""
+    waiting = [append for append in appends if append.waits_for is not None]
+    futures = [append.waits_for for append in waiting if append.waits_for is not None]
+    if not futures:
+        return
+    try:
+        await asyncio.wait(futures, timeout=timeout_s)
+    finally:
+        # Also when the client has gone: nobody is left to tell.
+        undecided = [future for future in futures if not future.done()]
+        for future in undecided:
+            future.cancel()
+    for append, future in zip(waiting, futures, strict=True):
+        _conclude(append.result, future, timeout_s)
+
+
+def _conclude(
+    result: broker_pb2.ProducePartitionResult, future: asyncio.Future[None], timeout_s: float
+) -> None:
+    if future.cancelled():
+        error: QuorateError = RequestTimedOut(
+            f"appended, but not acknowledged within {timeout_s} seconds",
+            timeout_ms=round(timeout_s * 1000),
+        )
+    else:
+        failure = future.exception()
+        if failure is None:
+            return
+        if not isinstance(failure, QuorateError):
+            raise failure
+        error = failure
+    # An offset stands in an answer only if it was acknowledged (rule 20).
+    result.ClearField("base_offset")
+    result.ClearField("next_offset")
+    result.error.CopyFrom(detail_from_error(error))

@@ -1,0 +1,82 @@
+"""Structured records to a batch, and batches to structured records.
+
+For clients that have nothing but generated stubs. Whoever minds the cost per record sends batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quorate.core.ids import Offset, TimestampMs
+from quorate.core.records import Record, decode_batch, encode_batch, parse_header
+from quorate.errors import CorruptBatch, InvalidRecord, QuorateError
+from quorate.v1 import records_pb2
+
+__all__ = ["decode_records", "encode_records"]
+
+
+def encode_records(records: Sequence[records_pb2.Record], *, received_ms: TimestampMs) -> bytes:
+    """One batch. Compression is left to clients that encode: it is their CPU to spend."""
+    return encode_batch([_to_encodable(record, received_ms) for record in records])
+
+
+def _to_encodable(record: records_pb2.Record, received_ms: TimestampMs) -> Record:
+    if record.HasField("offset"):
+        raise InvalidRecord("a record that is produced has no offset: the broker assigns it")
+    return Record(
+        offset=0,
+        timestamp=record.timestamp_ms if record.HasField("timestamp_ms") else received_ms,
+        key=record.key if record.HasField("key") else None,
+        value=record.value if record.HasField("value") else None,
+        headers=tuple(
+            (header.key, header.value if header.HasField("value") else None) for header in record.headers
+        ),
+    )
+
+
+def decode_records(
+    batches: bytes, *, from_offset: Offset, bytes_max: int
+) -> tuple[list[records_pb2.Record], Offset]:
+    """Records from ``from_offset`` on, and where to go on.
+
+    Stops before ``bytes_max`` is exceeded, in the middle of a batch if need be, because a small
+    batch may decompress to a large one; but never before the first record.
+    """
+    records: list[records_pb2.Record] = []
+    next_offset, position, size = from_offset, 0, 0
+    while position < len(batches):
+        header = parse_header(batches, position)
+        batch = memoryview(batches)[position : position + header.size_in_bytes]
+        position += header.size_in_bytes
+        for record in _decode(batch, header.base_offset):
+            if record.offset < from_offset:
+                continue
+            message = _to_message(record)
+            size += message.ByteSize()
+            if records and size > bytes_max:
+                return records, next_offset
+            records.append(message)
+            next_offset = Offset(record.offset + 1)
+        next_offset = Offset(header.next_offset)
+    return records, next_offset
+
+
+def _decode(batch: memoryview, base_offset: int) -> list[Record]:
+    try:
+        return decode_batch(batch)
+    except QuorateError as error:
+        # The checksum is right, so the producer sent it like this. Say where, for whoever has to skip it.
+        raise CorruptBatch(
+            f"the batch at offset {base_offset} cannot be decoded into records: {error.message}",
+            base_offset=base_offset,
+        ) from error
+
+
+def _to_message(record: Record) -> records_pb2.Record:
+    return records_pb2.Record(
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=[records_pb2.Header(key=key, value=value) for key, value in record.headers],
+    )

@@ -1,0 +1,149 @@
+"""The calling side of the simulated transport."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeAlias
+
+from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Message, Reset
+from quorate.chaos.sim.network import SimNetwork, node_of
+from quorate.chaos.sim.server import refuse
+from quorate.core.transport import Method, Request, Response
+from quorate.errors import RequestTimedOut, Unavailable
+from quorate.rpc.dispatch import parse_response
+from quorate.rpc.error_detail import error_from_detail
+
+__all__ = ["SimChannel"]
+
+#: what can happen to a caller: a message, the end, or a local failure
+_Event: TypeAlias = Message | End | Exception
+
+
+class SimChannel:
+    def __init__(self, network: SimNetwork, node: str, address: str) -> None:
+        self.address = address
+        self._network = network
+        self._node = node
+        self._calls: dict[_ClientCall, None] = {}
+        self._closed = False
+
+    async def call(
+        self, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        head = Head(self.address, method, timeout_s, request.SerializeToString())
+        if self._network.duplicates(self._node, node_of(self.address)):
+            _open(self._network, self._node, head).side_done()
+        with self._calling(head) as call:
+            content = await call.next_message()
+            assert content is not None, "a unary call that succeeds has an answer"
+            await call.next_message()
+        return parse_response(method, content)
+
+    async def stream(
+        self, method: Method[Request, Response], requests: AsyncIterable[Request], *, timeout_s: float | None
+    ) -> AsyncGenerator[Response, None]:
+        with self._calling(Head(self.address, method, timeout_s)) as call:
+            pump = asyncio.get_running_loop().create_task(call.send_all(requests))
+            try:
+                while (content := await call.next_message()) is not None:
+                    call.conversation.down.message_taken()
+                    yield parse_response(method, content)
+            finally:
+                pump.cancel()
+                await asyncio.wait([pump])
+
+    async def close(self) -> None:
+        self._closed = True
+        for call in list(self._calls):
+            call.fail(self._closed_error(call.head.method))
+
+    @contextmanager
+    def _calling(self, head: Head) -> Iterator[_ClientCall]:
+        if self._closed:
+            raise self._closed_error(head.method)
+        call = _ClientCall(self._network, self._node, head)
+        self._calls[call] = None
+        try:
+            yield call
+        finally:
+            del self._calls[call]
+            call.finish()
+
+    def _closed_error(self, method: Method[Any, Any]) -> Unavailable:
+        return Unavailable(
+            f"the channel to {self.address} is closed", address=self.address, method=method.path
+        )
+
+
+class _ClientCall:
+    """One call at the caller's side."""
+
+    def __init__(self, network: SimNetwork, node: str, head: Head) -> None:
+        self.head = head
+        self._events: asyncio.Queue[_Event] = asyncio.Queue()
+        self._deadline = None if head.timeout_s is None else network.loop.time() + head.timeout_s
+        self._ended = False
+        self.conversation = _open(network, node, head)
+        self.conversation.down.receive = self._receive
+        self.conversation.on_break_at_client = self.fail
+
+    def fail(self, error: Exception) -> None:
+        self._events.put_nowait(error)
+
+    async def next_message(self) -> bytes | None:
+        """None at the end."""
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                event = await self._events.get()
+        except TimeoutError:
+            message = f"{self.head.method.name} at {self.head.address}: no answer in {self.head.timeout_s} s"
+            raise RequestTimedOut(message, address=self.head.address, method=self.head.method.path) from None
+        if isinstance(event, Message):
+            return event.content
+        if isinstance(event, Exception):
+            raise event
+        self._ended = True
+        if event.error is not None:
+            raise error_from_detail(event.error)
+        return None
+
+    async def send_all(self, requests: AsyncIterable[Any]) -> None:
+        try:
+            async for request in requests:
+                await self.conversation.up.send_message(request.SerializeToString())
+        except Exception as error:  # noqa: BLE001 - it is raised where the caller reads responses
+            self.fail(error)
+        else:
+            self.conversation.up.send(HalfClose())
+
+    def finish(self) -> None:
+        if not self._ended:
+            self.conversation.up.send(Reset())
+        self.conversation.on_break_at_client = None
+        self.conversation.side_done()
+
+    def _receive(self, frame: Frame) -> None:
+        assert isinstance(frame, Message | End)
+        self._events.put_nowait(frame)
+
+
+def _open(network: SimNetwork, node: str, head: Head) -> Conversation:
+    conversation = Conversation(network, client=node, server=node_of(head.address))
+    conversation.up.receive = partial(_route, conversation)
+    conversation.up.send(head)
+    return conversation
+
+
+def _route(conversation: Conversation, frame: Frame) -> None:
+    """At the server's node, until somebody there has taken the call."""
+    if not isinstance(frame, Head):
+        return
+    listener = conversation.network.listener_at(frame.address)
+    if listener is None:
+        message = f"{frame.address}: connection refused"
+        refuse(conversation, Unavailable(message, address=frame.address, method=frame.method.path))
+    else:
+        listener.accept(conversation, frame)

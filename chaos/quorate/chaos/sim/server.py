@@ -1,0 +1,141 @@
+"""The serving side of the simulated transport."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Message, Reset
+from quorate.chaos.sim.network import SimNetwork
+from quorate.core.transport import CallKind, Handler, Method, Service
+from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut, Unavailable
+from quorate.rpc.dispatch import Admission, parse_request, run_stream, run_unary
+from quorate.rpc.error_detail import detail_from_error
+
+__all__ = ["SimServer", "refuse"]
+
+
+class SimServer:
+    def __init__(
+        self,
+        network: SimNetwork,
+        address: str,
+        services: Sequence[Service],
+        *,
+        requests: Admission,
+        streams: Admission,
+    ) -> None:
+        self.serving = True
+        self._network = network
+        self._admissions = {CallKind.UNARY: requests, CallKind.STREAM: streams}
+        self._handlers: dict[Method[Any, Any], Handler] = {
+            method: handler for service in services for method, handler in service.handlers.items()
+        }
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self.address = network.listen(address, self)
+
+    async def set_serving(self, *, serving: bool) -> None:
+        self.serving = serving
+
+    async def stop(self, grace_s: float) -> None:
+        self._network.stop_listening(self.address)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_s)
+        self.kill()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def kill(self) -> None:
+        """As the death of its process: nobody listens, every handler ends where it is."""
+        self._network.stop_listening(self.address)
+        for task in list(self._tasks):
+            task.cancel()
+
+    def accept(self, conversation: Conversation, head: Head) -> None:
+        handler = self._handlers.get(head.method)
+        if handler is None:
+            refuse(conversation, InvalidRequest(f"there is no {head.method} here", method=head.method.path))
+            return
+        session = _Session(conversation, head, handler, self._admissions[head.method.kind])
+        task = asyncio.get_running_loop().create_task(session.run())
+        session.attach(task)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+
+def refuse(conversation: Conversation, error: QuorateError) -> None:
+    """End a call that has no handler."""
+    conversation.down.send(End(detail_from_error(error)))
+    conversation.side_done()
+
+
+class _Session:
+    """One call at the server: its handler's view of it, and its end."""
+
+    def __init__(self, conversation: Conversation, head: Head, handler: Any, admission: Admission) -> None:
+        self._conversation = conversation
+        self._head = head
+        self._handler = handler
+        self._admission = admission
+        self._inbox: asyncio.Queue[Message | HalfClose] = asyncio.Queue()
+        self._loop = conversation.network.loop
+        self._deadline = math.inf if head.timeout_s is None else self._loop.time() + head.timeout_s
+
+    # ---- what a handler sees
+
+    @property
+    def peer(self) -> str:
+        return self._conversation.client
+
+    def remaining_s(self) -> float:
+        return max(0.0, self._deadline - self._loop.time())
+
+    # ---- the call
+
+    def attach(self, task: asyncio.Task[None]) -> None:
+        def receive(frame: Frame) -> None:
+            if isinstance(frame, Reset):
+                task.cancel()
+            elif isinstance(frame, Message | HalfClose):
+                self._inbox.put_nowait(frame)
+
+        self._conversation.up.receive = receive
+        self._conversation.on_break_at_server = task.cancel
+        task.add_done_callback(self._finished)
+
+    async def run(self) -> None:
+        method = self._head.method
+        with self._admission.admit(method):
+            try:
+                async with asyncio.timeout(self._head.timeout_s):
+                    await (self._run_unary() if method.kind is CallKind.UNARY else self._run_stream())
+            except TimeoutError:
+                raise RequestTimedOut("not done by the caller's deadline", method=method.path) from None
+
+    async def _run_unary(self) -> None:
+        method = self._head.method
+        request = parse_request(method, self._head.content)
+        response = await run_unary(self._handler, method, request, self)
+        self._conversation.down.send(Message(response.SerializeToString()))
+
+    async def _run_stream(self) -> None:
+        async with aclosing(
+            run_stream(self._handler, self._head.method, self._requests(), self)
+        ) as responses:
+            async for response in responses:
+                await self._conversation.down.send_message(response.SerializeToString())
+
+    async def _requests(self) -> AsyncIterator[Any]:
+        while isinstance(frame := await self._inbox.get(), Message):
+            self._conversation.up.message_taken()
+            yield parse_request(self._head.method, frame.content)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        error = Unavailable("the server cancelled the call") if task.cancelled() else task.exception()
+        assert error is None or isinstance(error, QuorateError), error
+        self._conversation.on_break_at_server = None
+        self._conversation.down.send(End(None if error is None else detail_from_error(error)))
+        self._conversation.side_done()

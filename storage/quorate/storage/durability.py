@@ -1,0 +1,129 @@
+"""What of a log is on the device, and the checkpoint that says so.
+
+The recovery point on disk never promises more than was synced (rule 46). It is lowered there
+before a truncation: otherwise a power loss after the truncation would make the next start skip
+batches that were written since and never synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from quorate.core.ids import Offset
+from quorate.errors import StorageFailed
+from quorate.storage.checkpoint import write_durably
+from quorate.storage.group_commit import GroupCommit
+from quorate.storage.log_files import LOG_CHECKPOINT_NAME
+from quorate.storage.log_state import LogState
+from quorate.storage.segment import Segment
+
+__all__ = ["Durability"]
+
+
+class Durability:
+    __slots__ = (
+        "_checkpointed",
+        "_commits",
+        "_directory_changed",
+        "_sealed_unsynced",
+        "_state",
+        "files_lock",
+    )
+
+    def __init__(self, state: LogState, *, recovery_point: Offset) -> None:
+        self._state = state
+        self._commits = GroupCommit(self._sync, lambda: state.log_end_offset, synced_offset=recovery_point)
+        #: the recovery point that the checkpoint on disk names
+        self._checkpointed = recovery_point
+        self._sealed_unsynced: list[Segment] = []
+        #: names were made or removed since the directory was synced
+        self._directory_changed = True
+        #: one at a time: whatever rewrites the checkpoint or removes files
+        self.files_lock = asyncio.Lock()
+
+    @property
+    def recovery_point(self) -> Offset:
+        """Everything below is on the device (exclusive)."""
+        return self._commits.synced_offset
+
+    @property
+    def has_sealed_unsynced(self) -> bool:
+        return bool(self._sealed_unsynced)
+
+    def note_sealed(self, *segments: Segment) -> None:
+        self._sealed_unsynced += segments
+        self._directory_changed = True
+
+    def note_names_changed(self) -> None:
+        self._directory_changed = True
+
+    async def flush(self) -> None:
+        """Returns once everything appended before the call is on the device."""
+        await self._commits.wait_for(self._state.log_end_offset)
+
+    async def flush_all(self) -> None:
+        """As ``flush``, without regard to what is thought to be on the device already."""
+        end_offset = self._state.log_end_offset
+        await self._sync()
+        self._commits.restart_at(end_offset)
+
+    async def settle(self) -> None:
+        """Wait for a sync under way, whatever its outcome."""
+        await self._commits.settle()
+
+    async def _sync(self) -> None:
+        sealed, self._sealed_unsynced = self._sealed_unsynced, []
+        directory_changed, self._directory_changed = self._directory_changed, False
+        try:
+            for segment in [*sealed, self._state.active]:
+                await self._sync_segment(segment)
+            await self._state.epochs.sync()
+            if directory_changed:
+                await self._state.context.disk.fsync_directory(self._state.directory)
+        except OSError as error:
+            raise self.sync_failed(error) from error
+
+    async def _sync_segment(self, segment: Segment) -> None:
+        try:
+            await segment.sync()
+        except FileNotFoundError:
+            # Retention or a truncation may have deleted it while another one was being synced.
+            if segment in self._state.segments:
+                raise
+
+    def sync_failed(self, error: OSError) -> StorageFailed:
+        """Never retried: the kernel has forgotten which pages were not written (rule 45)."""
+        state = self._state
+        state.write_failure = f"sync failed: {error}"
+        state.context.note_storage_error("sync", state.directory, error)
+        state.context.on_fatal(f"sync failed in {state.directory}: {error}")
+
+    def lower(self, offset: Offset) -> None:
+        """What comes at and after ``offset`` is not on the device any more."""
+        self._commits.lower(offset)
+
+    async def lower_on_disk(self, offset: Offset) -> None:
+        self.lower(offset)
+        if self._checkpointed > offset:
+            await self.write_checkpoint()
+
+    def restart_at(self, offset: Offset) -> None:
+        """The log was emptied and starts at ``offset``."""
+        self._sealed_unsynced.clear()
+        self._commits.restart_at(offset)
+
+    async def write_checkpoint(
+        self, *, clean_end: tuple[Offset, int] | None = None, reset_to: Offset | None = None
+    ) -> None:
+        """The caller holds ``files_lock``, or is alone with the log."""
+        recovery_point = self.recovery_point
+        checkpoint: dict[str, Any] = {
+            "clean_end": clean_end,
+            "log_start_offset": self._state.log_start_offset,
+            "recovery_point": recovery_point,
+            "reset_to": reset_to,
+        }
+        path = f"{self._state.directory}/{LOG_CHECKPOINT_NAME}"
+        await write_durably(self._state.context.disk, path, checkpoint)
+        self._checkpointed = recovery_point

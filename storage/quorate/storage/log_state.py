@@ -1,0 +1,140 @@
+"""What the parts of one log share: its segments, epochs and producers, and whether it may be used.
+
+The parts are ``LogWriter``, ``LogReader``, ``LogTrimmer`` and ``Durability``; ``PartitionLog`` puts
+them together. They all run on one event loop, so the state needs no lock.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from typing import Final
+
+import structlog
+
+from quorate.core.ids import Offset
+from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageError, StorageFailed
+from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
+from quorate.storage.log_config import LogConfig
+from quorate.storage.log_context import LogContext
+from quorate.storage.producer_state import ProducerStates
+from quorate.storage.quarantine import Damage, save_damage
+from quorate.storage.segment import Segment
+
+__all__ = ["LogState"]
+
+log = structlog.get_logger(__name__)
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class LogState:
+    __slots__ = (
+        "config",
+        "context",
+        "damage",
+        "directory",
+        "epochs",
+        "is_closed",
+        "log_start_offset",
+        "producers",
+        "segments",
+        "write_failure",
+    )
+
+    def __init__(self, context: LogContext, config: LogConfig, directory: str) -> None:
+        self.context = context
+        self.config = config
+        self.directory = directory
+        #: by base offset, without gaps; the last one is appended to; empty only while opening
+        self.segments: list[Segment] = []
+        self.epochs = LeaderEpochCache(context.disk, f"{directory}/{EPOCH_CHECKPOINT_NAME}")
+        self.producers = ProducerStates()
+        #: inclusive: the first offset that may be read
+        self.log_start_offset = Offset(0)
+        #: why the log is quarantined; nothing is read or written while it is (rule 44)
+        self.damage: Damage | None = None
+        #: why nothing is appended any more, although what is there can be read
+        self.write_failure: str | None = None
+        self.is_closed = False
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """Exclusive: the next offset to be written."""
+        return self.segments[-1].next_offset if self.segments else self.log_start_offset
+
+    def segment_of(self, offset: Offset) -> Segment:
+        """The segment that holds the offset, or would hold it next."""
+        index = bisect_right(self.segments, offset, key=_base_offset) - 1
+        assert index >= 0, "offsets before the log start are refused earlier"
+        return self.segments[index]
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise LogClosed(f"the log in {self.directory} is closed", path=self.directory)
+
+    def check_readable(self) -> None:
+        self.check_open()
+        if self.damage is not None:
+            raise _quarantined(self.damage)
+
+    def check_writable(self) -> None:
+        self.check_readable()
+        if self.write_failure is not None:
+            raise StorageFailed(
+                f"the log in {self.directory} takes no writes until the node restarts: {self.write_failure}",
+                path=self.directory,
+            )
+
+    def quarantine(self, damage: Damage) -> LogDamaged:
+        """From now on nothing of this log is served; the mark outlives a restart."""
+        self.damage = damage
+        log.error(
+            "log_damaged",
+            path=damage.path,
+            position=damage.position,
+            offset=damage.offset,
+            reason=damage.reason,
+        )
+        try:
+            save_damage(self.context.disk, self.directory, damage)
+        except OSError as error:
+            self.context.note_storage_error("mark damage in", self.directory, error)
+        return _quarantined(damage)
+
+    def storage_error(self, doing: str, path: str, error: OSError) -> StorageError:
+        """The typed error for a change to the files that did not happen."""
+        if error.errno in _NO_ROOM:
+            # Undone and harmless: no storage error in the sense of rule 31.
+            return DiskFull(f"no space left to {doing} {path}; free some, or add a disk", path=path)
+        self.context.note_storage_error(doing, path, error)
+        self.write_failure = self.write_failure or f"cannot {doing} {path}: {error}"
+        return StorageFailed(f"cannot {doing} {path}: {error}", path=path)
+
+    def validate(self) -> None:
+        self.epochs.validate()
+        self.producers.validate()
+        assert self.segments
+        assert self.segments[0].base_offset <= self.log_start_offset
+        assert self.log_start_offset <= self.log_end_offset
+        for earlier, later in zip(self.segments, self.segments[1:], strict=False):
+            assert earlier.next_offset == later.base_offset
+            assert earlier.size > 0
+
+
+def _base_offset(segment: Segment) -> Offset:
+    return segment.base_offset
+
+
+def _quarantined(damage: Damage) -> LogDamaged:
+    return LogDamaged(
+        f"the log is damaged and not served: {damage}",
+        path=damage.path,
+        position=damage.position,
+        offset=damage.offset,
+        reason=damage.reason,
+    )

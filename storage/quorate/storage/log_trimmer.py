@@ -1,0 +1,141 @@
+"""Making a log shorter: at the end by truncation, at the start by retention, altogether by a reset.
+
+Each is ordered so that a crash between any two steps leaves a log that opens without a gap: what is
+going to be true is on the device before files go, the newest segment goes first when the end is
+cut, and the oldest first when the start moves up.
+"""
+
+from __future__ import annotations
+
+from quorate.core.ids import Offset
+from quorate.errors import CorruptBatch, OffsetOutOfRange
+from quorate.storage.durability import Durability
+from quorate.storage.log_files import remove_all
+from quorate.storage.log_state import LogState
+from quorate.storage.log_writer import LogWriter
+from quorate.storage.producer_snapshots import remove_snapshots, replay_producers
+from quorate.storage.producer_state import ProducerStates
+from quorate.storage.quarantine import Damage, lift_damage
+from quorate.storage.retention import count_deletable
+from quorate.storage.segment import Segment
+
+__all__ = ["LogTrimmer"]
+
+
+class LogTrimmer:
+    __slots__ = ("_durability", "_state", "_writer")
+
+    def __init__(self, state: LogState, durability: Durability, writer: LogWriter) -> None:
+        self._state = state
+        self._durability = durability
+        self._writer = writer
+
+    # -- the end
+
+    async def truncate_to(self, offset: Offset) -> None:
+        state = self._state
+        async with self._durability.files_lock:
+            state.check_writable()
+            if offset < state.log_start_offset:
+                raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
+            try:
+                if offset < state.log_end_offset:
+                    boundary = state.segment_of(offset).batch_start(offset)
+                    await self._durability.lower_on_disk(boundary)
+                    state.check_writable()
+                    self._cut_at(boundary)
+                # Also when nothing was cut: an epoch without batches may stand at the end.
+                if state.epochs.truncate_from_end(state.log_end_offset):
+                    state.epochs.save_cached()
+            except OSError as error:
+                raise state.storage_error("truncate", state.directory, error) from error
+            except CorruptBatch as error:
+                raise state.quarantine(Damage(state.directory, 0, offset, str(error))) from error
+
+    def _cut_at(self, offset: Offset) -> None:
+        """``offset`` is a batch boundary."""
+        state = self._state
+        self._durability.lower(offset)
+        self._durability.note_names_changed()
+        while len(state.segments) > 1 and state.active.base_offset >= offset:
+            state.segments.pop().delete()
+        state.active.truncate(offset)
+        self._writer.forget_first_append()
+        disk = state.context.disk
+        remove_snapshots(disk, state.directory, above=offset)
+        state.producers = replay_producers(disk, state.directory, state.segments, offset)
+
+    # -- the start
+
+    async def apply_retention(self, high_watermark: Offset) -> int:
+        state = self._state
+        async with self._durability.files_lock:
+            state.check_writable()
+            now_ms = state.context.clock.wall_ms()
+            count = count_deletable(
+                state.segments, state.config, now_ms=now_ms, high_watermark=high_watermark
+            )
+            if count == 0:
+                return 0
+            if count == len(state.segments):
+                self._writer.roll()
+            await self._raise_log_start(state.segments[count].base_offset)
+            return count
+
+    async def advance_log_start(self, offset: Offset) -> None:
+        state = self._state
+        async with self._durability.files_lock:
+            state.check_writable()
+            if offset > state.log_end_offset:
+                raise OffsetOutOfRange(
+                    f"the log ends at {state.log_end_offset}, before {offset}", offset=offset
+                )
+            if offset > state.log_start_offset:
+                await self._raise_log_start(offset)
+
+    async def _raise_log_start(self, offset: Offset) -> None:
+        state = self._state
+        # Readers are refused at once; files go only when the device knows the new start.
+        state.log_start_offset = offset
+        try:
+            await self._durability.write_checkpoint()
+            self._durability.note_names_changed()
+            while len(state.segments) > 1 and state.segments[1].base_offset <= offset:
+                state.segments.pop(0).delete()
+            first = state.segments[0].base_offset
+            remove_snapshots(state.context.disk, state.directory, below=first)
+            # Up to the first batch that is still there, not to the log start within its segment.
+            if state.epochs.truncate_from_start(first):
+                state.epochs.save_cached()
+        except OSError as error:
+            raise state.storage_error("delete segments of", state.directory, error) from error
+
+    # -- everything
+
+    async def reset_to(self, offset: Offset) -> None:
+        """The intention is on the device first; a crash in between is finished at the next start."""
+        state = self._state
+        async with self._durability.files_lock:
+            state.check_open()
+            try:
+                await self._durability.write_checkpoint(reset_to=offset)
+                for segment in state.segments:
+                    segment.retire()
+                remove_all(state.context, state.config, state.directory)
+                self._start_anew_at(offset)
+                await state.context.disk.fsync_directory(state.directory)
+                await self._durability.write_checkpoint()
+                # The mark of damage goes last: until here the log must not pass for a sound one.
+                await lift_damage(state.context.disk, state.directory)
+                state.damage = None
+            except OSError as error:
+                raise state.storage_error("reset", state.directory, error) from error
+
+    def _start_anew_at(self, offset: Offset) -> None:
+        state = self._state
+        state.segments[:] = [Segment.create(state.context, state.config, state.directory, offset)]
+        state.epochs.clear()
+        state.producers = ProducerStates()
+        state.log_start_offset = offset
+        self._writer.forget_first_append()
+        self._durability.restart_at(offset)

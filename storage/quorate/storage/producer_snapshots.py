@@ -1,0 +1,61 @@
+"""Producer state on disk: a snapshot at every roll and clean stop, the batches for the rest (rule 49)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from quorate.core.disk import Disk
+from quorate.core.ids import Offset
+from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached
+from quorate.storage.log_files import list_snapshots, snapshot_path
+from quorate.storage.producer_state import ProducerStates
+from quorate.storage.segment import Segment
+
+__all__ = ["load_snapshot", "remove_snapshots", "replay_producers", "save_snapshot"]
+
+log = structlog.get_logger(__name__)
+
+
+def save_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_offset: Offset) -> None:
+    """The state before ``end_offset``. Lost in a power loss, it is replayed from an older one."""
+    write_cached(disk, snapshot_path(directory, end_offset), producers.to_state())
+
+
+def load_snapshot(disk: Disk, directory: str, end_offset: Offset) -> ProducerStates | None:
+    """The state before ``end_offset``, if there is a snapshot of just that and it is whole."""
+    try:
+        state = read_checkpoint(disk, snapshot_path(directory, end_offset))
+    except DamagedCheckpoint as damaged:
+        log.warning("producer_snapshot_damaged", path=damaged.path, reason=damaged.reason)
+        return None
+    return None if state is None else ProducerStates.from_state(state)
+
+
+def replay_producers(
+    disk: Disk, directory: str, segments: Sequence[Segment], end_offset: Offset
+) -> ProducerStates:
+    """The state before ``end_offset``: the newest snapshot at or before it, and the batches since."""
+    producers, replay_from = ProducerStates(), Offset(0)
+    for offset in reversed(list_snapshots(disk, directory)):
+        found = load_snapshot(disk, directory, offset) if offset <= end_offset else None
+        if found is not None:
+            producers, replay_from = found, offset
+            break
+    for segment in segments:
+        if segment.next_offset <= replay_from or segment.base_offset >= end_offset:
+            continue
+        start = segment.position_of(max(replay_from, segment.base_offset))
+        for _, header in segment.walk(start):
+            if header.producer_id >= 0 and header.base_offset < end_offset:
+                producers.apply(header, Offset(header.base_offset))
+    return producers
+
+
+def remove_snapshots(
+    disk: Disk, directory: str, *, below: Offset | None = None, above: Offset | None = None
+) -> None:
+    for offset in list_snapshots(disk, directory):
+        if (below is not None and offset < below) or (above is not None and offset > above):
+            disk.unlink(snapshot_path(directory, offset))
