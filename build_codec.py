@@ -9,7 +9,7 @@ package works everywhere, slower. ``QUORATE_BUILD_CODEC`` decides otherwise: ``o
 ``require`` makes a failure fatal.
 
 Generated C stays in a temporary directory. The compiler runs in a process of its own, so that
-whatever goes wrong there has one shape here: an exit code and its last words.
+whatever goes wrong there has one shape here: an exit code and what it wrote.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SWITCH = "QUORATE_BUILD_CODEC"
 
 
 class CodecNotBuilt(Exception):
-    """The compiler, or Cython, could not do it; the message holds what they said."""
+    """The compiler, or Cython, could not do it; the message is what they said."""
 
 
 class CodecBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its configuration is of no interest
@@ -60,7 +60,8 @@ class CodecBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its confi
         except CodecNotBuilt as error:
             if choice == "require":
                 raise
-            self.app.display_warning(f"The record codec stays pure Python, and slower: {error}")
+            reason = str(error).splitlines()[-1]
+            self.app.display_warning(f"The record codec stays pure Python, and slower: {reason}")
 
     def _include(self, build_data: dict[str, Any]) -> None:
         """Put a freshly built module into the wheel, which is for this interpreter and machine then."""
@@ -82,8 +83,7 @@ def build(output: Path) -> Path:
         [sys.executable, __file__, "--output", str(output)], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        last_words = (done.stderr or done.stdout).strip().splitlines()[-15:]
-        raise CodecNotBuilt("\n".join(last_words) or f"exit code {done.returncode}")
+        raise CodecNotBuilt((done.stderr or done.stdout).strip() or f"exit code {done.returncode}")
     return output / FILE_NAME
 
 
@@ -91,11 +91,15 @@ def build_in_place(*, force: bool = False) -> bool:
     """Compile next to the source if that is newer; whether anything was done."""
     if not force and is_up_to_date():
         return False
-    # If the build fails, an old module must not go on to stand for a new source.
-    IN_PLACE.unlink(missing_ok=True)
+    fresh = IN_PLACE.with_suffix(".new")
     with tempfile.TemporaryDirectory(prefix="quorate-codec-") as output:
-        shutil.copy(build(Path(output)), IN_PLACE.with_suffix(".new"))
-    IN_PLACE.with_suffix(".new").replace(IN_PLACE)
+        try:
+            shutil.copy(build(Path(output)), fresh)
+        except CodecNotBuilt:
+            # The old module must not go on to stand for a new source.
+            IN_PLACE.unlink(missing_ok=True)
+            raise
+    fresh.replace(IN_PLACE)  # whoever imports it meanwhile gets the old one or the new one, whole
     return True
 
 

@@ -11,7 +11,7 @@ from quorate.broker.handlers.fetch import FetchHandler
 from quorate.broker.handlers.list_offsets import ListOffsetsHandler
 from quorate.broker.handlers.list_topics import ListTopicsHandler
 from quorate.broker.handlers.produce import ProduceHandler
-from quorate.broker.topic_catalogue import TopicCatalogue
+from quorate.broker.local_metadata import LocalMetadata
 from quorate.broker.topic_registry import TopicRegistry
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
@@ -29,17 +29,20 @@ log = get_logger(__name__)
 #: Descriptors kept for sealed segments; each active segment has one of its own.
 _SEALED_FILES_OPEN_MAX: Final = 512
 
-#: Without a controller there is no registration to number; a marker of any epoch counts.
-_BROKER_EPOCH: Final = BrokerEpoch(0)
-
 
 class Broker:
     """Opened, it serves; ``close`` ends what waits and leaves a clean directory."""
 
     def __init__(
-        self, config: NodeConfig, clock: Clock, directory: LogDirectory, topics: TopicRegistry
+        self,
+        config: NodeConfig,
+        clock: Clock,
+        directory: LogDirectory,
+        topics: TopicRegistry,
+        broker_epoch: BrokerEpoch,
     ) -> None:
         """For ``open``."""
+        self._broker_epoch = broker_epoch
         self._config = config
         self._clock = clock
         self._directory = directory
@@ -60,14 +63,14 @@ class Broker:
         context = LogContext(disk, clock, OpenFiles(disk, files_max=_SEALED_FILES_OPEN_MAX), on_fatal)
         directory = await LogDirectory.open(context, config.data_dir)
         try:
-            catalogue = TopicCatalogue(disk, config.data_dir)
-            topics = TopicRegistry(config, directory, catalogue, random_bytes=random_bytes)
+            metadata = await LocalMetadata.open(disk, config.data_dir)
+            topics = TopicRegistry(config, directory, metadata, random_bytes=random_bytes)
             await topics.open()
         except BaseException:
             # Not every log was opened, so nobody may vouch for them: no marker.
             await directory.abandon()
             raise
-        return cls(config, clock, directory, topics)
+        return cls(config, clock, directory, topics, metadata.broker_epoch)
 
     def services(self) -> Sequence[Service]:
         config, topics = self._config, self._topics
@@ -105,6 +108,6 @@ class Broker:
         self.release_waiting()
         for partition in self._topics.partitions():
             await partition.stop()
-        is_clean = await self._directory.close(broker_epoch=_BROKER_EPOCH)
+        is_clean = await self._directory.close(broker_epoch=self._broker_epoch)
         log.info("data_directory_closed", path=self._config.data_dir, clean=is_clean)
         return is_clean

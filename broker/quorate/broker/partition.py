@@ -114,9 +114,9 @@ class Partition:
         partition_log: PartitionLog,
         *,
         durability: Durability,
+        leader_epoch: LeaderEpoch,
     ) -> Partition:
-        """Take the lead in a new epoch, so that no epoch spans two uptimes of the process."""
-        leader_epoch = LeaderEpoch(partition_log.latest_leader_epoch + 1)
+        """Take the lead; the epoch is on record before the first append (rule 6)."""
         await partition_log.become_leader(leader_epoch)
         return cls(topic_partition, topic_id, partition_log, durability=durability, leader_epoch=leader_epoch)
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from quorate.broker.local_metadata import LocalMetadata, TopicEntry
 from quorate.broker.partition import Partition
 from quorate.broker.topic import Topic, check_topic_name, topic_id_from
-from quorate.broker.topic_catalogue import CatalogueEntry, TopicCatalogue
 from quorate.core.config import NodeConfig, TopicConfig
-from quorate.core.ids import Offset, PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import (
     InvalidRequest,
@@ -39,13 +39,13 @@ class TopicRegistry:
         self,
         config: NodeConfig,
         directory: LogDirectory,
-        catalogue: TopicCatalogue,
+        metadata: LocalMetadata,
         *,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self._config = config
         self._directory = directory
-        self._catalogue = catalogue
+        self._metadata = metadata
         self._random_bytes = random_bytes
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
@@ -87,7 +87,7 @@ class TopicRegistry:
 
     async def open(self) -> None:
         """Open, and where need be recover, every log; then lead every partition of every known topic."""
-        entries = {entry.topic_id: entry for entry in self._catalogue}
+        entries = {entry.topic_id: entry for entry in self._metadata.topics()}
         await self._open_logs(entries)
         for entry in entries.values():
             config = self._config.topic_config(entry.configs)
@@ -95,7 +95,7 @@ class TopicRegistry:
             partitions = [await self._lead_existing(key, config) for key in keys]
             self._add(Topic(entry.name, entry.topic_id, entry.configs, config, tuple(partitions)))
 
-    async def _open_logs(self, entries: Mapping[TopicId, CatalogueEntry]) -> None:
+    async def _open_logs(self, entries: Mapping[TopicId, TopicEntry]) -> None:
         def config_for(key: PartitionKey) -> LogConfig:
             entry = entries.get(key.topic_id)
             return self._log_config(self._config.topic_config({} if entry is None else entry.configs))
@@ -145,11 +145,11 @@ class TopicRegistry:
             if name in self._by_name:
                 raise TopicAlreadyExists(f"there is a topic {name} already", topic=name)
             topic_id = topic_id_from(self._random_bytes(16))
-            entry = CatalogueEntry(topic_name, topic_id, partition_count, dict(configs))
+            entry = TopicEntry(topic_name, topic_id, partition_count, dict(configs))
             partitions = [
                 await self._create_partition(_key(entry, number), config) for number in range(partition_count)
             ]
-            await self._catalogue.add(entry)
+            await self._metadata.add_topic(entry)
             topic = Topic(topic_name, topic_id, entry.configs, config, tuple(partitions))
             self._add(topic)
         log.info(
@@ -164,9 +164,12 @@ class TopicRegistry:
     # -- both
 
     async def _lead(self, key: PartitionKey, partition_log: PartitionLog, config: TopicConfig) -> Partition:
-        topic_partition = TopicPartition(key.topic, key.partition)
         return await Partition.lead(
-            topic_partition, key.topic_id, partition_log, durability=config.durability
+            TopicPartition(key.topic, key.partition),
+            key.topic_id,
+            partition_log,
+            durability=config.durability,
+            leader_epoch=LeaderEpoch(self._metadata.broker_epoch),
         )
 
     def _add(self, topic: Topic) -> None:
@@ -185,5 +188,5 @@ class TopicRegistry:
         )
 
 
-def _key(entry: CatalogueEntry, number: int) -> PartitionKey:
+def _key(entry: TopicEntry, number: int) -> PartitionKey:
     return PartitionKey(TopicName(entry.name), PartitionId(number), entry.topic_id)

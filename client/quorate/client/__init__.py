@@ -1,1 +1,4 @@
-"""Producer, Consumer and Admin."""
+"""The client side: a connection with typed calls, and Kafka's partitioner.
+
+Producer, Consumer and Admin are not there yet.
+"""

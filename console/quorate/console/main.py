@@ -7,18 +7,22 @@ a traceback is for our mistakes, and those are let through.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 import click
 
+from quorate.console.commands.consume import consume
 from quorate.console.commands.log import log
 from quorate.console.commands.node import node
+from quorate.console.commands.produce import produce
+from quorate.console.commands.topic import topic
+from quorate.console.output import forget_standard_output
 from quorate.console.session import QuorateGroup, Session
 from quorate.errors import QuorateError
 
 __all__ = ["cli", "main"]
+
 
 def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
     if not value:
@@ -51,7 +55,7 @@ def cli(context: click.Context) -> None:
     context.ensure_object(Session)
 
 
-for _command in (log, node):
+for _command in (consume, log, node, produce, topic):
     cli.add_command(_command)
 
 
@@ -68,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        _forget_standard_output()
+        forget_standard_output()
         return 1
     except QuorateError as error:
         from quorate.console.advice import describe
@@ -76,11 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(describe(error), err=True)
         return 1
     return result if isinstance(result, int) else 0
-
-
-def _forget_standard_output() -> None:
-    """Whoever read our output has gone; without this the interpreter would complain once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

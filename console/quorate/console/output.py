@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 
 import click
 
-__all__ = ["print_json", "print_json_line", "print_table"]
+__all__ = ["forget_standard_output", "print_json", "print_json_line", "print_table"]
 
 #: Where nobody looks at it, a table must not be folded to the width of a screen.
 _PIPE_WIDTH = 10_000
@@ -20,11 +21,16 @@ def print_json(document: object) -> None:
 
 
 def print_json_line(document: object) -> None:
-    """One of many: a stream of results has a document per line."""
-    click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+    """One of many: a stream of results has a document per line. The caller flushes."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def forget_standard_output() -> None:
+    """Whoever read it has gone; without this the interpreter would complain once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
     """Numbers align to the right; a missing value shows as a dash."""
     from rich.console import Console
     from rich.table import Table

@@ -36,6 +36,10 @@ class File(Protocol):
         """Up to ``length`` bytes; fewer only where the file ends."""
         ...
 
+    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
+        """As ``pread`` into memory of the caller's; returns how many bytes it was."""
+        ...
+
     def pwrite(self, data: Bytes, position: int) -> None:
         """Write everything or raise ``OSError``; then any part of it may have been written."""
         ...

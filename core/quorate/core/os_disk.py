@@ -67,6 +67,16 @@ class OsFile:
             return content
         return self._read_on(content, length, position)
 
+    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
+        view = memoryview(buffer).cast("B")
+        done = os.preadv(self._descriptor, [view], position)
+        while 0 < done < len(view):
+            step = os.preadv(self._descriptor, [view[done:]], position + done)
+            if step == 0:
+                break
+            done += step
+        return done
+
     def pwrite(self, data: Bytes, position: int) -> None:
         written = os.pwrite(self._descriptor, data, position)
         if written != len(data):

@@ -15,13 +15,16 @@ from typing import Final, NamedTuple
 from quorate.errors import ERRORS_BY_CODE, Fact, QuorateError
 from quorate.v1 import errors_pb2
 
-__all__ = ["detail_from_error", "error_from_detail"]
+__all__ = ["detail_from_error", "error_from_detail", "shorten"]
 
 # A call's error travels in HTTP/2 trailers, for which peers grant 8 KB as a rule; beyond that they
-# drop the call with an error of their own, and the real one is lost.
-_MESSAGE_CHARACTERS_MAX: Final = 1000
+# drop the call with an error of their own, and the real one is lost. These limits stay below it with
+# everything at its longest and encoded as base64.
+_MESSAGE_BYTES_MAX: Final = 1500
 _FACTS_MAX: Final = 16
-_FACT_CHARACTERS_MAX: Final = 100
+_FACT_KEY_BYTES_MAX: Final = 40
+_FACT_BYTES_MAX: Final = 160
+_ELLIPSIS: Final = "…".encode()
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -29,11 +32,11 @@ def detail_from_error(error: QuorateError) -> errors_pb2.ErrorDetail:
     facts = list(error.facts.items())[:_FACTS_MAX]
     return errors_pb2.ErrorDetail(
         code=error.code,
-        message=_text(error.message, _MESSAGE_CHARACTERS_MAX),
+        message=shorten(error.message, _MESSAGE_BYTES_MAX),
         retriable=error.retriable,
         refresh_metadata=error.refresh_metadata,
         outcome_unknown=error.outcome_unknown,
-        facts={_text(key, _FACT_CHARACTERS_MAX): _fact(value) for key, value in facts},
+        facts={shorten(key, _FACT_KEY_BYTES_MAX): _fact(value) for key, value in facts},
     )
 
 
@@ -46,6 +49,15 @@ def error_from_detail(detail: errors_pb2.ErrorDetail) -> QuorateError:
     # Not as keywords: a fact may have any name, also one of the constructor's.
     error.facts.update({key: _value(fact) for key, fact in detail.facts.items()})
     return error
+
+
+def shorten(text: str, bytes_max: int) -> str:
+    """As much of the text as fits into so many bytes of UTF-8."""
+    # Half a surrogate pair, as Python has in undecodable file names, is no text in protobuf.
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= bytes_max:
+        return encoded.decode("utf-8")
+    return encoded[: bytes_max - len(_ELLIPSIS)].decode("utf-8", "ignore") + _ELLIPSIS.decode("utf-8")
 
 
 class _Decisions(NamedTuple):
@@ -72,8 +84,8 @@ def _fact(value: Fact) -> errors_pb2.Fact:
     if value is None:
         return errors_pb2.Fact()
     if isinstance(value, int) and value in _INT64:
-        return errors_pb2.Fact(integer=value)
-    return errors_pb2.Fact(text=_text(str(value), _FACT_CHARACTERS_MAX))
+        return errors_pb2.Fact(integer=int(value))
+    return errors_pb2.Fact(text=shorten(str(value), _FACT_BYTES_MAX))
 
 
 def _value(fact: errors_pb2.Fact) -> Fact:
@@ -81,9 +93,3 @@ def _value(fact: errors_pb2.Fact) -> Fact:
     if which is None:
         return None
     return fact.integer if which == "integer" else fact.text
-
-
-def _text(text: str, characters_max: int) -> str:
-    # Half a surrogate pair, as Python has in undecodable file names, is no text in protobuf.
-    whole = text.encode("utf-8", "replace").decode("utf-8")
-    return whole if len(whole) <= characters_max else whole[: characters_max - 1] + "…"

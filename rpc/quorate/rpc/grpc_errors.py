@@ -24,14 +24,14 @@ from quorate.errors import (
     Unavailable,
     UnknownServerError,
 )
-from quorate.rpc.error_detail import detail_from_error, error_from_detail
+from quorate.rpc.error_detail import detail_from_error, error_from_detail, shorten
 from quorate.v1 import errors_pb2
 
 __all__ = ["error_from_rpc", "status_from_error"]
 
 _DETAILS_KEY: Final = "grpc-status-details-bin"
 # The status line repeats the beginning of the message for tools that know nothing of details.
-_STATUS_CHARACTERS_MAX: Final = 200
+_STATUS_BYTES_MAX: Final = 200
 
 _KIND_BY_STATUS: Final[dict[grpc.StatusCode, type[QuorateError]]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: RequestTimedOut,
@@ -49,7 +49,7 @@ def status_from_error(error: QuorateError) -> grpc.Status:
     detail = detail_from_error(error)
     status = status_pb2.Status(
         code=code_pb2.Code.Value(error.grpc_status),
-        message=f"{error.code}: {detail.message[:_STATUS_CHARACTERS_MAX]}",
+        message=shorten(f"{error.code}: {error.message}", _STATUS_BYTES_MAX),
     )
     status.details.add().Pack(detail)
     translated: grpc.Status = rpc_status.to_status(status)

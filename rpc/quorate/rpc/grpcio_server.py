@@ -7,7 +7,7 @@ import math
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # no types
@@ -20,6 +20,8 @@ from quorate.rpc.grpc_errors import status_from_error
 from quorate.rpc.grpcio_options import GrpcioOptions
 
 __all__ = ["GrpcioServer"]
+
+_PORT_MAX: Final = 65535
 
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 _UnaryBehaviour: TypeAlias = Callable[[bytes, _Context], Awaitable[bytes]]
@@ -45,9 +47,15 @@ class GrpcioServer:
         names = [service.name for service in services]
         names += [health.SERVICE_NAME, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(names, self._server)
-        self.address = self._listen(address)
+        self.address = address
 
     async def start(self) -> None:
+        try:
+            self.address = self._listen()
+        except CannotListen:
+            # Otherwise grpcio cleans up when the garbage is collected, on a loop that may be gone by then.
+            await self._server.stop(None)
+            raise
         await self.set_serving(serving=True)
         await self._server.start()
 
@@ -61,12 +69,18 @@ class GrpcioServer:
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
 
-    def _listen(self, address: str) -> str:
+    def _listen(self) -> str:
+        host, _, port = self.address.rpartition(":")
+        # grpcio would take port 99999 for 34463, and an address without a port for port 443.
+        if not host or not port.isdecimal() or int(port) > _PORT_MAX:
+            message = f"cannot listen on {self.address}: it is not HOST:PORT with a port up to {_PORT_MAX}"
+            raise CannotListen(message, address=self.address)
         try:
-            port = self._server.add_insecure_port(address)
+            bound = self._server.add_insecure_port(self.address)
         except RuntimeError as error:
-            raise CannotListen(f"cannot listen on {address}: {_why_not(address)}", address=address) from error
-        return f"{address.rpartition(':')[0]}:{port}"
+            message = f"cannot listen on {self.address}: {_why_not(host, int(port))}"
+            raise CannotListen(message, address=self.address) from error
+        return f"{host}:{bound}"
 
     def _bind(self, method: Method[Any, Any], handler: Handler) -> grpc.RpcMethodHandler[bytes, bytes]:
         if method.kind is CallKind.STREAM:
@@ -100,7 +114,7 @@ class GrpcioServer:
 
     def _stream_behaviour(self, method: Method[Any, Any], handler: Any) -> _StreamBehaviour:
         async def serve(contents: AsyncIterator[bytes], context: _Context) -> AsyncGenerator[bytes, None]:
-            requests = (parse_request(method, content) async for content in contents)
+            requests = _parsed(method, contents)
             call = _GrpcioCall(context, None)
             try:
                 with self._streams.admit(method):
@@ -111,6 +125,12 @@ class GrpcioServer:
                 await context.abort_with_status(status_from_error(error))
 
         return serve
+
+
+async def _parsed(method: Method[Any, Any], contents: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
+    # Not a generator expression: that would begin to read at once, also for a handler that never does.
+    async for content in contents:
+        yield parse_request(method, content)
 
 
 class _GrpcioCall:
@@ -133,11 +153,10 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _why_not(address: str) -> str:
+def _why_not(host: str, port: int) -> str:
     """grpcio says only that it failed; the operating system knows more."""
-    host, _, port = address.rpartition(":")
     try:
-        with socket.create_server((host.strip("[]"), int(port))):
+        with socket.create_server((host.strip("[]"), port)):
             return "grpcio refused it"
-    except (OSError, ValueError, OverflowError) as error:
+    except OSError as error:
         return str(error)

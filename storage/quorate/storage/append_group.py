@@ -43,14 +43,16 @@ class AppendGroup:
         self.size = 0
         self.next_offset = next_offset
 
-    def stage_stamped(self, header: BatchHeader, batch: Bytes, leader_epoch: LeaderEpoch) -> Appended:
-        """A batch from a client: stamp offset and epoch into its first bytes, copy nothing else."""
+    def add_stamped(self, header: BatchHeader, batch: Bytes, leader_epoch: LeaderEpoch) -> None:
+        """A client's batch: stamp offset and epoch into its first bytes, copy nothing else.
+
+        To be called before the batch is staged, while ``next_offset`` is still its own.
+        """
         prefix = stamped_prefix(header, base_offset=self.next_offset, leader_epoch=leader_epoch)
         self.buffers += (prefix, memoryview(batch)[LEADER_EPOCH_END:])
-        return self.stage(header)
 
     def stage(self, header: BatchHeader) -> Appended:
-        """A batch that carries its offset already; the caller adds its bytes to ``buffers``."""
+        """Give the batch its place in the log; its bytes go to ``buffers``."""
         base_offset = self.next_offset
         if header.producer_id >= 0:
             producer_id = ProducerId(header.producer_id)

@@ -24,8 +24,12 @@ from crc32c import crc32c
 
 __all__ = ["IndexFileDamaged", "OffsetIndex", "TimeIndex"]
 
-_FOOTER: Final = struct.Struct(">4sII")  # mark, number of entries, CRC-32C of entries and count
-_MARK: Final = b"qidx"
+_FOOTER: Final = struct.Struct(">4sII")  # magic, number of entries, CRC-32C of entries and count
+_MAGIC: Final = b"qidx"
+_BEFORE_ALL_TIMES: Final = -(1 << 63)
+
+#: of a batch that gets an entry: position, last offset, largest timestamp up to and including it
+Mark = tuple[int, int, int]
 
 
 class IndexFileDamaged(Exception):
@@ -33,15 +37,15 @@ class IndexFileDamaged(Exception):
 
 
 def _seal(entries: bytes, count: int) -> bytes:
-    return entries + _FOOTER.pack(_MARK, count, crc32c(count.to_bytes(4, "big"), crc32c(entries)))
+    return entries + _FOOTER.pack(_MAGIC, count, crc32c(count.to_bytes(4, "big"), crc32c(entries)))
 
 
 def _unseal(content: bytes, entry_bytes: int) -> memoryview:
     if len(content) < _FOOTER.size:
         raise IndexFileDamaged(f"{len(content)} bytes are too few for a footer")
-    mark, count, checksum = _FOOTER.unpack_from(content, len(content) - _FOOTER.size)
+    magic, count, checksum = _FOOTER.unpack_from(content, len(content) - _FOOTER.size)
     entries = memoryview(content)[: -_FOOTER.size]
-    if mark != _MARK or len(entries) != count * entry_bytes:
+    if magic != _MAGIC or len(entries) != count * entry_bytes:
         raise IndexFileDamaged("footer and length disagree")
     if checksum != crc32c(count.to_bytes(4, "big"), crc32c(entries)):
         raise IndexFileDamaged("checksum does not match")
@@ -81,6 +85,10 @@ class OffsetIndex:
     def append(self, *, relative_offset: int, position: int) -> None:
         self._offsets.append(relative_offset)
         self._positions.append(position)
+
+    def extend(self, marks: list[Mark], *, base_offset: int, shift: int) -> None:
+        self._offsets.extend([last_offset - base_offset for _, last_offset, _ in marks])
+        self._positions.extend([position + shift for position, _, _ in marks])
 
     def entries(self) -> Iterator[tuple[int, int]]:
         """(relative last offset, position) of each indexed batch."""
@@ -154,6 +162,14 @@ class TimeIndex:
         if not self._timestamps or timestamp > self._timestamps[-1]:
             self._timestamps.append(timestamp)
             self._offsets.append(relative_offset)
+
+    def extend(self, marks: list[Mark], *, base_offset: int) -> None:
+        newest = self._timestamps[-1] if self._timestamps else _BEFORE_ALL_TIMES
+        for _, last_offset, timestamp in marks:
+            if timestamp > newest:
+                newest = timestamp
+                self._timestamps.append(timestamp)
+                self._offsets.append(last_offset - base_offset)
 
     def offset_before(self, timestamp: int) -> int | None:
         """The largest relative offset known to have nothing at or after ``timestamp`` up to it."""

@@ -22,6 +22,7 @@ from quorate.storage.checkpoint import read_checkpoint, write_cached
 __all__ = ["EPOCH_CHECKPOINT_NAME", "EpochEnd", "EpochStart", "LeaderEpochCache"]
 
 EPOCH_CHECKPOINT_NAME: Final = "leader-epoch-checkpoint"
+_BEYOND_ALL_OFFSETS: Final = Offset((1 << 63) - 1)
 
 
 class EpochStart(NamedTuple):
@@ -75,6 +76,11 @@ class LeaderEpochCache:
         """The epoch that a batch at this offset must carry."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else NO_LEADER_EPOCH
+
+    def next_start_after(self, offset: Offset) -> Offset:
+        """Where the epoch in force at ``offset`` ends (exclusive); beyond all offsets for the last one."""
+        index = bisect_right(self._starts, offset)
+        return self._starts[index] if index < len(self._starts) else _BEYOND_ALL_OFFSETS
 
     def end_of(self, epoch: LeaderEpoch, *, log_end_offset: Offset) -> EpochEnd | None:
         """The largest epoch at or below the one asked for, and where it ends (exclusive).

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from quorate.core.disk import File
+from quorate.core.disk import Disk, File
 from quorate.core.ids import BrokerEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.errors import InvalidTopic, StorageError, StorageFailed
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
@@ -53,6 +53,17 @@ class PartitionKey(NamedTuple):
         return cls(TopicName(match["topic"]), PartitionId(int(match["partition"])), TopicId(match["id"]))
 
 
+async def _make_durable_directory(disk: Disk, path: str) -> None:
+    """Also the names of parents that were missing: else a power loss takes all of it away at once."""
+    missing = []
+    while path and not disk.exists(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    for each in reversed(missing):
+        disk.make_directory(each)
+        await disk.fsync_directory(each.rpartition("/")[0] or "/")
+
+
 class LogDirectory:
     """All methods belong to one event loop. Logs are opened one by one: see ``open_logs``."""
 
@@ -75,7 +86,7 @@ class LogDirectory:
         """
         disk = context.disk
         try:
-            disk.make_directory(path)
+            await _make_durable_directory(disk, path)
             lock = disk.lock(f"{path}/{_LOCK_NAME}")
         except BlockingIOError as error:
             raise StorageFailed(f"{path} is used by another process", path=path) from error
@@ -149,11 +160,12 @@ class LogDirectory:
         return iter(self._logs.items())
 
     async def maintain(self, high_watermark_of: Callable[[PartitionKey], Offset]) -> None:
-        """What has to be done now and then: recovery points, retention, silent producers."""
+        """What has to be done now and then: old segments, recovery points, retention."""
         for key, partition_log in list(self._logs.items()):
             if partition_log.damage is not None:
                 continue
             try:
+                partition_log.roll_if_old()
                 await partition_log.checkpoint()
                 partition_log.expire_producers()
                 await partition_log.apply_retention(high_watermark=high_watermark_of(key))

@@ -78,13 +78,14 @@ class LogState:
             raise LogClosed(f"the log in {self.directory} is closed", path=self.directory)
 
     def check_readable(self) -> None:
-        self.check_open()
-        if self.damage is not None:
+        if self.is_closed or self.damage is not None:
+            self.check_open()
+            assert self.damage is not None
             raise _quarantined(self.damage)
 
     def check_writable(self) -> None:
-        self.check_readable()
-        if self.write_failure is not None:
+        if self.is_closed or self.damage is not None or self.write_failure is not None:
+            self.check_readable()
             raise StorageFailed(
                 f"the log in {self.directory} takes no writes until the node restarts: {self.write_failure}",
                 path=self.directory,

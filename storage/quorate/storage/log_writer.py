@@ -12,7 +12,13 @@ from typing import Final
 
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
-from quorate.core.records import BatchHeader, check_batch, scan_batches
+from quorate.core.records import (
+    LEADER_EPOCH_END,
+    BatchHeader,
+    check_batch,
+    scan_batches,
+    stamped_prefix,
+)
 from quorate.errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -63,33 +69,66 @@ class LogWriter:
         except OSError as error:
             raise self._durability.sync_failed(error) from error
 
-    def append_as_leader(
+    def append_as_leader(self, batch: Bytes, leader_epoch: LeaderEpoch) -> Appended:
+        """One batch, one write: the shortest way there is, because most appends take it."""
+        active = self._begin_append(leader_epoch)
+        header = self._check_client_batch(batch)
+        if header.producer_id >= 0:
+            duplicate = self._duplicate_of(header)
+            if duplicate is not None:
+                return duplicate
+        if self._must_roll(active.size, active.next_offset, header):
+            self.roll()
+            active = self._state.active
+        base_offset = active.next_offset
+        prefix = stamped_prefix(header, base_offset=base_offset, leader_epoch=leader_epoch)
+        try:
+            active.write((prefix, memoryview(batch)[LEADER_EPOCH_END:]))
+        except OSError as error:
+            raise self._write_failed(error) from error
+        last_offset = Offset(base_offset + header.last_offset_delta)
+        active.add_batch(
+            last_offset=last_offset, size_in_bytes=header.size_in_bytes, max_timestamp=header.max_timestamp
+        )
+        if header.producer_id >= 0:
+            self._state.producers.apply(header, base_offset)
+        if self._first_append_ms is None:
+            self._first_append_ms = self._state.context.clock.wall_ms()
+        return Appended(base_offset, last_offset, TimestampMs(header.max_timestamp))
+
+    def append_all_as_leader(
         self, batches: Sequence[Bytes], leader_epoch: LeaderEpoch
     ) -> list[Appended | QuorateError]:
         """Each batch has an outcome of its own; what can be written is written at once."""
-        state = self._state
-        state.check_writable()
-        if leader_epoch != state.epochs.latest:
-            raise self._wrong_epoch(leader_epoch)
-        self._activate()
+        self._begin_append(leader_epoch)
         outcomes: list[Appended | QuorateError] = []
         group = self._new_group()
         for batch in batches:
             outcome: Appended | QuorateError
             try:
                 header = self._check_client_batch(batch)
-                if self._must_roll(group, header):
+                if self._must_roll(self._state.active.size + group.size, group.next_offset, header):
                     self._write_members(group, outcomes)
                     group = self._new_group()
                     self.roll()
                 outcome = self._stage(group, header, batch, leader_epoch)
-                if outcome.base_offset >= state.log_end_offset:
+                if outcome.base_offset >= self._state.log_end_offset:
                     group.members.append(len(outcomes))
             except QuorateError as error:
                 outcome = error
             outcomes.append(outcome)
         self._write_members(group, outcomes)
         return outcomes
+
+    def _begin_append(self, leader_epoch: LeaderEpoch) -> Segment:
+        state = self._state
+        state.check_writable()
+        if leader_epoch != state.epochs.latest:
+            raise self._wrong_epoch(leader_epoch)
+        active = state.segments[-1]
+        if not active.is_active:
+            self._activate()
+        return active
 
     def _check_client_batch(self, batch: Bytes) -> BatchHeader:
         limit = self._state.config.max_message_bytes
@@ -112,12 +151,17 @@ class LogWriter:
         self, group: AppendGroup, header: BatchHeader, batch: Bytes, leader_epoch: LeaderEpoch
     ) -> Appended:
         if header.producer_id >= 0:
-            original = self._state.producers.check(header)
-            if original is not None:
-                return Appended(
-                    original.base_offset, original.last_offset, original.max_timestamp, is_duplicate=True
-                )
-        return group.stage_stamped(header, batch, leader_epoch)
+            duplicate = self._duplicate_of(header)
+            if duplicate is not None:
+                return duplicate
+        group.add_stamped(header, batch, leader_epoch)
+        return group.stage(header)
+
+    def _duplicate_of(self, header: BatchHeader) -> Appended | None:
+        original = self._state.producers.check(header)
+        if original is None:
+            return None
+        return Appended(original.base_offset, original.last_offset, original.max_timestamp, is_duplicate=True)
 
     def _write_members(self, group: AppendGroup, outcomes: list[Appended | QuorateError]) -> None:
         """Write the group; if that fails, the error is the outcome of all that relied on it."""
@@ -143,14 +187,15 @@ class LogWriter:
     def append_as_follower(self, batches: Bytes) -> None:
         """Batches as the leader has them: offsets and epochs stay, and must follow the log's."""
         self._state.check_writable()
-        self._activate()
+        if not self._state.active.is_active:
+            self._activate()
         result = scan_batches(batches)
         if result.fault is not None:
             raise CorruptBatch(f"batch from the leader at byte {result.end}: {result.fault.reason}")
         group, start, end = self._new_group(), 0, 0
         try:
             for header in result.headers:
-                if self._must_roll(group, header):
+                if self._must_roll(self._state.active.size + group.size, group.next_offset, header):
                     self._write_slice(group, batches, start, end)
                     group, start = self._new_group(), end
                     self.roll()
@@ -195,18 +240,20 @@ class LogWriter:
             group.write_to(active)
         except OSError as error:
             group.undo()
-            self._discard_unfinished_write(active)
-            raise self._state.storage_error("append to", active.path, error) from error
+            raise self._write_failed(error) from error
         if self._first_append_ms is None:
             self._first_append_ms = self._state.context.clock.wall_ms()
 
-    def _discard_unfinished_write(self, active: Segment) -> None:
+    def _write_failed(self, error: OSError) -> StorageError:
         """Nothing torn may stay. If even that fails, nothing more is written behind it."""
+        state = self._state
+        path = state.active.path
         try:
-            active.cut_file()
-        except OSError as error:
-            self._state.context.note_storage_error("truncate", active.path, error)
-            self._state.write_failure = f"a failed write to {active.path} could not be undone: {error}"
+            state.active.cut_file()
+        except OSError as second:
+            state.context.note_storage_error("truncate", path, second)
+            state.write_failure = f"a failed write to {path} could not be undone: {second}"
+        return state.storage_error("append to", path, error)
 
     def _save_epochs(self) -> None:
         state = self._state
@@ -221,8 +268,6 @@ class LogWriter:
         """Open the last segment for appending, the first time it is needed."""
         state = self._state
         active = state.active
-        if active.is_active:
-            return
         try:
             active.activate()
             self._first_append_ms = active.first_timestamp()
@@ -231,18 +276,25 @@ class LogWriter:
         except CorruptBatch as error:
             raise state.quarantine(Damage(active.path, 0, active.base_offset, str(error))) from error
 
-    def _must_roll(self, group: AppendGroup, header: BatchHeader) -> bool:
-        state = self._state
-        active = state.active
-        filled = active.size + group.size
+    def _must_roll(self, filled: int, next_offset: Offset, header: BatchHeader) -> bool:
+        """Does the batch at ``next_offset`` still fit the active segment, of which ``filled`` is taken?"""
         if filled == 0:
             return False
-        if filled + header.size_in_bytes > state.config.segment_bytes:
+        if filled + header.size_in_bytes > self._state.config.segment_bytes:
             return True
-        if group.next_offset + header.last_offset_delta - active.base_offset > _RELATIVE_OFFSET_MAX:
-            return True
+        base_offset = self._state.active.base_offset
+        return next_offset + header.last_offset_delta - base_offset > _RELATIVE_OFFSET_MAX
+
+    def roll_if_old(self) -> None:
+        """Not checked at every append: the clock would cost more there than it is worth."""
+        state = self._state
+        state.check_writable()
+        # A log that nothing was appended to since the start is left asleep; retention does without.
         first = self._first_append_ms
-        return first is not None and state.context.clock.wall_ms() - first >= state.config.segment_ms
+        if state.active.size == 0 or first is None:
+            return
+        if state.context.clock.wall_ms() - first >= state.config.segment_ms:
+            self.roll()
 
     def roll(self) -> None:
         """Seal the active segment and start the next one. If that fails, nothing has changed."""

@@ -154,10 +154,11 @@ class _Opening:
 
     def _trust_segments(self, segments: list[Segment], end_offset: Offset) -> None:
         """Take length and end of each from its file and its successor, without reading it."""
-        following = [segment.base_offset for segment in segments[1:]]
-        for segment, next_offset in zip(segments, [*following, end_offset], strict=True):
+        next_offset = end_offset
+        for segment in reversed(segments):
             segment.size = self._context.disk.size(segment.path)
             segment.next_offset = next_offset
+            next_offset = segment.base_offset
 
     def _load_epochs(self) -> bool:
         try:

@@ -161,16 +161,13 @@ class PartitionLog:
 
     def append_as_leader(self, batch: Bytes, *, leader_epoch: LeaderEpoch) -> Appended:
         """Append one batch from a client; it gets its offsets and the epoch."""
-        outcome = self._writer.append_as_leader((batch,), leader_epoch)[0]
-        if isinstance(outcome, QuorateError):
-            raise outcome
-        return outcome
+        return self._writer.append_as_leader(batch, leader_epoch)
 
     def append_all_as_leader(
         self, batches: Sequence[Bytes], *, leader_epoch: LeaderEpoch
     ) -> list[Appended | QuorateError]:
         """Append batches of several requests with one write; each has an outcome of its own."""
-        return self._writer.append_as_leader(batches, leader_epoch)
+        return self._writer.append_all_as_leader(batches, leader_epoch)
 
     def append_as_follower(self, batches: Bytes) -> None:
         """Append whole batches as the leader has them, with one write."""
@@ -216,6 +213,10 @@ class PartitionLog:
     def find_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
         """The first record at or after a point in time, from the log start on."""
         return self._reader.find_timestamp(timestamp)
+
+    def roll_if_old(self) -> None:
+        """Seal the active segment once its first batch is older than ``segment_ms``."""
+        self._writer.roll_if_old()
 
     # -- making it shorter
 

@@ -144,6 +144,17 @@ class ProducerStates:
         else:
             self._entries[producer_id] = ProducerEntry(ProducerEpoch(header.producer_epoch), (batch,))
 
+    def apply_all(self, headers: list[BatchHeader]) -> None:
+        """As ``apply`` for batches that carry their offsets, in order. Only the last ones leave a trace."""
+        newest: dict[int, list[BatchHeader]] = {}
+        for header in reversed(headers):
+            batches = newest.setdefault(header.producer_id, [])
+            if len(batches) < BATCHES_REMEMBERED:
+                batches.append(header)
+        for batches in newest.values():
+            for header in reversed(batches):
+                self.apply(header, Offset(header.base_offset))
+
     def restore(self, producer_id: ProducerId, entry: ProducerEntry | None) -> None:
         """Undo ``apply`` after a write that failed."""
         if entry is None:

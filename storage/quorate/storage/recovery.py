@@ -37,7 +37,16 @@ from crc32c import crc32c
 
 from quorate.core.disk import File
 from quorate.core.ids import LeaderEpoch, Offset
-from quorate.core.records import HEADER_BYTES, BatchHeader, FaultKind, parse_header, scan_batches
+from quorate.core.records import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    BatchRun,
+    FaultKind,
+    parse_header,
+    scan_batches,
+    scan_run,
+)
 from quorate.errors import CorruptBatch, UnsupportedBatch
 from quorate.storage.leader_epochs import LeaderEpochCache
 from quorate.storage.producer_state import ProducerStates
@@ -49,6 +58,7 @@ __all__ = ["BATCH_BYTES_MAX", "Fault", "LogScanner", "StartKind", "cut_is_allowe
 #: no batch on disk is larger; a length beyond it is damage, and no reason to read a gigabyte
 BATCH_BYTES_MAX: Final = 128 << 20
 
+_WINDOW_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
 _CRC_START: Final = 21  # the checksum covers everything from the attributes on
 _MAGIC_POSITION: Final = 16
@@ -125,60 +135,72 @@ class LogScanner:
         file = segment.file
         file_size = file.size()
         segment.forget_batches()
-        chunk_bytes = _CHUNK_BYTES
-        while segment.size < file_size:
-            chunk = file.pread(min(chunk_bytes, file_size - segment.size), segment.size)
-            self.scanned_bytes += len(chunk)
-            result = scan_batches(chunk)
-            reason = self._accept(segment, result.headers)
+        window = _Window(file, file_size)
+        while window.fill(segment.size):
+            reason = self._scan_chunk(segment, window.content)
             if reason is not None:
                 return self._fault(segment, reason)
-            if result.fault is None:
+            if segment.size > window.position:
                 continue
-            if result.fault.kind is not FaultKind.INCOMPLETE:
-                return self._fault(segment, result.fault.reason)
-            # The batch goes on behind the chunk, or behind the end of the file.
-            chunk_bytes = _CHUNK_BYTES
-            stated = _stated_bytes(chunk, result.end)
-            if stated is None and segment.size + len(chunk) - result.end < file_size:
-                continue
+            # Not one whole batch in the window: it is larger, or cut off by the end of the file.
+            stated = _stated_bytes(window.content)
             if stated is None or segment.size + stated > file_size:
                 return self._short_batch(segment, file, file_size, is_last=is_last)
             if stated > BATCH_BYTES_MAX:
                 return self._fault(segment, f"states a length of {stated} bytes, more than any batch has")
-            chunk_bytes = max(_CHUNK_BYTES, stated)
+            window.grow(stated)
         return None
 
-    def _accept(self, segment: Segment, headers: list[BatchHeader]) -> str | None:
-        """Count batches whose checksums hold; the reason, if one does not belong where it lies."""
-        epochs = self._epochs
-        expected = segment.next_offset
-        for header in headers:
-            if header.base_offset != expected:
-                return f"base offset is {header.base_offset}, {expected} was due"
-            reason = self._check_epoch(header) if header.leader_epoch != epochs.epoch_at(expected) else None
+    def _scan_chunk(self, segment: Segment, chunk: memoryview) -> str | None:
+        """Count batches up to the first that is incomplete, or wrong: then the reason is returned."""
+        self.scanned_bytes += len(chunk)
+        position = 0
+        while position < len(chunk):
+            run = self._scan_run(segment, chunk, position)
+            if run.end > position:
+                position = run.end
+                continue
+            result = scan_batches(chunk, position)
+            if result.headers:
+                reason = self._reason_against(result.headers[0], segment.next_offset)
+            else:
+                assert result.fault is not None
+                if result.fault.kind is FaultKind.INCOMPLETE:
+                    return None
+                reason = result.fault.reason
             if reason is not None:
                 return reason
-            if header.producer_id >= 0:
-                self._producers.apply(header, expected)
-            self.batch_count += 1
-            self.record_count += header.record_count
-            expected = Offset(expected + header.last_offset_delta + 1)
-            segment.add_batch(
-                last_offset=expected - 1,
-                size_in_bytes=header.size_in_bytes,
-                max_timestamp=header.max_timestamp,
-            )
         return None
 
-    def _check_epoch(self, header: BatchHeader) -> str | None:
-        """The batch's epoch is not the one on record for its offset."""
+    def _scan_run(self, segment: Segment, chunk: memoryview, position: int) -> BatchRun:
+        """Count all batches from ``position`` that are as they should be, within one epoch."""
+        due = segment.next_offset
+        run = scan_run(
+            chunk,
+            position,
+            next_offset=due,
+            end_offset=self._epochs.next_start_after(due),
+            leader_epoch=self._epochs.epoch_at(due),
+            max_timestamp=segment.max_timestamp,
+            mark_from=segment.next_index_position - segment.size + position,
+            mark_every=segment.index_interval_bytes,
+        )
+        segment.add_run(run, start=position)
+        self._producers.apply_all(run.producer_headers)
+        self.batch_count += run.batch_count
+        self.record_count += run.record_count
+        return run
+
+    def _reason_against(self, header: BatchHeader, due: Offset) -> str | None:
+        """A batch with a good checksum that no run accepts; None if it begins an epoch unheard of."""
+        if header.base_offset != due:
+            return f"base offset is {header.base_offset}, {due} was due"
         if self._epochs_are_complete:
-            due = self._epochs.epoch_at(Offset(header.base_offset))
-            return f"leader epoch is {header.leader_epoch}, the epoch checkpoint says {due}"
+            on_record = self._epochs.epoch_at(due)
+            return f"leader epoch is {header.leader_epoch}, the epoch checkpoint says {on_record}"
         if header.leader_epoch < self._epochs.latest:
             return f"leader epoch goes back from {self._epochs.latest} to {header.leader_epoch}"
-        self._epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+        self._epochs.assign(LeaderEpoch(header.leader_epoch), due)
         return None
 
     def _short_batch(self, segment: Segment, file: File, file_size: int, *, is_last: bool) -> Fault:
@@ -206,11 +228,39 @@ class LogScanner:
         return Fault(segment, segment.size, segment.next_offset, reason, torn=False)
 
 
-def _stated_bytes(chunk: bytes, position: int) -> int | None:
-    """The size of the batch at ``position``, if the chunk holds that much of it."""
-    if len(chunk) - position < 12:
+class _Window:
+    """A part of the file in memory that is read once and used again, as fresh memory is slow."""
+
+    def __init__(self, file: File, file_size: int) -> None:
+        self._file = file
+        self._file_size = file_size
+        self._memory = bytearray(min(_WINDOW_BYTES, file_size))
+        self._length = 0
+        #: where in the file the window begins
+        self.position = 0
+
+    @property
+    def content(self) -> memoryview:
+        return memoryview(self._memory)[: self._length]
+
+    def fill(self, position: int) -> bool:
+        """Move to ``position``, at or behind the old one, keeping what is there. False at the end."""
+        kept = self._length - (position - self.position)
+        self._memory[:kept] = self._memory[self._length - kept : self._length]
+        self.position = position
+        room = memoryview(self._memory)[kept : max(kept, self._file_size - position)]
+        self._length = kept + self._file.pread_into(room, position + kept)
+        return self._length > 0
+
+    def grow(self, size: int) -> None:
+        self._memory.extend(bytes(size - len(self._memory)))
+
+
+def _stated_bytes(content: memoryview) -> int | None:
+    """The size of the batch that begins here, if there is enough of it to say so."""
+    if len(content) < LOG_OVERHEAD_BYTES:
         return None
-    return 12 + int.from_bytes(chunk[position + 8 : position + 12], "big")
+    return LOG_OVERHEAD_BYTES + int.from_bytes(content[8:12], "big")
 
 
 def _complete_elsewhere(header: BatchHeader, file: File, position: int, file_size: int) -> bool:

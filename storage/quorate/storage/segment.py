@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from quorate.core.disk import Bytes, File
 from quorate.core.ids import Offset, TimestampMs
-from quorate.core.records import HEADER_BYTES, BatchHeader, parse_header
+from quorate.core.records import HEADER_BYTES, BatchHeader, BatchRun, parse_header
 from quorate.errors import CorruptBatch
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.log_config import LogConfig
@@ -133,13 +133,33 @@ class Segment:
         position = self.size
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = TimestampMs(max_timestamp)
-        if position - self._indexed_size >= self._config.index_interval_bytes:
+        if position >= self._indexed_size + self._config.index_interval_bytes:
             relative_offset = last_offset - self.base_offset
             self.offset_index.append(relative_offset=relative_offset, position=position)
             self.time_index.maybe_append(timestamp=self.max_timestamp, relative_offset=relative_offset)
             self._indexed_size = position
         self.size = position + size_in_bytes
         self.next_offset = Offset(last_offset + 1)
+
+    def add_run(self, run: BatchRun, *, start: int) -> None:
+        """As ``add_batch`` for each batch of a run that begins at ``start`` in the scanned buffer."""
+        shift = self.size - start
+        if run.marks:
+            self.offset_index.extend(run.marks, base_offset=self.base_offset, shift=shift)
+            self.time_index.extend(run.marks, base_offset=self.base_offset)
+            self._indexed_size = self.offset_index.last_position
+        self.max_timestamp = TimestampMs(run.max_timestamp)
+        self.size = run.end + shift
+        self.next_offset = Offset(run.next_offset)
+
+    @property
+    def next_index_position(self) -> int:
+        """A batch that starts here or later gets an index entry."""
+        return self._indexed_size + self._config.index_interval_bytes
+
+    @property
+    def index_interval_bytes(self) -> int:
+        return self._config.index_interval_bytes
 
     def persist_indexes(self) -> None:
         """To the page cache; ``sync`` makes them durable. A torn one is rebuilt by its checksum."""

@@ -15,11 +15,16 @@ __all__ = ["BOTH", "IMPLEMENTATIONS"]
 try:
     from quorate.core.records import _compiled
 except ImportError:
-    _missing = pytest.mark.skip(reason="the compiled codec was not built here: python build_codec.py")
-    _second = pytest.param(_pure, id="compiled", marks=_missing)
-    BOTH: Final[tuple[ModuleType, ...]] = (_pure,)
+    _built: tuple[ModuleType, ...] = ()
 else:
-    _second = pytest.param(_compiled, id="compiled")
-    BOTH = (_pure, _compiled)
+    _built = (_compiled,)
 
-IMPLEMENTATIONS: Final[list[ParameterSet]] = [pytest.param(_pure, id="pure"), _second]
+#: for tests that compare them; a single one where the compiled codec was not built
+BOTH: Final[tuple[ModuleType, ...]] = (_pure, *_built)
+
+_MISSING: Final = pytest.mark.skip(reason="the compiled codec was not built here: python build_codec.py")
+
+IMPLEMENTATIONS: Final[list[ParameterSet]] = [
+    pytest.param(_pure, id="pure"),
+    pytest.param(_built[0], id="compiled") if _built else pytest.param(_pure, id="compiled", marks=_MISSING),
+]

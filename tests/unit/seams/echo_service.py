@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from google.protobuf import descriptor_pb2, descriptor_pool, wrappers_pb2
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
-from quorate.core.transport import Call, Service, method_of
+from quorate.core.transport import Call, Service, UnaryHandler, method_of
 from quorate.errors import ERRORS_BY_CODE, OffsetOutOfRange
 
 __all__ = ["CHAT", "COUNT", "ECHO", "ENDLESS", "FAIL", "WAIT", "EchoServer", "one", "text"]
@@ -57,7 +57,7 @@ async def one(value: str) -> AsyncIterator[StringValue]:
 class EchoServer:
     """The handlers, and what they saw."""
 
-    def __init__(self) -> None:
+    def __init__(self, fail: UnaryHandler[StringValue, StringValue] | None = None) -> None:
         self.echoed: list[bytes] = []
         #: set once a Wait is being handled
         self.waiting = asyncio.Event()
@@ -69,7 +69,7 @@ class EchoServer:
             DESCRIPTOR,
             {
                 "Echo": self.echo,
-                "Fail": self.fail,
+                "Fail": fail or self.fail,
                 "Wait": self.wait,
                 "Chat": self.chat,
                 "Count": self.count,

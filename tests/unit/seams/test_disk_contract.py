@@ -316,3 +316,28 @@ def test_exists_answers_no_below_a_file(place: Place) -> None:
 
 def test_free_bytes_are_known(place: Place) -> None:
     assert place.disk.free_bytes(place.base) > 0
+
+
+def test_locked_file_is_refused_until_its_holder_closes_it(place: Place) -> None:
+    disk, base = place
+    first = disk.lock(f"{base}/.lock")
+    with pytest.raises(BlockingIOError):
+        disk.lock(f"{base}/.lock")
+    other = disk.lock(f"{base}/other.lock")
+    first.close()
+    second = disk.lock(f"{base}/.lock")
+    with pytest.raises(BlockingIOError):
+        disk.lock(f"{base}/.lock")
+    second.close()
+    other.close()
+
+
+def test_boot_id_stays_the_same_while_the_machine_runs(place: Place) -> None:
+    assert place.disk.boot_id() == place.disk.boot_id() != ""
+
+
+def test_lock_of_a_holder_that_was_let_go_is_free(place: Place) -> None:
+    disk, base = place
+    holder = disk.lock(f"{base}/.lock")
+    del holder
+    disk.lock(f"{base}/.lock").close()

@@ -169,3 +169,20 @@ async def test_files_and_directories_leak_no_descriptor(disk: OsDisk, tmp_path: 
         with pytest.raises(FileNotFoundError):
             await disk.fsync_directory(str(tmp_path / "none"))
     assert open_descriptors() == before
+
+
+def test_file_that_nobody_refers_to_gives_its_descriptor_back(disk: OsDisk, tmp_path: Path) -> None:
+    before = open_descriptors()
+    file = disk.open(str(tmp_path / "b"), create=True)
+    assert open_descriptors() == before + 1
+    del file
+    assert open_descriptors() == before
+
+
+def test_refused_lock_leaks_no_descriptor(disk: OsDisk, tmp_path: Path) -> None:
+    holder = disk.lock(str(tmp_path / "lock"))
+    before = open_descriptors()
+    with pytest.raises(BlockingIOError):
+        disk.lock(str(tmp_path / "lock"))
+    assert open_descriptors() == before
+    holder.close()

@@ -197,3 +197,18 @@ async def test_random_power_loss_keeps_all_that_was_synced() -> None:
         await durable_file(disk, "/data/a", b"D" * 5000)
         disk.power_loss(random.Random(seed))
         assert disk.snapshot("/data").files == {"a": b"D" * 5000}
+
+
+def test_locks_die_with_their_process(disk: SimDisk) -> None:
+    holder = disk.lock("/data/.lock")
+    disk.crash()
+    disk.lock("/data/.lock")
+    assert holder.path == "/data/.lock"
+
+
+def test_boot_id_changes_with_power_loss_and_not_with_a_crash(disk: SimDisk) -> None:
+    before = disk.boot_id()
+    disk.crash()
+    assert disk.boot_id() == before
+    disk.power_loss()
+    assert disk.boot_id() != before

@@ -7,7 +7,6 @@ is quiet. It wakes when enough bytes were committed, when its time is over, or w
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -77,9 +76,11 @@ class FetchHandler:
         self._waiting[watch] = None
         for partition in partitions:
             partition.watch(watch)
+        timer = self._clock.call_later(timeout_s, watch.wake)
         try:
-            await asyncio.wait([watch.done], timeout=timeout_s)
+            await watch.done
         finally:
+            timer.cancel()
             for partition in partitions:
                 partition.unwatch(watch)
             del self._waiting[watch]

@@ -53,7 +53,7 @@ class ProduceHandler:
             self._append(entry, target, request.acks)
             for entry, target in zip(request.partitions, targets, strict=True)
         ]
-        await _wait(appends, timeout_s)
+        await self._wait(appends, timeout_s)
         return broker_pb2.ProduceResponse(partitions=[append.result for append in appends])
 
     def _timeout_s(self, request: broker_pb2.ProduceRequest) -> float:
@@ -89,6 +89,22 @@ class ProduceHandler:
             return _Append(result, target.when_stored(appended.next_offset))
         return _Append(result, target.when_committed(appended.next_offset))
 
+    async def _wait(self, appends: Sequence[_Append], timeout_s: float) -> None:
+        """Until each append is acknowledged, or the time is over."""
+        waiting = {append.waits_for: append.result for append in appends if append.waits_for is not None}
+        if not waiting:
+            return
+        futures = list(waiting)
+        timer = self._clock.call_later(timeout_s, lambda: _cancel(futures))
+        try:
+            await asyncio.wait(futures)
+        finally:
+            timer.cancel()
+            # Also when the client has gone: nobody is left to tell.
+            _cancel(futures)
+        for future, result in waiting.items():
+            _conclude(result, future, timeout_s)
+
     def _batch_of(self, entry: broker_pb2.ProducePartition) -> bytes:
         if bool(entry.batch) == bool(entry.records):
             raise InvalidRequest("a partition gets either records or a batch; this one has both or neither")
@@ -106,21 +122,9 @@ def _set_offsets(result: broker_pb2.ProducePartitionResult, appended: AppendResu
     result.next_offset = appended.next_offset
 
 
-async def _wait(appends: Sequence[_Append], timeout_s: float) -> None:
-    """Until each append is acknowledged, or the time is over."""
-    waiting = [append for append in appends if append.waits_for is not None]
-    futures = [append.waits_for for append in waiting if append.waits_for is not None]
-    if not futures:
-        return
-    try:
-        await asyncio.wait(futures, timeout=timeout_s)
-    finally:
-        # Also when the client has gone: nobody is left to tell.
-        undecided = [future for future in futures if not future.done()]
-        for future in undecided:
-            future.cancel()
-    for append, future in zip(waiting, futures, strict=True):
-        _conclude(append.result, future, timeout_s)
+def _cancel(futures: Sequence[asyncio.Future[None]]) -> None:
+    for future in futures:
+        future.cancel()  # does nothing to one that is done
 
 
 def _conclude(

@@ -64,6 +64,12 @@ class SimFile:
         self._disk.begin("pread", self.path, position, length)
         return bytes(memoryview(inode.cached)[position : position + length])
 
+    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
+        view = memoryview(buffer).cast("B")
+        content = self.pread(len(view), position)
+        view[: len(content)] = content
+        return len(content)
+
     def pwrite(self, data: Bytes, position: int) -> None:
         self._write("pwrite", bytes(data), position)
 
@@ -361,7 +367,8 @@ class SimDisk:
         )
 
     def release(self, file: SimFile, inode: SimInode) -> None:
-        del self._open_files[file]
+        # A file in a reference cycle is forgotten here before it is finalized, and then closed.
+        self._open_files.pop(file, None)
         self._locks.discard(file)
         inode.handles -= 1
         self._free_if_unused(inode)

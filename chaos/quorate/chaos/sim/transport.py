@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.chaos.sim.network import SimNetwork, node_of
 from quorate.chaos.sim.channel import SimChannel
+from quorate.chaos.sim.network import SimNetwork, node_of
 from quorate.chaos.sim.server import SimServer
 from quorate.core.transport import Service
 from quorate.errors import CannotListen

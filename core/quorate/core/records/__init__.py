@@ -12,6 +12,7 @@ from quorate.core.records.arrow import arrow_schema, batch_to_arrow
 from quorate.core.records.codec import (
     CODEC,
     BatchHeader,
+    BatchRun,
     ScanResult,
     check_batch,
     decode_batch,
@@ -20,6 +21,7 @@ from quorate.core.records.codec import (
     parse_header,
     patch_header,
     scan_batches,
+    scan_run,
     stamped_prefix,
 )
 from quorate.core.records.format import (
@@ -48,6 +50,7 @@ __all__ = [
     "MAGIC",
     "BatchFault",
     "BatchHeader",
+    "BatchRun",
     "Buffer",
     "Compression",
     "EncodableHeaders",
@@ -66,5 +69,6 @@ __all__ = [
     "parse_header",
     "patch_header",
     "scan_batches",
+    "scan_run",
     "stamped_prefix",
 ]

@@ -1,5 +1,6 @@
 # The compiled codec has the interface of the pure one; a test compares the signatures themselves.
 from quorate.core.records._pure import BatchHeader as BatchHeader
+from quorate.core.records._pure import BatchRun as BatchRun
 from quorate.core.records._pure import ScanResult as ScanResult
 from quorate.core.records._pure import check_batch as check_batch
 from quorate.core.records._pure import decode_batch as decode_batch
@@ -9,4 +10,5 @@ from quorate.core.records._pure import encode_values as encode_values
 from quorate.core.records._pure import parse_header as parse_header
 from quorate.core.records._pure import patch_header as patch_header
 from quorate.core.records._pure import scan_batches as scan_batches
+from quorate.core.records._pure import scan_run as scan_run
 from quorate.core.records._pure import stamped_prefix as stamped_prefix

@@ -42,9 +42,11 @@ from quorate.core.records.format import (
 )
 
 from quorate.core.records._pure.header import ScanResult
+from quorate.core.records._pure.run import BatchRun
 
 __all__ = [
     "BatchHeader",
+    "BatchRun",
     "ScanResult",
     "check_batch",
     "decode_batch",
@@ -54,11 +56,14 @@ __all__ = [
     "parse_header",
     "patch_header",
     "scan_batches",
+    "scan_run",
     "stamped_prefix",
 ]
 
 include "_cython/wire.pxi"
+include "_cython/checksum.pxi"
 include "_cython/header.pxi"
+include "_cython/run.pxi"
 include "_cython/encode.pxi"
 include "_cython/decode.pxi"
 include "_cython/columns.pxi"

@@ -24,6 +24,7 @@ else:
 __all__ = [
     "CODEC",
     "BatchHeader",
+    "BatchRun",
     "ScanResult",
     "check_batch",
     "decode_batch",
@@ -33,6 +34,7 @@ __all__ = [
     "parse_header",
     "patch_header",
     "scan_batches",
+    "scan_run",
     "stamped_prefix",
 ]
 
@@ -40,6 +42,7 @@ __all__ = [
 CODEC: Final[str] = _codec.__name__.rpartition("._")[2]
 
 BatchHeader = _codec.BatchHeader
+BatchRun = _codec.BatchRun
 ScanResult = _codec.ScanResult
 check_batch = _codec.check_batch
 decode_batch = _codec.decode_batch
@@ -49,4 +52,5 @@ encode_values = _codec.encode_values
 parse_header = _codec.parse_header
 patch_header = _codec.patch_header
 scan_batches = _codec.scan_batches
+scan_run = _codec.scan_run
 stamped_prefix = _codec.stamped_prefix

@@ -186,16 +186,20 @@ cdef bint are_headers(tuple column) except -1:
 
 # Other buffers become bytes. Memory is read by pointer after this, so the result is looked at again.
 cdef tuple plain_fields(str what, tuple column):
-    if column is not None and not are_fields(column):
-        column = tuple(as_fields(what, column))
-        assert are_fields(column)
+    if column is None or are_fields(column):
+        return column
+    column = tuple(as_fields(what, column))
+    if not are_fields(column):
+        raise AssertionError("as_fields accepts what its compiled twin refuses")
     return column
 
 
 cdef tuple plain_headers(tuple column):
-    if column is not None and not are_headers(column):
-        column = tuple(as_headers(column))
-        assert are_headers(column)
+    if column is None or are_headers(column):
+        return column
+    column = tuple(as_headers(column))
+    if not are_headers(column):
+        raise AssertionError("as_headers accepts what its compiled twin refuses")
     return column
 
 

@@ -138,11 +138,6 @@ cdef inline int64_t size_of(BatchHeader header) noexcept:
     return <int64_t>LOG_OVERHEAD + header.batch_length
 
 
-# The CRC-32C of `size` bytes. They stay where they are: crc32c keeps no reference to its argument.
-cdef inline uint32_t checksum(const uint8_t* at, Py_ssize_t size) except? 0:
-    return _crc32c(PyMemoryView_FromMemory(<char*>at, size, PyBUF_READ))
-
-
 # The header at `position`, or None if anything at all is wrong with it or there is too little.
 cdef BatchHeader try_header(Py_buffer* view, Py_ssize_t position):
     if position < 0 or position > view.len - HEADER_SIZE:

@@ -11,9 +11,11 @@ from quorate.core.records._pure.header import (
     scan_batches,
     stamped_prefix,
 )
+from quorate.core.records._pure.run import BatchRun, scan_run
 
 __all__ = [
     "BatchHeader",
+    "BatchRun",
     "ScanResult",
     "check_batch",
     "decode_batch",
@@ -23,5 +25,6 @@ __all__ = [
     "parse_header",
     "patch_header",
     "scan_batches",
+    "scan_run",
     "stamped_prefix",
 ]

@@ -1,0 +1,113 @@
+"""A node as an operating system process: signals, limits, the event loop, exit statuses."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import sys
+from typing import Final, NoReturn
+
+import uvloop
+
+from quorate.core.clock import SystemClock
+from quorate.core.config import LoggingFormat, NodeConfig
+from quorate.core.logging import configure_logging, get_logger
+from quorate.core.os_disk import OsDisk
+from quorate.node.node import Node, Surroundings
+from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
+
+__all__ = ["READY_PREFIX", "run_node"]
+
+log = get_logger(__name__)
+
+#: Begins the one line on standard output; whoever starts a node waits for it.
+READY_PREFIX: Final = "ready: bootstrap="
+
+#: A call whose client sets no deadline may last as long as the longest wait, and a little more.
+_DEADLINE_MARGIN_S: Final = 5.0
+
+
+def run_node(config: NodeConfig) -> int:
+    """Run until SIGTERM or SIGINT. 0: stopped cleanly, 1: the next start has to recover."""
+    _configure_logging(config)
+    _raise_open_files_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        is_clean = runner.run(_run(config))
+    return 0 if is_clean else 1
+
+
+async def _run(config: NodeConfig) -> bool:
+    stop_requested = _stop_on_signals()
+    disk = OsDisk(sync_threads=config.num_io_threads)
+    try:
+        node = await Node.start(config, _surroundings(config, disk))
+        try:
+            # Nothing allocated so far will become garbage: keep the collector from walking over it.
+            gc.collect()
+            gc.freeze()
+            _announce(node)
+            await node.run(stop_requested)
+        finally:
+            is_clean = await node.stop()
+    finally:
+        disk.close()
+    return is_clean
+
+
+def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
+    longest_wait_s = max(config.fetch_wait_max_ms, config.produce_timeout_max_ms) / 1000
+    options = GrpcioOptions(
+        message_bytes_max=config.socket_request_max_bytes,
+        requests_max=config.queued_max_requests,
+        default_timeout_s=longest_wait_s + _DEADLINE_MARGIN_S,
+    )
+    return Surroundings(
+        clock=SystemClock(),
+        disk=disk,
+        transport=GrpcioTransport(options),
+        random_bytes=os.urandom,
+        on_fatal=_die,
+    )
+
+
+def _announce(node: Node) -> None:
+    sys.stdout.write(f"{READY_PREFIX}{','.join(node.addresses)}\n")
+    sys.stdout.flush()
+
+
+def _configure_logging(config: NodeConfig) -> None:
+    choice = {LoggingFormat.AUTO: None, LoggingFormat.JSON: True, LoggingFormat.TEXT: False}
+    configure_logging(json=choice[config.logging_format], level=config.logging_level.value)
+
+
+def _raise_open_files_limit() -> None:
+    """Each partition keeps a file open; the usual soft limit of 1024 is for programs that use select."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop_requested = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        if stop_requested.is_set():
+            # Asked twice: someone is in a hurry. A node may be killed at any time, so this is safe.
+            log.warning("node_killed", signal=number.name)
+            os._exit(128 + number)
+        log.info("stop_requested", signal=number.name)
+        stop_requested.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    return stop_requested
+
+
+def _die(reason: str) -> NoReturn:
+    """Not an exception: nothing may run after this, least of all what writes the clean-shutdown marker."""
+    log.error("fatal", reason=reason)
+    os._exit(1)

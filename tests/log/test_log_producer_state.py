@@ -1,0 +1,188 @@
+"""Idempotent producers: duplicates, gaps, fencing, and state that the batches alone decide (rules 49 to 52)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from quorate.core.ids import Offset, ProducerId, TimestampMs
+from quorate.core.records import BatchHeader, parse_header
+from quorate.errors import (
+    DuplicateSequence,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    UnknownProducer,
+)
+from quorate.storage.producer_snapshots import load_snapshot, remove_snapshots, replay_producers, save_snapshot
+from quorate.storage.producer_state import BATCHES_REMEMBERED, ProducerStates
+from tests.log.log_harness import NOW_MS, LogHarness, batch, epochs_of, image_of, producers_of, replay
+
+PRODUCER = ProducerId(7)
+LAST_SEQUENCE = 2**31 - 1
+
+
+def header(sequence: int, *, count: int = 1, epoch: int = 0, timestamp: int = NOW_MS) -> BatchHeader:
+    values = [b"v"] * count
+    return parse_header(batch(*values, timestamp=timestamp, producer=(PRODUCER, epoch, sequence)))
+
+
+def states_after(*headers: BatchHeader) -> ProducerStates:
+    """Each batch one offset after the other, beginning at 100."""
+    states, offset = ProducerStates(), Offset(100)
+    for each in headers:
+        states.apply(each, offset)
+        offset = Offset(offset + each.last_offset_delta + 1)
+    states.validate()
+    return states
+
+
+# -- what a leader answers
+
+
+def test_unknown_producer_starts_at_sequence_zero() -> None:
+    assert ProducerStates().check(header(0)) is None
+    with pytest.raises(UnknownProducer):
+        ProducerStates().check(header(1))
+
+
+def test_next_sequence_follows_the_last_record_not_the_last_batch() -> None:
+    states = states_after(header(0, count=5))
+    assert states.check(header(5)) is None
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(6))
+
+
+def test_each_of_the_last_five_batches_is_answered_with_its_original_place() -> None:
+    states = states_after(*(header(2 * n, count=2) for n in range(7)))
+    for n in range(2, 7):
+        original = states.check(header(2 * n, count=2))
+        assert original is not None
+        assert (original.base_offset, original.last_offset) == (100 + 2 * n, 101 + 2 * n)
+        assert original.max_timestamp == NOW_MS
+
+
+def test_an_older_duplicate_is_never_called_out_of_order() -> None:
+    """Rule 51: the client would bump its epoch and write it a second time."""
+    states = states_after(*(header(n) for n in range(BATCHES_REMEMBERED + 1)))
+    with pytest.raises(DuplicateSequence):
+        states.check(header(0))
+
+
+def test_a_batch_that_only_overlaps_a_remembered_one_is_no_duplicate_of_it() -> None:
+    states = states_after(header(0, count=4), header(4, count=4))
+    for overlapping in (header(0, count=3), header(1, count=3), header(4, count=5), header(7)):
+        with pytest.raises(DuplicateSequence):
+            states.check(overlapping)
+
+
+def test_gap_is_out_of_order_and_leaves_the_state_alone() -> None:
+    states = states_after(header(0))
+    before = states.to_state()
+    with pytest.raises(OutOfOrderSequence) as caught:
+        states.check(header(2))
+    assert caught.value.facts["next_sequence"] == 1
+    assert states.to_state() == before
+
+
+def test_sequence_wraps_from_the_largest_to_zero() -> None:
+    states = states_after(header(LAST_SEQUENCE))
+    assert states.check(header(0)) is None
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(1))
+
+
+def test_batch_that_spans_the_wrap_is_followed_and_recognised() -> None:
+    spanning = header(LAST_SEQUENCE - 1, count=4)  # ..., 2^31-2, 2^31-1, 0, 1
+    states = states_after(spanning)
+    assert states.check(header(2)) is None
+    original = states.check(spanning)
+    assert original is not None
+    assert (original.base_sequence, original.last_sequence) == (LAST_SEQUENCE - 1, 1)
+
+
+def test_behind_and_ahead_are_told_apart_across_the_wrap() -> None:
+    states = states_after(*(header((LAST_SEQUENCE - 2 + n) % 2**31) for n in range(7)))  # next is 4
+    with pytest.raises(DuplicateSequence):
+        states.check(header(LAST_SEQUENCE - 2))
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(5))
+
+
+def test_new_epoch_starts_at_zero_and_forgets_the_old_batches() -> None:
+    states = states_after(header(0), header(1))
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(2, epoch=1))
+    assert states.check(header(0, epoch=1)) is None
+    states.apply(header(0, epoch=1), Offset(102))
+    entry = states.get(PRODUCER)
+    assert entry is not None
+    assert [b.base_offset for b in entry.batches] == [102]
+
+
+def test_older_epoch_is_fenced_even_for_a_batch_that_was_written() -> None:
+    states = states_after(header(0), header(0, epoch=1))
+    with pytest.raises(InvalidProducerEpoch):
+        states.check(header(0))
+
+
+# -- keeping and forgetting
+
+
+def test_undo_restores_an_entry_and_forgets_a_new_one() -> None:
+    states = states_after(header(0))
+    before = states.get(PRODUCER)
+    states.apply(header(1), Offset(101))
+    states.restore(PRODUCER, before)
+    assert states == states_after(header(0))
+    states.restore(PRODUCER, None)
+    states.restore(PRODUCER, None)
+    assert len(states) == 0
+
+
+def test_producers_expire_by_the_time_of_their_newest_batch() -> None:
+    states = states_after(header(0, timestamp=1000), header(1, timestamp=5000))
+    assert states.expire(before=TimestampMs(5000)) == 0
+    assert states.expire(before=TimestampMs(5001)) == 1
+    with pytest.raises(UnknownProducer):
+        states.check(header(2))
+
+
+def test_state_survives_json() -> None:
+    states = states_after(header(LAST_SEQUENCE, count=3), header(2))
+    restored = ProducerStates.from_state(json.loads(json.dumps(states.to_state())))
+    restored.validate()
+    assert restored == states
+
+
+# -- in the log
+
+
+async def test_duplicate_is_answered_with_the_original_offset_and_written_once() -> None:
+    harness = LogHarness()
+    log = await harness.lead()
+    first = log.append_as_leader(batch(b"a", b"b", producer=(7, 0, 0)), leader_epoch=log.latest_leader_epoch)
+    again = log.append_as_leader(batch(b"a", b"b", producer=(7, 0, 0)), leader_epoch=log.latest_leader_epoch)
+    assert again == first._replace(is_duplicate=True)
+    assert log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("segment_bytes", [100, 100_000])
+async def test_state_after_any_restart_is_the_replay_of_the_batches(segment_bytes: int) -> None:
+    harness = LogHarness()
+    harness.config = _with_segment_bytes(harness, segment_bytes)
+    await harness.lead(3)
+    for n in range(8):
+        harness.append(batch(b"a", producer=(7, 0, n)), batch(b"b", b"c", producer=(8, n, 0)), batch(b"d"))
+    await harness.log.flush()
+    expected = image_of(harness.log)
+    assert expected == replay(expected.batches)
+    for reopen in (harness.crash, harness.restart, harness.power_loss):
+        await reopen()
+        assert image_of(harness.log) == expected, reopen
+
+
+def _with_segment_bytes(harness: LogHarness, segment_bytes: int):  # type: ignore[no-untyped-def]
+    from dataclasses import replace as with_fields
+
+    return with_fields(harness.config, segment_bytes=segment_bytes)

@@ -1,0 +1,262 @@
+"""What the simulated network can be told to do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pytest
+from google.protobuf.wrappers_pb2 import BytesValue, StringValue
+
+from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.network import LinkFaults, SimNetwork
+from quorate.chaos.sim.server import SimServer
+from quorate.chaos.sim.transport import SimTransport
+from quorate.core.transport import Channel
+from quorate.errors import CannotListen, RequestTimedOut, Unavailable
+from tests.unit.seams.echo_service import CHAT, ECHO, ENDLESS, WAIT, EchoServer, one, text
+
+T = TypeVar("T")
+
+BREAK_AFTER_S = 10.0
+
+
+@dataclass
+class World:
+    sim: Simulation
+    network: SimNetwork
+    echo: EchoServer
+    server: SimServer
+    channel: Channel
+
+    async def say(self, value: bytes, timeout_s: float = 1.0) -> bytes:
+        return (await self.channel.call(ECHO, BytesValue(value=value), timeout_s=timeout_s)).value
+
+
+def simulate(
+    scenario: Callable[[World], Awaitable[T]], *, seed: int = 1, faults: LinkFaults | None = None
+) -> T:
+    """A client and a server, connected."""
+
+    async def main(sim: Simulation) -> T:
+        network = SimNetwork(sim.loop, sim.rng, faults=faults, break_after_s=BREAK_AFTER_S)
+        echo = EchoServer()
+        server = await SimTransport(network, "server").serve("server:9092", [echo.service])
+        channel = SimTransport(network, "client").connect("server:9092")
+        return await scenario(World(sim, network, echo, server, channel))
+
+    return run_simulation(main, seed=seed)
+
+
+async def _race(world: World) -> tuple[list[bytes], float]:
+    await asyncio.gather(*(world.say(b"%d" % number) for number in range(20)))
+    return world.echo.echoed, world.sim.loop.time()
+
+
+def test_same_seed_gives_the_same_order_and_times_and_another_seed_another() -> None:
+    assert simulate(_race, seed=5) == simulate(_race, seed=5)
+    assert simulate(_race, seed=5) != simulate(_race, seed=6)
+
+
+def test_calls_overtake_each_other() -> None:
+    order, _ = simulate(_race)
+    assert order != sorted(order, key=int)
+    assert sorted(order, key=int) == [b"%d" % number for number in range(20)]
+
+
+def test_frames_of_one_stream_never_overtake_each_other() -> None:
+    async def scenario(world: World) -> list[str]:
+        async def requests() -> AsyncIterator[StringValue]:
+            for number in range(200):
+                yield text(str(number))
+
+        return [response.value async for response in world.channel.stream(CHAT, requests(), timeout_s=None)]
+
+    expected = [f"re: {number}" for number in range(200)] + ["bye"]
+    for delays in ((0.0, 5.0), (0.001, 0.001), (0.0, 0.0)):
+        assert simulate(scenario, faults=LinkFaults(delay_s=delays)) == expected
+
+
+def test_two_nodes_never_share_a_message() -> None:
+    async def scenario(world: World) -> None:
+        request = BytesValue(value=b"before")
+        call = asyncio.ensure_future(world.channel.call(ECHO, request, timeout_s=1))
+        await asyncio.sleep(0)
+        request.value = b"after"
+        assert (await call).value == b"before"
+
+    simulate(scenario)
+
+
+def test_partition_makes_calls_time_out_and_heals() -> None:
+    async def scenario(world: World) -> None:
+        world.network.partition(["client"], ["server", "another"])
+        with pytest.raises(RequestTimedOut):
+            await world.say(b"lost")
+        world.network.heal()
+        assert await world.say(b"found") == b"found"
+
+    simulate(scenario)
+
+
+def test_request_held_up_by_a_partition_arrives_after_its_caller_gave_up() -> None:
+    async def scenario(world: World) -> None:
+        world.network.block("client", "server")
+        with pytest.raises(RequestTimedOut):
+            await world.say(b"late")
+        assert world.echo.echoed == []
+        world.network.heal()
+        await world.sim.clock.sleep(1)
+        assert world.echo.echoed == [b"late"]
+
+    simulate(scenario)
+
+
+def test_one_way_block_lets_the_request_through_and_not_its_answer() -> None:
+    async def scenario(world: World) -> None:
+        world.network.block("server", "client")
+        with pytest.raises(RequestTimedOut):
+            await world.say(b"done, but who knows")
+        assert world.echo.echoed == [b"done, but who knows"]
+
+    simulate(scenario)
+
+
+def test_connection_breaks_when_a_block_lasts() -> None:
+    async def scenario(world: World) -> None:
+        stream = world.channel.stream(ENDLESS, one("x"), timeout_s=None)
+        await anext(stream)
+        world.network.block("server", "client")
+        began = world.sim.loop.time()
+        with pytest.raises(Unavailable, match="does not answer"):
+            await anext(stream)
+        assert world.sim.loop.time() - began == pytest.approx(BREAK_AFTER_S)
+        assert await world.echo.ended.get() == "endless"
+
+    simulate(scenario)
+
+
+def test_request_held_up_for_longer_than_its_connection_lives_never_arrives() -> None:
+    async def scenario(world: World) -> None:
+        world.network.block("client", "server")
+        with pytest.raises(Unavailable):
+            await world.say(b"never", timeout_s=100)
+        world.network.heal()
+        assert await world.say(b"anew") == b"anew"
+        assert world.echo.echoed == [b"anew"]
+
+    simulate(scenario)
+
+
+def test_short_blocks_delay_a_stream_and_do_not_break_it() -> None:
+    async def scenario(world: World) -> None:
+        stream = world.channel.stream(CHAT, one("x"), timeout_s=None)
+        for _ in range(3):
+            world.network.block("client", "server")
+            world.network.block("server", "client")
+            world.sim.clock.call_later(BREAK_AFTER_S - 1, world.network.heal)
+            await world.sim.clock.sleep(BREAK_AFTER_S)
+        assert [response.value async for response in stream] == ["re: x", "bye"]
+
+    simulate(scenario)
+
+
+def test_lost_request_times_out_and_lost_answer_does_too() -> None:
+    async def scenario(world: World) -> None:
+        lossy = LinkFaults(drop_probability=1.0)
+        world.network.set_faults("client", "server", lossy)
+        with pytest.raises(RequestTimedOut):
+            await world.say(b"request lost")
+        world.network.set_faults("client", "server", None)
+        world.network.set_faults("server", "client", lossy)
+        with pytest.raises(RequestTimedOut):
+            await world.say(b"answer lost")
+        assert world.echo.echoed == [b"answer lost"]
+
+    simulate(scenario)
+
+
+def test_lost_frame_breaks_its_stream_in_the_end() -> None:
+    async def scenario(world: World) -> None:
+        world.network.set_faults("server", "client", LinkFaults(drop_probability=1.0))
+        with pytest.raises(Unavailable, match="does not answer"):
+            await anext(world.channel.stream(ENDLESS, one("x"), timeout_s=None))
+        assert await world.echo.ended.get() == "endless"
+
+    simulate(scenario)
+
+
+def test_duplicated_request_is_carried_out_twice_and_answered_once() -> None:
+    async def scenario(world: World) -> None:
+        world.network.faults = LinkFaults(duplicate_probability=1.0)
+        assert await world.say(b"twice") == b"twice"
+        await world.sim.clock.sleep(1)
+        assert world.echo.echoed == [b"twice", b"twice"]
+
+    simulate(scenario)
+
+
+def test_broken_connection_is_seen_by_both_sides_at_once() -> None:
+    async def scenario(world: World) -> None:
+        call = asyncio.ensure_future(world.channel.call(WAIT, text("x"), timeout_s=100))
+        await world.echo.waiting.wait()
+        world.network.break_connections("server", "client")
+        with pytest.raises(Unavailable, match="connection reset"):
+            await call
+        assert await world.echo.ended.get() == "wait"
+        assert world.sim.loop.time() < 1
+        assert await world.say(b"anew") == b"anew"
+
+    simulate(scenario)
+
+
+def test_other_connections_survive_a_break() -> None:
+    async def scenario(world: World) -> None:
+        call = asyncio.ensure_future(world.say(b"unharmed"))
+        await asyncio.sleep(0)
+        world.network.break_connections("client", "another")
+        world.network.break_all_connections("another")
+        assert await call == b"unharmed"
+
+    simulate(scenario)
+
+
+def test_killed_server_breaks_its_calls_and_refuses_new_ones() -> None:
+    async def scenario(world: World) -> None:
+        call = asyncio.ensure_future(world.channel.call(WAIT, text("x"), timeout_s=100))
+        await world.echo.waiting.wait()
+        world.server.kill()
+        world.network.break_all_connections("server")
+        with pytest.raises(Unavailable):
+            await call
+        assert await world.echo.ended.get() == "wait"
+        with pytest.raises(Unavailable, match="connection refused"):
+            await world.say(b"nobody")
+
+    simulate(scenario)
+
+
+def test_node_listens_on_its_own_address_only() -> None:
+    async def scenario(world: World) -> None:
+        with pytest.raises(CannotListen, match="this is client"):
+            await SimTransport(world.network, "client").serve("server:1", [])
+
+    simulate(scenario)
+
+
+def test_finished_calls_leave_nothing_behind() -> None:
+    async def scenario(world: World) -> None:
+        nowhere = SimTransport(world.network, "client").connect("server:1")
+        await asyncio.gather(*(world.say(b"x") for _ in range(50)))
+        with pytest.raises(RequestTimedOut):
+            await world.channel.call(WAIT, text("x"), timeout_s=1)
+        with pytest.raises(Unavailable):
+            await nowhere.call(ECHO, BytesValue(), timeout_s=1)
+        world.network.faults = LinkFaults(drop_probability=0.5, duplicate_probability=0.5)
+        await asyncio.gather(*(world.say(b"x") for _ in range(50)), return_exceptions=True)
+        await world.sim.clock.sleep(2 * BREAK_AFTER_S)
+        assert not world.network._connections
+
+    simulate(scenario)
