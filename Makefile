@@ -37,7 +37,8 @@ protos: setup ## generate the Python stubs from proto/
 	@$(BIN)/python tools/generate_protos.py
 
 docs: setup ## generate docs/configuration.md from the configuration classes
-	@$(BIN)/python -m quorate.core.config.docs
+	@$(BIN)/python -m quorate.core.config.docs > .venv/configuration.md
+	@mv .venv/configuration.md docs/configuration.md
 
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)

@@ -8,6 +8,7 @@ the replay of its batches has forgotten or invented something (rules 5 and 49).
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,7 @@ __all__ = [
     "producers_of",
     "read_all",
     "replay",
+    "small_config",
     "split_batches",
 ]
 
@@ -52,6 +54,10 @@ EVERYTHING: Final = 1 << 30
 SMALL_CONFIG: Final = LogConfig(
     segment_bytes=400, index_interval_bytes=0, retention_ms=-1, max_message_bytes=100_000
 )
+
+
+def small_config(**changes: int) -> LogConfig:
+    return dataclasses.replace(SMALL_CONFIG, **changes)
 
 
 class ProcessEnded(BaseException):

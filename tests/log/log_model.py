@@ -21,9 +21,8 @@ from typing import NamedTuple, TypeAlias
 
 from quorate.core.records import parse_header, patch_header
 from quorate.storage import PartitionLog
-from tests.log.log_harness import ProducerImage, image_of, producers_of
+from tests.log.log_harness import ProducerImage, image_of, producers_of, replay, split_batches
 from tests.log.log_harness import epochs_of as epochs_in
-from tests.log.log_harness import replay, split_batches
 
 __all__ = ["LogModel", "Stages", "StoredBatch", "adopt", "adopt_after_power_loss", "stamped"]
 
@@ -135,10 +134,7 @@ class LogModel:
     def truncate(self, offset: int) -> Stages:
         """The newest batches go first, one segment or all of the last ones at a time."""
         keep = sum(batch.next_offset <= offset for batch in self.batches)
-        stages = [self]
-        for count in range(len(self.batches), keep - 1, -1):
-            stages.append(self._keep(count))
-        return tuple(stages)
+        return self, *(self._keep(count) for count in range(len(self.batches), keep - 1, -1))
 
     def _keep(self, count: int) -> LogModel:
         shorter = replace(self, batches=self.batches[:count], noted_epoch=None)
@@ -232,7 +228,11 @@ def adopt_after_power_loss(
     refused = []
     for stage in reversed(stages):
         survivor = replace(
-            stage, batches=left, first_offset=first_offset, noted_epoch=None, flushed_offset=log.log_end_offset
+            stage,
+            batches=left,
+            first_offset=first_offset,
+            noted_epoch=None,
+            flushed_offset=log.log_end_offset,
         )
         reason = _why_not(stage, survivor, log)
         if reason is None:

@@ -27,15 +27,22 @@ TIMES = time_index((1000, 4), (2000, 9), (5000, 29))
 
 
 @pytest.mark.parametrize(
-    ("relative_offset", "position"),
-    [(0, 0), (3, 0), (4, 0), (5, 0), (8, 0), (9, 100), (10, 100), (28, 100), (29, 300), (1000, 300)],
+    ("relative_offset", "entry"),
+    [
+        *((offset, None) for offset in (0, 3)),
+        *((offset, (4, 0)) for offset in (4, 5, 8)),
+        *((offset, (9, 100)) for offset in (9, 10, 28)),
+        *((offset, (29, 300)) for offset in (29, 1000)),
+    ],
 )
-def test_lookup_answers_a_batch_at_or_before_the_one_wanted(relative_offset: int, position: int) -> None:
-    assert OFFSETS.position_before(relative_offset) == position
+def test_lookup_answers_a_batch_at_or_before_the_one_wanted(
+    relative_offset: int, entry: tuple[int, int] | None
+) -> None:
+    assert OFFSETS.entry_before(relative_offset) == entry
 
 
-def test_lookup_in_an_empty_index_starts_at_the_front() -> None:
-    assert OffsetIndex().position_before(7) == 0
+def test_empty_index_knows_no_batch() -> None:
+    assert OffsetIndex().entry_before(7) is None
     assert OffsetIndex().last_position == 0
 
 

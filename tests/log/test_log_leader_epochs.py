@@ -114,9 +114,7 @@ def test_epoch_noted_before_its_first_batch_can_be_answered() -> None:
         (31, [(2, 0), (5, 10), (6, 30)]),
     ],
 )
-def test_truncation_at_the_end_drops_epochs_without_a_batch(
-    offset: int, left: list[tuple[int, int]]
-) -> None:
+def test_truncation_at_the_end_drops_epochs_without_a_batch(offset: int, left: list[tuple[int, int]]) -> None:
     epochs = cache((2, 0), (5, 10), (6, 30))
     assert epochs.truncate_from_end(Offset(offset)) == (len(left) < 3)
     assert entries(epochs) == left
@@ -195,8 +193,7 @@ async def test_epoch_assigned_while_a_sync_runs_needs_a_sync_of_its_own() -> Non
     epochs.assign(LeaderEpoch(3), Offset(7))
     epochs.save_cached()
     with pytest.raises(StopIteration):
-        while True:
-            sync.send(None)
+        [sync.send(None) for _ in range(10)]
     await epochs.sync()
     disk.power_loss()
     survived = cache(disk=disk)

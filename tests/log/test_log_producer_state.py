@@ -1,4 +1,7 @@
-"""Idempotent producers: duplicates, gaps, fencing, and state that the batches alone decide (rules 49 to 52)."""
+"""Idempotent producers: duplicates, gaps, fencing, and state that the batches alone decide.
+
+Rules 49 to 52.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,14 @@ from quorate.errors import (
     OutOfOrderSequence,
     UnknownProducer,
 )
-from quorate.storage.producer_snapshots import load_snapshot, remove_snapshots, replay_producers, save_snapshot
+from quorate.storage.producer_snapshots import (
+    load_snapshot,
+    remove_snapshots,
+    replay_producers,
+    save_snapshot,
+)
 from quorate.storage.producer_state import BATCHES_REMEMBERED, ProducerStates
-from tests.log.log_harness import NOW_MS, LogHarness, batch, epochs_of, image_of, producers_of, replay
+from tests.log.log_harness import NOW_MS, LogHarness, batch, image_of, producers_of, replay, small_config
 
 PRODUCER = ProducerId(7)
 LAST_SEQUENCE = 2**31 - 1
@@ -169,8 +177,7 @@ async def test_duplicate_is_answered_with_the_original_offset_and_written_once()
 
 @pytest.mark.parametrize("segment_bytes", [100, 100_000])
 async def test_state_after_any_restart_is_the_replay_of_the_batches(segment_bytes: int) -> None:
-    harness = LogHarness()
-    harness.config = _with_segment_bytes(harness, segment_bytes)
+    harness = LogHarness(small_config(segment_bytes=segment_bytes))
     await harness.lead(3)
     for n in range(8):
         harness.append(batch(b"a", producer=(7, 0, n)), batch(b"b", b"c", producer=(8, n, 0)), batch(b"d"))
@@ -182,7 +189,62 @@ async def test_state_after_any_restart_is_the_replay_of_the_batches(segment_byte
         assert image_of(harness.log) == expected, reopen
 
 
-def _with_segment_bytes(harness: LogHarness, segment_bytes: int):  # type: ignore[no-untyped-def]
-    from dataclasses import replace as with_fields
+async def test_silent_producers_are_forgotten_by_the_clock() -> None:
+    harness = LogHarness(small_config(producer_id_expiration_ms=1000))
+    log = await harness.lead()
+    harness.append(batch(producer=(7, 0, 0)), batch(producer=(8, 0, 0), timestamp=NOW_MS + 1))
+    harness.clock.now_ms = NOW_MS + 1001
+    assert log.expire_producers() == 1
+    assert set(producers_of(log)) == {8}
 
-    return with_fields(harness.config, segment_bytes=segment_bytes)
+
+# -- snapshots
+
+
+async def test_snapshot_is_taken_at_every_roll_of_the_state_before_it() -> None:
+    harness = LogHarness(small_config(segment_bytes=200))
+    await harness.lead()
+    for n in range(6):
+        harness.append(batch(b"x" * 50, producer=(7, 0, n)))
+    log = harness.log
+    bases = [segment.base_offset for segment in log._state.segments]
+    assert len(bases) > 2
+    for base in bases[1:]:
+        snapshot = load_snapshot(harness.disk, harness.directory, base)
+        assert snapshot is not None
+        assert snapshot == replay_producers(harness.disk, harness.directory, log._state.segments, base)
+        entry = snapshot.get(PRODUCER)
+        assert entry is not None
+        assert entry.batches[-1].last_offset == base - 1
+
+
+async def test_damaged_snapshot_costs_a_longer_replay_and_nothing_else() -> None:
+    harness = LogHarness(small_config(segment_bytes=200))
+    await harness.lead()
+    for n in range(6):
+        harness.append(batch(b"x" * 50, producer=(7, 0, n)))
+    expected = image_of(harness.log)
+    for name in harness.files(".snapshot"):
+        harness.disk.flip_bit(harness.path(name), 300)
+    await harness.crash()
+    assert image_of(harness.log) == expected
+
+
+async def test_snapshots_are_removed_where_they_are_of_no_use() -> None:
+    harness = LogHarness()
+    await harness.open()
+    disk, directory = harness.disk, harness.directory
+    for offset in (3, 5, 8):
+        save_snapshot(disk, directory, ProducerStates(), Offset(offset))
+    remove_snapshots(disk, directory, below=Offset(5))
+    assert sorted(harness.files(".snapshot")) == [f"{offset:020d}.snapshot" for offset in (5, 8)]
+    remove_snapshots(disk, directory, above=Offset(5))
+    assert sorted(harness.files(".snapshot")) == [f"{5:020d}.snapshot"]
+
+
+async def test_a_snapshot_never_speaks_for_another_offset() -> None:
+    harness = LogHarness()
+    await harness.open()
+    save_snapshot(harness.disk, harness.directory, states_after(header(0)), Offset(5))
+    assert load_snapshot(harness.disk, harness.directory, Offset(4)) is None
+    assert load_snapshot(harness.disk, harness.directory, Offset(5)) == states_after(header(0))

@@ -15,12 +15,13 @@ import asyncio
 import inspect
 import os
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
@@ -37,7 +38,7 @@ from quorate.errors import (
 )
 from quorate.storage import Appended, LogConfig, PartitionLog, StartKind
 from quorate.storage.inspect import ProblemKind, verify
-from tests.log.log_harness import LogHarness, ProducerImage, batch, split_batches
+from tests.log.log_harness import LogHarness, ProducerImage, batch
 from tests.log.log_model import LogModel, Stages, StoredBatch, adopt, adopt_after_power_loss, stamped
 
 _EXAMPLES: Final = os.environ.get("QUORATE_MODEL_EXAMPLES")
@@ -52,7 +53,7 @@ _CONFIG: Final = LogConfig(
 )
 #: a disk operation that leaves nothing behind is no place to die at
 _CHANGES: Final = frozenset(
-    {"open", "pwrite", "pwritev", "truncate", "rename", "unlink", "fdatasync", "fsync_directory"}
+    {"pwrite", "pwritev", "truncate", "rename", "unlink", "fdatasync", "fsync_directory"}
 )
 _SEQUENCES: Final = 1 << 31
 
@@ -67,12 +68,69 @@ class Content(NamedTuple):
 
 
 class Sender(NamedTuple):
-    """Who sends a batch: an idempotent producer, and how its sequence follows what it sent before."""
+    """Who sends a batch: an idempotent producer, and how it follows from what it sent before."""
 
     producer_id: int
     epoch_step: int
-    #: 0 is next, -1 the last batch again, -2 the one before, positive a gap
+    #: 0: the next; -1: the last batch again, -2: the one before it, and so on; 1: after a gap
     sequence_step: int
+
+    def epoch(self, known: ProducerImage | None) -> int:
+        return max(0, self.epoch_step + (0 if known is None else known.epoch))
+
+    def sequence(self, known: ProducerImage | None, count: int) -> tuple[int, int]:
+        """Base sequence and number of records."""
+        if known is None or self.epoch(known) != known.epoch:
+            return max(0, self.sequence_step), count
+        if self.sequence_step >= 0:
+            return (known.batches[-1][1] + 1 + self.sequence_step) % _SEQUENCES, count
+        if -self.sequence_step <= len(known.batches):
+            base, last, *_ = known.batches[self.sequence_step]
+            return base, (last - base) % _SEQUENCES + 1
+        return max(0, known.batches[0][0] - 1), count
+
+
+class Answer(NamedTuple):
+    """What a leader must answer: where the batch lies, or which error."""
+
+    base_offset: int
+    last_offset: int
+    is_new: bool
+    error: type[QuorateError] | None = None
+
+    @classmethod
+    def to(cls, sent: bytes, model: LogModel) -> Answer:
+        header = parse_header(sent)
+        end = model.log_end_offset
+        append = cls(end, end + header.last_offset_delta, is_new=True)
+        if header.producer_id < 0:
+            return append
+        known = model.producers.get(header.producer_id)
+        if known is None:
+            return append if header.base_sequence == 0 else cls.refusal(UnknownProducer)
+        if header.producer_epoch < known.epoch:
+            return cls.refusal(InvalidProducerEpoch)
+        if header.producer_epoch > known.epoch:
+            return append if header.base_sequence == 0 else cls.refusal(OutOfOrderSequence)
+        ahead = (header.base_sequence - known.batches[-1][1] - 1) % _SEQUENCES
+        if ahead == 0:
+            return append
+        for base_sequence, last_sequence, base_offset, last_offset, _ in known.batches:
+            if (base_sequence, last_sequence) == (header.base_sequence, header.last_sequence):
+                return cls(base_offset, last_offset, is_new=False)
+        return cls.refusal(OutOfOrderSequence if ahead < _SEQUENCES // 2 else DuplicateSequence)
+
+    @classmethod
+    def refusal(cls, error: type[QuorateError]) -> Answer:
+        return cls(-1, -1, is_new=False, error=error)
+
+    def check(self, outcome: Appended | QuorateError) -> None:
+        if isinstance(outcome, QuorateError):
+            assert type(outcome) is self.error
+        else:
+            assert self.error is None
+            assert (outcome.base_offset, outcome.last_offset) == (self.base_offset, self.last_offset)
+            assert outcome.is_duplicate == (not self.is_new)
 
 
 contents = st.builds(
@@ -107,6 +165,14 @@ class LogMachine(RuleBasedStateMachine):
     def log(self) -> PartitionLog:
         return self.harness.log
 
+    def follow(self, stages: Stages, *, after_crash: bool = False) -> None:
+        """The log is in one of the stages, and its segments are no larger than allowed."""
+        self.model = adopt(stages, self.log, after_crash=after_crash)
+        for segment in self.log._state.segments:
+            offsets = range(segment.base_offset, segment.next_offset)
+            batches = [each for each in self.model.in_files if each.base_offset in offsets]
+            assert segment.size <= _CONFIG.segment_bytes or len(batches) == 1
+
     def teardown(self) -> None:
         self.loop.close()
 
@@ -124,9 +190,9 @@ class LogMachine(RuleBasedStateMachine):
             return None
         except DiskFull:
             assert self.disk_is_full
-            self.model = adopt(stages, self.log)
+            self.follow(stages)
             return None
-        self.model = adopt(stages[-1:], self.log)
+        self.follow(stages[-1:])
         return result
 
     def die(self, stages: Stages) -> None:
@@ -167,7 +233,9 @@ class LogMachine(RuleBasedStateMachine):
             self.model = adopt_after_power_loss(stages, self.log, ever=self.ever)
         else:
             was_clean = self.log.opening_report.start is StartKind.CLEAN
-            self.model = adopt(stages, self.log, after_crash=not was_clean).flush()[-1]
+            self.follow(stages, after_crash=not was_clean)
+            # What was recovered does not depend on the page cache any more.
+            self.model = self.model.flush()[-1]
 
     def check_that_a_dead_process_leaves_no_damage(self) -> None:
         if not self.harness.files(".log"):
@@ -182,6 +250,10 @@ class LogMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.run(self.harness.lead(0))
         self.model = self.model.lead(0)[-1]
+
+    @property
+    def is_doomed(self) -> bool:
+        return self.harness.disk.fault_hook is not None
 
     @property
     def disk_is_full(self) -> bool:
@@ -201,7 +273,7 @@ class LogMachine(RuleBasedStateMachine):
     def make_room(self) -> None:
         self.harness.disk.capacity_bytes = None
 
-    @precondition(lambda self: self.harness.disk.fault_hook is None)
+    @precondition(lambda self: not self.is_doomed)
     @rule(
         changes=st.integers(1, 25),
         written=st.sampled_from((0, 1, 61, 100, 10_000)),
@@ -218,78 +290,266 @@ class LogMachine(RuleBasedStateMachine):
     @rule(step=st.integers(0, 2))
     def become_leader(self, step: int) -> None:
         epoch = max(0, self.model.latest_epoch) + step
-        before = self.model.latest_epoch
-        stages = self.model.lead(epoch)
-        if epoch == before:
-            stages = (self.model,)
-        else:
-            # An epoch that could not be put on record takes an older one without batches with it.
-            stages = (self.model, self.model.recovered(), stages[-1])
-        self.perform(stages, lambda: self.log.become_leader(LeaderEpoch(epoch)))
+        self.perform(self.model.lead(epoch), lambda: self.log.become_leader(LeaderEpoch(epoch)))
 
-    @rule(content=contents, sender=senders)
-    def append_one_as_leader(self, content: Content, sender: Sender | None) -> None:
-        self.append_group_as_leader([(content, sender)])
-
-    @rule(members=st.lists(st.tuples(contents, senders), min_size=2, max_size=5))
-    def append_several_as_leader(self, members: list[tuple[Content, Sender | None]]) -> None:
-        self.append_group_as_leader(members)
-
-    def append_group_as_leader(self, members: list[tuple[Content, Sender | None]]) -> None:
-        epoch = self.model.latest_epoch
-        if epoch < 0:
+    @rule(members=st.lists(st.tuples(contents, senders), min_size=1, max_size=5))
+    def append_as_leader(self, members: list[tuple[Content, Sender | None]]) -> None:
+        if self.model.latest_epoch < 0:
             return
-        sent: list[bytes] = []
-        expected: list[object] = []
-        after = self.model
-        for content, sender in members:
-            sent.append(self.client_batch(content, sender, after))
-            answer = _answer_to(sent[-1], after.producers)
-            expected.append(answer)
-            if answer is None:
-                stored = stamped(sent[-1], base_offset=after.log_end_offset, leader_epoch=epoch)
-                expected[-1] = StoredBatch.of(stored)
-                after = after.append(stored)[-1]
-        added = [batch.content for batch in after.batches[len(self.model.batches) :]]
+        if self.disk_is_full and self.is_doomed:
+            del members[1:]  # which of several had room when it died cannot be known
+        sent, expected, added = self.plan(members)
         self.ever.update(added)
-        leader_epoch = LeaderEpoch(epoch)
-
-        def append() -> list[Appended | QuorateError]:
-            if len(sent) == 1:
-                return [_outcome(lambda: self.log.append_as_leader(sent[0], leader_epoch=leader_epoch))]
-            return self.log.append_all_as_leader(sent, leader_epoch=leader_epoch)
-
-        self.follow_outcomes(added, expected, append)
-
-    def follow_outcomes(
-        self, added: list[bytes], expected: list[object], append: Callable[[], list[Appended | QuorateError]]
-    ) -> None:
         stages = self.model.append(*added)
+        leader_epoch = LeaderEpoch(self.model.latest_epoch)
         try:
-            outcomes = append()
+            outcomes = self.log.append_all_as_leader(sent, leader_epoch=leader_epoch)
         except ProcessDied:
             self.die(stages)
             return
         if any(isinstance(outcome, DiskFull) for outcome in outcomes):
             assert self.disk_is_full
-            self.adopt_what_fitted(outcomes)
+            stages = self.model.append(*self.accepted(sent, outcomes))
+        else:
+            for outcome, answer in zip(outcomes, expected, strict=True):
+                answer.check(outcome)
+        self.follow(stages[-1:])
+
+    def plan(
+        self, members: list[tuple[Content, Sender | None]]
+    ) -> tuple[list[bytes], list[Answer], list[bytes]]:
+        """What a client sends, what it must be answered, and what of it gets into the log."""
+        epoch, after = self.model.latest_epoch, self.model
+        sent, expected = [], []
+        for content, sender in members:
+            sent.append(self.client_batch(content, sender, after.producers))
+            expected.append(Answer.to(sent[-1], after))
+            if expected[-1].is_new:
+                stored = stamped(sent[-1], base_offset=after.log_end_offset, leader_epoch=epoch)
+                after = after.append(stored)[-1]
+        return sent, expected, [each.content for each in after.batches[len(self.model.batches) :]]
+
+    def accepted(self, sent: list[bytes], outcomes: list[Appended | QuorateError]) -> list[bytes]:
+        """On a full disk each batch is in the log if, and only if, its answer says so."""
+        stored = [
+            stamped(each, base_offset=outcome.base_offset, leader_epoch=self.model.latest_epoch)
+            for each, outcome in zip(sent, outcomes, strict=True)
+            if isinstance(outcome, Appended) and not outcome.is_duplicate
+        ]
+        self.ever.update(stored)
+        return stored
+
+    def client_batch(
+        self, content: Content, sender: Sender | None, producers: dict[int, ProducerImage]
+    ) -> bytes:
+        sizes, producer = content.value_sizes, None
+        if sender is not None:
+            sequence, count = sender.sequence(producers.get(sender.producer_id), len(sizes))
+            epoch = sender.epoch(producers.get(sender.producer_id))
+            producer = (sender.producer_id, epoch, sequence)
+            sizes = (sizes * count)[:count]
+        self.value_count += 1
+        label = b"%d" % self.value_count
+        ages = (content.ages_ms * len(sizes))[: len(sizes)]
+        return batch(
+            *[label + b"." * size for size in sizes],
+            timestamps=[self.harness.clock.now_ms - age for age in ages],
+            producer=producer,
+            compression=content.compression,
+        )
+
+    @rule(
+        members=st.lists(st.tuples(contents, senders, st.sampled_from((0, 0, 1, 3))), min_size=1, max_size=5)
+    )
+    def append_as_follower(self, members: list[tuple[Content, Sender | None, int]]) -> None:
+        stages = [self.model]
+        for content, sender, epoch_step in members:
+            model = stages[-1]
+            sent = self.client_batch(content, sender, model.producers)
+            epoch = max(0, model.last_batch_epoch) + epoch_step
+            stored = stamped(sent, base_offset=model.log_end_offset, leader_epoch=epoch)
+            stages += model.append(stored)[1:]
+        added = [each.content for each in stages[-1].batches[len(self.model.batches) :]]
+        self.ever.update(added)
+        self.perform(tuple(stages), lambda: self.log.append_as_follower(b"".join(added)))
+
+    @rule(content=contents, fault=st.sampled_from(("gap", "overlap", "epoch", "bit", "cut")))
+    def refuse_what_does_not_follow(self, content: Content, fault: str) -> None:
+        if fault in {"epoch", "overlap"} and not self.model.in_files:
             return
-        self.model = adopt(stages[-1:], self.log)
-        for outcome, due in zip(outcomes, expected, strict=True):
-            _check_outcome(outcome, due)
+        end, epoch = self.model.log_end_offset, self.model.last_batch_epoch
+        shift = {"gap": 1, "overlap": -1}.get(fault, 0)
+        epoch = epoch - 1 if fault == "epoch" else max(epoch, 0)
+        bad = bytearray(
+            stamped(self.client_batch(content, None, {}), base_offset=end + shift, leader_epoch=epoch)
+        )
+        if fault == "bit":
+            bad[-1] ^= 1
+        elif fault == "cut":
+            del bad[-1]
 
-    def adopt_what_fitted(self, outcomes: list[Appended | QuorateError]) -> None:
-        """On a full disk each batch is in the log if, and only if, the answer says so."""
-        end = self.model.log_end_offset
-        accepted = {outcome.base_offset for outcome in outcomes if isinstance(outcome, Appended)}
-        in_log = [StoredBatch.of(b) for b in split_batches(self.log.read(Offset(end), bytes_max=1 << 30).batches)]
-        del in_log, accepted
-        self.model = adopt(self.model.append(*self.read_from(end)), self.log)
+        def refuse() -> None:
+            with pytest.raises(CorruptBatch):
+                self.log.append_as_follower(bytes(bad))
 
-    def read_from(self, offset: int) -> list[bytes]:
-        found: list[bytes] = []
-        while offset < self.log.log_end_offset:
-            part = self.log.read(Offset(offset), bytes_max=1 << 30)
-            found += split_batches(part.batches)
-            offset = part.next_offset
-        return found
+        self.perform((self.model,), refuse)
+
+    # -- durability
+
+    @rule()
+    def flush(self) -> None:
+        self.perform(self.model.flush(), lambda: self.log.flush())
+
+    @rule(content=contents)
+    def append_while_flushing(self, content: Content) -> None:
+        """What is appended while the device works is not covered."""
+        flushed = self.model.flush()
+        stored = stamped(
+            self.client_batch(content, None, {}),
+            base_offset=self.model.log_end_offset,
+            leader_epoch=max(0, self.model.last_batch_epoch),
+        )
+        self.ever.add(stored)
+
+        async def flush_and_append() -> None:
+            flush = asyncio.ensure_future(self.log.flush())
+            try:
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                self.log.append_as_follower(stored)
+            finally:
+                await flush
+
+        self.perform((*flushed, flushed[-1].append(stored)[-1]), flush_and_append)
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.perform((self.model,), lambda: self.log.checkpoint())
+
+    # -- shrinking
+
+    @rule(place=places)
+    def truncate(self, place: int) -> None:
+        start, end = self.model.log_start_offset, self.model.log_end_offset
+        offset = start + place % (end - start + 2)
+        self.perform(self.model.truncate(offset), lambda: self.log.truncate_to(Offset(offset)))
+
+    @rule(place=places)
+    def advance_log_start(self, place: int) -> None:
+        start, end = self.model.log_start_offset, self.model.log_end_offset
+        offset = start + place % (end - start + 1)
+        stages = self.model.raise_log_start(offset)
+        self.perform(stages, lambda: self.log.advance_log_start(Offset(offset)))
+
+    @rule(place=places)
+    def apply_retention(self, place: int) -> None:
+        start, end = self.model.log_start_offset, self.model.log_end_offset
+        high_watermark = start + place % (end - start + 1)
+        new_start = self.log_start_after_retention(high_watermark)
+        stages = self.model.raise_log_start(new_start)
+        self.perform(stages, lambda: self.log.apply_retention(high_watermark=Offset(high_watermark)))
+
+    def log_start_after_retention(self, high_watermark: int) -> int:
+        """The log decides where segments end; which of them may go follows from the batches."""
+        start = self.model.log_start_offset
+        excess = sum(len(each.content) for each in self.model.in_files) - _CONFIG.retention_bytes
+        for segment in self.log._state.segments:
+            held = [
+                each
+                for each in self.model.in_files
+                if segment.base_offset <= each.base_offset < segment.next_offset
+            ]
+            size = sum(len(each.content) for each in held)
+            if not held or held[-1].next_offset > high_watermark:
+                break
+            newest = max(parse_header(each.content).max_timestamp for each in held)
+            if excess < size and self.harness.clock.now_ms - newest <= _CONFIG.retention_ms:
+                break
+            excess -= size
+            start = max(start, held[-1].next_offset)
+        return start
+
+    @rule(offset=places)
+    def reset(self, offset: int) -> None:
+        self.perform(self.model.reset(offset), lambda: self.log.reset_to(Offset(offset)))
+
+    # -- the end of a process
+
+    @rule(power_loss=st.none() | st.integers(0, 1 << 16))
+    def close_and_open(self, power_loss: int | None) -> None:
+        """After a clean stop nothing is lost, not even with the power."""
+        stages = (self.model,)
+        try:
+            is_clean = self.run(self.log.close())
+        except ProcessDied:
+            self.die(stages)
+            return
+        assert is_clean or self.disk_is_full
+        if not is_clean:
+            self.harness.disk.crash()
+            self.reopen(stages, StartKind.PROCESS_CRASH)
+            return
+        if power_loss is not None:
+            self.harness.disk.power_loss(random.Random(power_loss))
+        self.reopen(stages, StartKind.CLEAN)
+
+    @rule()
+    def crash(self) -> None:
+        self.death = None
+        self.die((self.model,))
+
+    @rule(seed=st.integers(0, 1 << 16))
+    def lose_power(self, seed: int) -> None:
+        self.death = seed
+        self.die((self.model,))
+
+    # -- reading
+
+    @rule(place=places, bytes_max=st.sampled_from((1, 200, 500, 1 << 20)), until=st.none() | places)
+    def read(self, place: int, bytes_max: int, until: int | None) -> None:
+        start, end = self.model.log_start_offset, self.model.log_end_offset
+        offset = start + place % (end - start + 1)
+        end_offset = end if until is None else start + until % (end - start + 1)
+        due = self.due_from_read(offset, bytes_max, end_offset)
+        found = self.log.read(
+            Offset(offset), bytes_max=bytes_max, end_offset=None if until is None else Offset(end_offset)
+        )
+        assert found.batches == b"".join(each.content for each in due)
+        assert found.next_offset == (due[-1].next_offset if due else offset)
+
+    def due_from_read(self, offset: int, bytes_max: int, end_offset: int) -> list[StoredBatch]:
+        if offset >= end_offset:
+            return []
+        segment = self.log._state.segment_of(Offset(offset))
+        due: list[StoredBatch] = []
+        room = bytes_max
+        for each in self.model.in_files:
+            if each.next_offset <= offset or each.base_offset >= segment.next_offset:
+                continue
+            room -= len(each.content)
+            if each.next_offset > end_offset or (due and room < 0):
+                break
+            due.append(each)
+        return due
+
+    @rule(age_ms=st.integers(-400, 6_000))
+    def find_timestamp(self, age_ms: int) -> None:
+        timestamp = self.harness.clock.now_ms - age_ms
+        records = (record for each in self.model.readable for record in decode_batch(each.content))
+        due = (
+            (record.offset, record.timestamp)
+            for record in records
+            if record.timestamp >= timestamp and record.offset >= self.model.log_start_offset
+        )
+        assert self.log.find_timestamp(TimestampMs(timestamp)) == next(due, None)
+
+
+LogMachine.TestCase.settings = settings(
+    max_examples=int(_EXAMPLES or 60),
+    stateful_step_count=40,
+    derandomize=_EXAMPLES is None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+TestLogAgainstPlainList = LogMachine.TestCase

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Literal, Protocol, Self, TypeVar
 
 from google.protobuf.message import Message
 
 from quorate.core.config import parse_address
 from quorate.core.transport import Channel, Method, Transport, method_of
 from quorate.errors import InvalidConfig, RequestTimedOut, Unavailable
-from quorate.v1 import admin_pb2, broker_pb2
+from quorate.rpc.error_detail import error_from_detail
+from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
+from quorate.v1 import admin_pb2, broker_pb2, errors_pb2
 
-__all__ = ["Connection", "parse_bootstrap"]
+__all__ = ["Connection", "connect", "parse_bootstrap", "raise_if_failed"]
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -45,6 +47,8 @@ _PROBE_TIMEOUT_S: Final = 3.0
 _ADMIN_TIMEOUT_S: Final = 30.0
 #: What a call may take beyond the time that the broker is allowed to wait.
 _MARGIN_S: Final = 10.0
+#: A single batch may be as large as 128 MiB, whatever a fetch asks for.
+_MESSAGE_BYTES_MAX: Final = 160 << 20
 
 
 def parse_bootstrap(text: str) -> list[str]:
@@ -53,6 +57,27 @@ def parse_bootstrap(text: str) -> list[str]:
         return [str(parse_address(part.strip())) for part in text.split(",")]
     except ValueError as error:
         raise InvalidConfig(f"bootstrap: {error}; expected HOST:PORT[,HOST:PORT…]", key="bootstrap") from None
+
+
+def connect(bootstrap: str) -> Connection:
+    """To a cluster on the network, by gRPC."""
+    options = GrpcioOptions(message_bytes_max=_MESSAGE_BYTES_MAX)
+    return Connection(GrpcioTransport(options), parse_bootstrap(bootstrap))
+
+
+class _PartitionResult(Protocol):
+    """What the results of Produce, Fetch and ListOffsets have in common."""
+
+    @property
+    def error(self) -> errors_pb2.ErrorDetail: ...
+
+    def HasField(self, name: Literal["error"], /) -> bool: ...  # noqa: N802 - protobuf's name
+
+
+def raise_if_failed(result: _PartitionResult) -> None:
+    """The error of one partition of an answer, as the exception that it is."""
+    if result.HasField("error"):
+        raise error_from_detail(result.error)
 
 
 class Connection:

@@ -10,13 +10,12 @@ from typing import Final
 
 import click
 
-from quorate.client.connection import Connection
+from quorate.client.connection import Connection, raise_if_failed
 from quorate.console.connecting import with_connection
 from quorate.console.output import forget_standard_output, print_json_line
 from quorate.console.record_document import record_document
 from quorate.console.session import Session
 from quorate.core.records import Record, decode_batch, parse_header
-from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import admin_pb2, broker_pb2
 
 __all__ = ["ConsumeOptions", "consume_records", "decode_batches", "parse_start"]
@@ -94,8 +93,7 @@ class _Reading:
             entry.MergeFrom(spec)
         response = await connection.list_offsets(request)
         for result in response.partitions:
-            if result.HasField("error"):
-                raise error_from_detail(result.error)
+            raise_if_failed(result)
         return {
             result.partition: result.offset for result in response.partitions if result.HasField("offset")
         }
@@ -120,8 +118,7 @@ class _Reading:
         return request
 
     def _take(self, result: broker_pb2.FetchPartitionResult) -> None:
-        if result.HasField("error"):
-            raise error_from_detail(result.error)
+        raise_if_failed(result)
         end = self.ends.get(result.partition)
         for record in decode_batches(result.batches, from_offset=self.positions[result.partition]):
             if self._is_done() or (end is not None and record.offset >= end):

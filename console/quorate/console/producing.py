@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from quorate.client.connection import Connection
+from quorate.client.connection import Connection, raise_if_failed
 from quorate.client.partitioner import partition_for_key
 from quorate.console.connecting import with_connection
 from quorate.console.output import print_json_line
@@ -22,7 +22,6 @@ from quorate.console.session import Session
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.records import Compression, encode_values
 from quorate.errors import InvalidRecord, QuorateError
-from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import admin_pb2, broker_pb2
 
 __all__ = ["ProduceOptions", "parse_line", "produce_lines", "read_lines"]
@@ -122,8 +121,7 @@ class _Writing:
             if not result.HasField("error"):
                 self._count(result, len(by_partition[result.partition]))
         for result in response.partitions:
-            if result.HasField("error"):
-                raise error_from_detail(result.error)
+            raise_if_failed(result)
 
     def _count(self, result: broker_pb2.ProducePartitionResult, record_count: int) -> None:
         self.record_count += record_count

@@ -91,7 +91,12 @@ def _common_steps() -> Sequence[Processor]:
 
 def _rendering_steps(*, as_json: bool) -> Sequence[Processor]:
     if not as_json:
-        return (structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),)
+        # Not rich's tracebacks, structlog's default: they print the values of local variables.
+        return (
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+        )
     return (
         structlog.processors.format_exc_info,
         _lead_with_the_event,

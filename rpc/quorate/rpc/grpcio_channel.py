@@ -1,10 +1,15 @@
-"""The calling side of the grpcio transport."""
+"""The calling side of the grpcio transport.
+
+Two habits of grpcio are undone here. It cancels the caller's task when the channel is closed, and it
+forgets how a stream ended if the server ended it while a request was being sent (``_LastWord``).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
 
 import grpc
 
@@ -15,6 +20,12 @@ from quorate.rpc.grpc_errors import error_from_rpc
 from quorate.rpc.grpcio_options import GrpcioOptions
 
 __all__ = ["GrpcioChannel"]
+
+
+_StreamCall: TypeAlias = grpc.aio.StreamStreamCall[bytes, bytes]
+_NO_METADATA: Final = grpc.aio.Metadata()
+#: how long to wait for a status that is on its way inside this process
+_LAST_WORD_S: Final = 1.0
 
 
 class GrpcioChannel:
@@ -49,11 +60,13 @@ class GrpcioChannel:
             call = start(source.serialized(), timeout=timeout_s)
         except grpc.aio.UsageError as error:
             raise self._closed_under_the_call(error, method) from None
+        last_word = _LastWord(call)
         try:
             async for content in call:
                 yield parse_response(method, content)
         except grpc.aio.AioRpcError as error:
-            raise source.failure or error_from_rpc(error, method, self.address) from error
+            real = await last_word.instead_of(error)
+            raise source.failure or error_from_rpc(real, method, self.address) from error
         except asyncio.CancelledError as error:
             raise source.failure or self._closed_under_the_call(error, method) from None
         finally:
@@ -89,3 +102,49 @@ class _Requests:
         except Exception as error:
             self.failure = error
             raise
+
+
+class _LastWord:
+    """How the server ended a stream.
+
+    When a request cannot be sent because the server has just ended the stream, grpcio replaces the
+    server's status by an internal error of its own, before or after the real one arrives
+    (https://github.com/grpc/grpc/issues/36066). The real one is caught here as it passes by.
+    """
+
+    def __init__(self, call: _StreamCall) -> None:
+        self._status: grpc.aio.AioRpcError | None = None
+        self._known = asyncio.Event()
+        call.add_done_callback(self._status_set)
+
+    async def instead_of(self, error: grpc.aio.AioRpcError) -> grpc.aio.AioRpcError:
+        if not _is_grpcios_own(error.code(), error.details()):
+            return error
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_S):
+                await self._known.wait()
+        if self._status is None or self._status.code() is grpc.StatusCode.OK:
+            # Also a good end is none here: answers that came before it may have been thrown away.
+            details = "the server ended the stream while a request was being sent"
+            return grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, _NO_METADATA, _NO_METADATA, details)
+        return self._status
+
+    def _status_set(self, call: Any) -> None:
+        code, details = _result_of(call.code()), _result_of(call.details())
+        if not _is_grpcios_own(code, details):
+            trailers = _result_of(call.trailing_metadata())
+            self._status = grpc.aio.AioRpcError(code, _NO_METADATA, trailers, details)
+            self._known.set()
+
+
+def _is_grpcios_own(code: grpc.StatusCode, details: str | None) -> bool:
+    return code is grpc.StatusCode.INTERNAL and details == "Internal error from Core"
+
+
+def _result_of(finished: Coroutine[Any, Any, Any]) -> Any:
+    """Of a coroutine that has nothing to wait for, as a call's status once it is set."""
+    try:
+        finished.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("the call is not finished")

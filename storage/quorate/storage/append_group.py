@@ -12,6 +12,7 @@ from typing import NamedTuple
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, ProducerId, TimestampMs
 from quorate.core.records import LEADER_EPOCH_END, BatchHeader, stamped_prefix
+from quorate.storage.leader_epochs import EpochStart
 from quorate.storage.producer_state import ProducerEntry, ProducerStates
 from quorate.storage.segment import Segment
 
@@ -30,13 +31,24 @@ class Appended(NamedTuple):
 
 
 class AppendGroup:
-    __slots__ = ("_producers", "_staged", "_undo", "buffers", "members", "next_offset", "size")
+    __slots__ = (
+        "_producers",
+        "_staged",
+        "_undo",
+        "buffers",
+        "epochs_before",
+        "members",
+        "next_offset",
+        "size",
+    )
 
     def __init__(self, producers: ProducerStates, next_offset: Offset) -> None:
         self._producers = producers
         self._staged: list[tuple[BatchHeader, Offset]] = []
         #: producer entries as they were before the group, in the order they were replaced
         self._undo: list[tuple[ProducerId, ProducerEntry | None]] = []
+        #: the leader epochs as they were before the group, if it brought a new one
+        self.epochs_before: list[EpochStart] | None = None
         self.buffers: list[Bytes] = []
         #: which of the caller's outcomes hold only if the write succeeds
         self.members: list[int] = []

@@ -68,6 +68,19 @@ class Durability:
         await self._sync()
         self._commits.restart_at(end_offset)
 
+    async def sync_cut(self) -> None:
+        """The end of the log was cut off: on the device too, before anything is written there.
+
+        Otherwise a power loss could undo the cut and keep some of what was written over it: old
+        batches between new ones, in a chain without a flaw.
+        """
+        try:
+            await self._state.active.sync()
+            await self._state.epochs.sync()
+            await self._state.context.disk.fsync_directory(self._state.directory)
+        except OSError as error:
+            raise self.sync_failed(error) from error
+
     async def settle(self) -> None:
         """Wait for a sync under way, whatever its outcome."""
         await self._commits.settle()

@@ -94,12 +94,15 @@ class OffsetIndex:
         """(relative last offset, position) of each indexed batch."""
         return zip(self._offsets, self._positions, strict=True)
 
-    def position_before(self, relative_offset: int) -> int:
-        """Start of a batch that begins at or before the one holding the offset."""
+    def entry_before(self, relative_offset: int) -> tuple[int, int] | None:
+        """(relative last offset, position) of a batch at or before the one holding the offset.
+
+        None where the walk has to begin at the front.
+        """
         # An entry names its batch's last offset: where that equals the wanted offset the batch is
         # itself the answer, where it is smaller the batch is the place to walk on from.
         index = bisect_right(self._offsets, relative_offset) - 1
-        return self._positions[index] if index >= 0 else 0
+        return (self._offsets[index], self._positions[index]) if index >= 0 else None
 
     def last_boundary_within(self, position: int, limit: int) -> int | None:
         """The largest known batch start in (position, limit], if there is one."""

@@ -197,6 +197,10 @@ class _Verification:
             return
         if checkpoint is None:
             return
+        if checkpoint["reset_to"] is not None:
+            # Whatever is here was given up; the next start removes it.
+            self._add(ProblemKind.REBUILDABLE, path, f"a reset to offset {checkpoint['reset_to']} is unfinished")
+            return
         report = self._report
         if checkpoint["log_start_offset"] < report.log_start_offset:
             self._add(

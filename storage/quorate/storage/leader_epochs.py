@@ -38,7 +38,7 @@ class EpochEnd(NamedTuple):
 
 
 class LeaderEpochCache:
-    __slots__ = ("_dirty", "_disk", "_epochs", "_path", "_starts")
+    __slots__ = ("_dirty", "_disk", "_epochs", "_path", "_starts", "is_saved")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -47,6 +47,9 @@ class LeaderEpochCache:
         self._starts: list[Offset] = []
         #: in the page cache, not yet known to be on the device
         self._dirty = False
+        #: the file says the same; if it names an epoch that was taken back, a batch of another epoch
+        #: at that offset would pass for damage after a crash
+        self.is_saved = True
 
     @property
     def entries(self) -> list[EpochStart]:
@@ -70,6 +73,7 @@ class LeaderEpochCache:
             return False
         self._epochs[keep:] = news
         self._starts[keep:] = [start_offset] * len(news)
+        self.is_saved = False
         return True
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch:
@@ -108,15 +112,18 @@ class LeaderEpochCache:
             return self._keep(slice(max(index, 0), None))
         self._keep(slice(index, None))
         self._starts[0] = log_start_offset
+        self.is_saved = False
         return True
 
     def clear(self) -> None:
-        self._epochs.clear()
-        self._starts.clear()
+        """The file is gone, or not to be believed."""
+        self.replace([])
+        self._dirty = False
 
     def replace(self, entries: list[EpochStart]) -> None:
         self._epochs = [entry.epoch for entry in entries]
         self._starts = [entry.start_offset for entry in entries]
+        self.is_saved = False
 
     def _count_below(self, offset: Offset) -> int:
         """How many epochs start strictly before the offset."""
@@ -126,7 +133,10 @@ class LeaderEpochCache:
         before = len(self._epochs)
         self._epochs = self._epochs[kept]
         self._starts = self._starts[kept]
-        return len(self._epochs) != before
+        if len(self._epochs) == before:
+            return False
+        self.is_saved = False
+        return True
 
     # -- persistence
 
@@ -136,6 +146,7 @@ class LeaderEpochCache:
         if state is None:
             return False
         self.replace([EpochStart(LeaderEpoch(e), Offset(s)) for e, s in state["epochs"]])
+        self.is_saved = True
         return True
 
     def _state(self) -> dict[str, Any]:
@@ -144,6 +155,7 @@ class LeaderEpochCache:
     def save_cached(self) -> None:
         """Enough against a process crash; ``sync`` makes it durable."""
         write_cached(self._disk, self._path, self._state())
+        self.is_saved = True
         self._dirty = True
 
     async def sync(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import structlog
 
@@ -12,9 +14,26 @@ from quorate.core.clock import Clock
 from quorate.core.disk import Disk
 from quorate.storage.open_files import OpenFiles
 
-__all__ = ["LogContext"]
+__all__ = ["LogContext", "is_disk_full", "tolerate_full_disk"]
 
 log = structlog.get_logger(__name__)
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def is_disk_full(error: OSError) -> bool:
+    return error.errno in _NO_ROOM
+
+
+@contextmanager
+def tolerate_full_disk(doing: str, path: str) -> Iterator[None]:
+    """For what can be left out: a node whose disk is full has to start, to serve reads and to clean up."""
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        log.warning("disk_full", skipped=doing, path=path)
 
 
 @dataclass(slots=True)

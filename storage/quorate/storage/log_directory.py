@@ -11,6 +11,7 @@ at the next start before anything else happens, so that it can never vouch for a
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, NamedTuple
@@ -22,7 +23,7 @@ from quorate.core.ids import BrokerEpoch, Offset, PartitionId, TopicId, TopicNam
 from quorate.errors import InvalidTopic, StorageError, StorageFailed
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext
+from quorate.storage.log_context import LogContext, tolerate_full_disk
 from quorate.storage.partition_log import PartitionLog
 from quorate.storage.recovery import StartKind
 
@@ -30,6 +31,8 @@ __all__ = ["LogDirectory", "PartitionKey"]
 
 log = structlog.get_logger(__name__)
 
+#: closing syncs every log: enough at once to keep the device busy
+_CLOSING_AT_ONCE: Final = 16
 _LOCK_NAME: Final = ".lock"
 _INCARNATION_NAME: Final = "incarnation"
 _MARKER_NAME: Final = "clean-shutdown"
@@ -74,6 +77,8 @@ class LogDirectory:
         self._lock = lock
         self.start = start
         self._logs: dict[PartitionKey, PartitionLog] = {}
+        #: logs whose last maintenance failed
+        self._neglected: set[PartitionKey] = set()
 
     @classmethod
     async def open(
@@ -123,7 +128,9 @@ class LogDirectory:
         marker = f"{path}/{_MARKER_NAME}"
         if disk.exists(marker):
             disk.unlink(marker)
-        await write_durably(disk, f"{path}/{_INCARNATION_NAME}", {"boot_id": disk.boot_id()})
+        # Without it the next start, if this process crashes, counts as lossy: safe, only slower.
+        with tolerate_full_disk("note the boot id", path):
+            await write_durably(disk, f"{path}/{_INCARNATION_NAME}", {"boot_id": disk.boot_id()})
 
     def partitions_on_disk(self) -> list[PartitionKey]:
         keys = (PartitionKey.parse(name) for name in self._context.disk.list(self._path))
@@ -160,22 +167,32 @@ class LogDirectory:
         return iter(self._logs.items())
 
     async def maintain(self, high_watermark_of: Callable[[PartitionKey], Offset]) -> None:
-        """What has to be done now and then: old segments, recovery points, retention."""
+        """What has to be done now and then: retention, old segments, recovery points."""
         for key, partition_log in list(self._logs.items()):
             if partition_log.damage is not None:
                 continue
             try:
+                # Retention first: on a full disk it is what lets the rest succeed.
+                await partition_log.apply_retention(high_watermark=high_watermark_of(key))
+                partition_log.expire_producers()
                 partition_log.roll_if_old()
                 await partition_log.checkpoint()
-                partition_log.expire_producers()
-                await partition_log.apply_retention(high_watermark=high_watermark_of(key))
+                self._neglected.discard(key)
             except StorageError as error:
-                # One log's trouble is no reason to neglect the others; the error is on record.
-                log.error("maintenance_failed", partition=key.directory_name, error=str(error))
+                # One log's trouble is no reason to neglect the others. Said once, not every time.
+                if key not in self._neglected:
+                    log.error("maintenance_failed", partition=key.directory_name, error=str(error))
+                self._neglected.add(key)
 
     async def close(self, *, broker_epoch: BrokerEpoch) -> bool:
         """Close every log; leave the marker if, and only if, all of it went well (rule 31)."""
-        results = [await partition_log.close() for partition_log in self._logs.values()]
+        slots = asyncio.Semaphore(_CLOSING_AT_ONCE)
+
+        async def close(partition_log: PartitionLog) -> bool:
+            async with slots:
+                return await partition_log.close()
+
+        results = await asyncio.gather(*map(close, self._logs.values()))
         is_clean = all(results) and self._context.storage_error is None
         if is_clean:
             try:

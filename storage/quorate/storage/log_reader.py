@@ -126,7 +126,8 @@ class LogReader:
         try:
             yield
         except (CorruptBatch, UnsupportedBatch) as error:
-            raise self._state.quarantine(Damage(segment.path, 0, offset, str(error))) from error
+            damage = Damage.found_by(error, path=segment.path, offset=offset)
+            raise self._state.quarantine(damage) from error
         except OSError as error:
             self._state.context.note_storage_error("read", segment.path, error)
             raise StorageFailed(f"cannot read {segment.path}: {error}", path=segment.path) from error

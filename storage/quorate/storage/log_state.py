@@ -6,9 +6,7 @@ them together. They all run on one event loop, so the state needs no lock.
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_right
-from typing import Final
 
 import structlog
 
@@ -16,7 +14,7 @@ from quorate.core.ids import Offset
 from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageError, StorageFailed
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext
+from quorate.storage.log_context import LogContext, is_disk_full
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, save_damage
 from quorate.storage.segment import Segment
@@ -24,8 +22,6 @@ from quorate.storage.segment import Segment
 __all__ = ["LogState"]
 
 log = structlog.get_logger(__name__)
-
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LogState:
@@ -109,9 +105,13 @@ class LogState:
 
     def storage_error(self, doing: str, path: str, error: OSError) -> StorageError:
         """The typed error for a change to the files that did not happen."""
-        if error.errno in _NO_ROOM:
+        if is_disk_full(error):
             # Undone and harmless: no storage error in the sense of rule 31.
             return DiskFull(f"no space left to {doing} {path}; free some, or add a disk", path=path)
+        return self.storage_failed(doing, path, error)
+
+    def storage_failed(self, doing: str, path: str, error: OSError) -> StorageFailed:
+        """As ``storage_error`` where the change may have been half done: no more writes."""
         self.context.note_storage_error(doing, path, error)
         self.write_failure = self.write_failure or f"cannot {doing} {path}: {error}"
         return StorageFailed(f"cannot {doing} {path}: {error}", path=path)

@@ -44,26 +44,33 @@ class LogTrimmer:
                     await self._durability.lower_on_disk(boundary)
                     state.check_writable()
                     self._cut_at(boundary)
+                    await self._durability.sync_cut()
                 # Also when nothing was cut: an epoch without batches may stand at the end.
-                if state.epochs.truncate_from_end(state.log_end_offset):
+                state.epochs.truncate_from_end(state.log_end_offset)
+                if not state.epochs.is_saved:
                     state.epochs.save_cached()
             except OSError as error:
                 raise state.storage_error("truncate", state.directory, error) from error
             except CorruptBatch as error:
-                raise state.quarantine(Damage(state.directory, 0, offset, str(error))) from error
+                damage = Damage.found_by(error, path=state.directory, offset=offset)
+                raise state.quarantine(damage) from error
 
     def _cut_at(self, offset: Offset) -> None:
-        """``offset`` is a batch boundary."""
+        """``offset`` is a batch boundary. Half done, it leaves nothing to write behind."""
         state = self._state
+        disk = state.context.disk
         self._durability.lower(offset)
         self._durability.note_names_changed()
-        while len(state.segments) > 1 and state.active.base_offset >= offset:
-            state.segments.pop().delete()
-        state.active.truncate(offset)
-        self._writer.forget_first_append()
-        disk = state.context.disk
-        remove_snapshots(disk, state.directory, above=offset)
-        state.producers = replay_producers(disk, state.directory, state.segments, offset)
+        try:
+            while len(state.segments) > 1 and state.active.base_offset >= offset:
+                state.active.delete()
+                state.segments.pop()
+            state.active.truncate(offset)
+            self._writer.forget_first_append()
+            remove_snapshots(disk, state.directory, above=offset)
+            state.producers = replay_producers(disk, state.directory, state.segments, offset)
+        except OSError as error:
+            raise state.storage_failed("truncate", state.directory, error) from error
 
     # -- the start
 
@@ -71,16 +78,24 @@ class LogTrimmer:
         state = self._state
         async with self._durability.files_lock:
             state.check_writable()
-            now_ms = state.context.clock.wall_ms()
-            count = count_deletable(
-                state.segments, state.config, now_ms=now_ms, high_watermark=high_watermark
-            )
+            count = self._count_deletable(high_watermark)
             if count == 0:
                 return 0
             if count == len(state.segments):
                 self._writer.roll()
             await self._raise_log_start(state.segments[count].base_offset)
             return count
+
+    def _count_deletable(self, high_watermark: Offset) -> int:
+        state = self._state
+        now_ms = state.context.clock.wall_ms()
+        try:
+            return count_deletable(state.segments, state.config, now_ms=now_ms, high_watermark=high_watermark)
+        except OSError as error:
+            raise state.storage_error("read the indexes of", state.directory, error) from error
+        except CorruptBatch as error:
+            damage = Damage.found_by(error, path=state.directory, offset=state.log_start_offset)
+            raise state.quarantine(damage) from error
 
     async def advance_log_start(self, offset: Offset) -> None:
         state = self._state
@@ -98,6 +113,10 @@ class LogTrimmer:
         # Readers are refused at once; files go only when the device knows the new start.
         state.log_start_offset = offset
         try:
+            # On a full disk this makes room for the checkpoint, without which nothing may be deleted.
+            for segment, following in zip(state.segments, state.segments[1:], strict=False):
+                if following.base_offset <= offset:
+                    segment.unlink_indexes()
             await self._durability.write_checkpoint()
             self._durability.note_names_changed()
             while len(state.segments) > 1 and state.segments[1].base_offset <= offset:

@@ -58,11 +58,13 @@ class LogWriter:
         state.check_writable()
         if leader_epoch < state.epochs.latest:
             raise self._wrong_epoch(leader_epoch)
-        if state.epochs.assign(leader_epoch, state.log_end_offset):
+        before = state.epochs.entries
+        state.epochs.assign(leader_epoch, state.log_end_offset)
+        if not state.epochs.is_saved:
             try:
                 self._save_epochs()
             except StorageError:
-                state.epochs.truncate_from_end(state.log_end_offset)
+                state.epochs.replace(before)
                 raise
         try:
             await state.epochs.sync()
@@ -110,7 +112,7 @@ class LogWriter:
                 if self._must_roll(self._state.active.size + group.size, group.next_offset, header):
                     self._write_members(group, outcomes)
                     group = self._new_group()
-                    self.roll()
+                    self._roll_for(header)
                 outcome = self._stage(group, header, batch, leader_epoch)
                 if outcome.base_offset >= self._state.log_end_offset:
                     group.members.append(len(outcomes))
@@ -199,29 +201,34 @@ class LogWriter:
                     self._write_slice(group, batches, start, end)
                     group, start = self._new_group(), end
                     self.roll()
-                self._check_follows(header, group.next_offset)
+                self._check_follows(header, group)
                 group.stage(header)
                 end += header.size_in_bytes
             self._write_slice(group, batches, start, end)
         except QuorateError:
             # Producers and epochs were told of batches that did not make it.
             group.undo()
-            self._state.epochs.truncate_from_end(self._state.log_end_offset)
+            if group.epochs_before is not None:
+                self._state.epochs.replace(group.epochs_before)
             raise
 
-    def _check_follows(self, header: BatchHeader, due: Offset) -> None:
+    def _check_follows(self, header: BatchHeader, group: AppendGroup) -> None:
+        due = group.next_offset
         if header.base_offset != due:
             raise CorruptBatch(f"the leader sent base offset {header.base_offset}, {due} was due")
         if header.size_in_bytes > BATCH_BYTES_MAX:
             raise BatchTooLarge(f"the leader sent a batch of {header.size_in_bytes} bytes")
         epochs = self._state.epochs
         epoch = LeaderEpoch(header.leader_epoch)
-        if epoch == epochs.latest:
+        if epoch == epochs.latest and epochs.is_saved:
             return
         before = epochs.epoch_at(Offset(due - 1))
         if epoch < before:
             raise CorruptBatch(f"the leader sent epoch {epoch} behind a batch of epoch {before}")
-        if epochs.assign(epoch, due):
+        if group.epochs_before is None:
+            group.epochs_before = epochs.entries
+        epochs.assign(epoch, due)
+        if not epochs.is_saved:
             self._save_epochs()
 
     def _write_slice(self, group: AppendGroup, batches: Bytes, start: int, end: int) -> None:
@@ -235,9 +242,13 @@ class LogWriter:
         return AppendGroup(self._state.producers, self._state.log_end_offset)
 
     def _write(self, group: AppendGroup) -> None:
-        active = self._state.active
         try:
-            group.write_to(active)
+            # Not since the request began: an earlier part of it may have met a storage error.
+            self._state.check_writable()
+            group.write_to(self._state.active)
+        except StorageError:
+            group.undo()
+            raise
         except OSError as error:
             group.undo()
             raise self._write_failed(error) from error
@@ -274,7 +285,8 @@ class LogWriter:
         except OSError as error:
             raise state.storage_error("open", active.path, error) from error
         except CorruptBatch as error:
-            raise state.quarantine(Damage(active.path, 0, active.base_offset, str(error))) from error
+            damage = Damage.found_by(error, path=active.path, offset=active.base_offset)
+            raise state.quarantine(damage) from error
 
     def _must_roll(self, filled: int, next_offset: Offset, header: BatchHeader) -> bool:
         """Does the batch at ``next_offset`` still fit the active segment, of which ``filled`` is taken?"""
@@ -284,6 +296,13 @@ class LogWriter:
             return True
         base_offset = self._state.active.base_offset
         return next_offset + header.last_offset_delta - base_offset > _RELATIVE_OFFSET_MAX
+
+    def _roll_for(self, header: BatchHeader) -> None:
+        """Roll, unless the write of what was in the batch's way failed: then it fits where that was."""
+        state = self._state
+        state.check_writable()
+        if self._must_roll(state.active.size, state.log_end_offset, header):
+            self.roll()
 
     def roll_if_old(self) -> None:
         """Not checked at every append: the clock would cost more there than it is worth."""

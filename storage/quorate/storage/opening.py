@@ -16,10 +16,11 @@ from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import CorruptBatch
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext
+from quorate.storage.log_context import LogContext, tolerate_full_disk
 from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments, remove_all, remove_temporary_files
 from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import load_snapshot, remove_snapshots, replay_producers
+from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, load_damage
 from quorate.storage.recovery import Fault, LogScanner, StartKind, cut_is_allowed
 from quorate.storage.segment import Segment
@@ -131,6 +132,10 @@ class _Opening:
     def _finish_reset(self, offset: Offset) -> None:
         """A reset had begun: whatever is here is to be dropped."""
         remove_all(self._context, self._config, self._directory)
+        self.report.start = self._start_without_marker()
+        self.state.epochs.clear()
+        self.state.producers = ProducerStates()
+        self.state.segments.clear()
         self.state.log_start_offset = self.report.recovery_point = offset
         self._create_first_segment()
 
@@ -169,9 +174,12 @@ class _Opening:
 
     # -- not clean
 
+    def _start_without_marker(self) -> StartKind:
+        return StartKind.PROCESS_CRASH if self._start is StartKind.CLEAN else self._start
+
     def _recover(self) -> Damage | None:
         state = self.state
-        self.report.start = StartKind.PROCESS_CRASH if self._start is StartKind.CLEAN else self._start
+        self.report.start = self._start_without_marker()
         first = self._first_to_scan()
         scan_from = state.segments[first].base_offset
         trusted, scanned = state.segments[:first], state.segments[first:]
@@ -180,7 +188,7 @@ class _Opening:
             epochs_are_complete = self._prepare_epochs(trusted, scan_from)
             state.producers = replay_producers(self._context.disk, self._directory, trusted, scan_from)
         except CorruptBatch as error:
-            return Damage(self._directory, 0, scan_from, str(error))
+            return Damage.found_by(error, path=self._directory, offset=scan_from)
         scanner = LogScanner(state.epochs, state.producers, epochs_are_complete=epochs_are_complete)
         fault = scanner.scan(scanned)
         self.report.scanned_bytes = scanner.scanned_bytes
@@ -192,6 +200,10 @@ class _Opening:
             last = state.segments[-1]
             reason = f"the log ends here, but was synced up to offset {self.report.recovery_point}"
             return Damage(last.path, last.size, last.next_offset, reason)
+        if state.log_end_offset < state.log_start_offset:
+            # A power loss took the batches behind the log start; those before it were to be forgotten.
+            self._finish_reset(state.log_start_offset)
+            return None
         self._tidy()
         return None
 
@@ -244,9 +256,10 @@ class _Opening:
         state = self.state
         # Also an epoch noted at the very end: it has no batch, and whoever leads next has a new one.
         state.epochs.truncate_from_end(state.log_end_offset)
-        state.epochs.save_cached()
-        for segment in state.segments[:-1]:
-            if segment.has_indexes_in_memory:
-                segment.persist_indexes()
-                segment.retire()
+        with tolerate_full_disk("save epochs and indexes", self._directory):
+            state.epochs.save_cached()
+            for segment in state.segments[:-1]:
+                if segment.has_indexes_in_memory:
+                    segment.persist_indexes()
+                    segment.retire()
         remove_snapshots(self._context.disk, self._directory, above=state.log_end_offset)

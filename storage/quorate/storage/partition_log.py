@@ -28,7 +28,7 @@ from quorate.storage.append_group import Appended
 from quorate.storage.durability import Durability
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext
+from quorate.storage.log_context import LogContext, tolerate_full_disk
 from quorate.storage.log_reader import LogRead, LogReader, TimestampedOffset
 from quorate.storage.log_state import LogState
 from quorate.storage.log_trimmer import LogTrimmer
@@ -74,7 +74,8 @@ class PartitionLog:
                 # What was recovered from the page cache must not depend on it any more (rule 30).
                 opened._durability.note_sealed(*state.segments[:-1])
                 await opened._durability.flush_all()
-                await opened._durability.write_checkpoint()
+                with tolerate_full_disk("checkpoint", directory):
+                    await opened._durability.write_checkpoint()
         except OSError as error:
             context.note_storage_error("open", directory, error)
             raise StorageFailed(f"cannot open the log in {directory}: {error}", path=directory) from error
@@ -101,6 +102,7 @@ class PartitionLog:
         active = state.active
         if active.has_indexes_in_memory:
             active.persist_indexes()
+            await active.sync_indexes()
         save_snapshot(state.context.disk, state.directory, state.producers, state.log_end_offset)
         await self._durability.write_checkpoint(clean_end=(active.next_offset, active.size))
 

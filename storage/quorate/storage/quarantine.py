@@ -7,6 +7,7 @@ from typing import Final
 
 from quorate.core.disk import Disk
 from quorate.core.ids import Offset
+from quorate.errors import QuorateError
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached
 
 __all__ = ["DAMAGE_NAME", "Damage", "lift_damage", "load_damage", "save_damage"]
@@ -23,6 +24,14 @@ class Damage:
     #: the offset that was due there
     offset: Offset
     reason: str
+
+    @classmethod
+    def found_by(cls, error: QuorateError, *, path: str, offset: Offset) -> Damage:
+        """What a check found, at the place it names; ``path`` where it names none."""
+        found_in, position = error.facts.get("path"), error.facts.get("position")
+        if isinstance(found_in, str) and isinstance(position, int):
+            return cls(found_in, position, offset, error.message)
+        return cls(path, 0, offset, error.message)
 
     def __str__(self) -> str:
         return f"{self.path} at byte {self.position}, offset {self.offset}: {self.reason}"

@@ -17,7 +17,7 @@ from typing import Final, Self
 from quorate.core.disk import Bytes, File
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import HEADER_BYTES, BatchHeader, BatchRun, parse_header
-from quorate.errors import CorruptBatch
+from quorate.errors import CorruptBatch, UnsupportedBatch
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
@@ -181,21 +181,31 @@ class Segment:
 
     def retire(self) -> None:
         """No longer active: give the descriptor and the indexes' memory back."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        # Let go of, not closed: a region of it may still be on its way to a reader.
+        self._file = None
+        self._context.open_files.forget(self.path)
         self._index = None
         self._time_index = None
 
     async def sync(self) -> None:
-        """All batches counted so far are on the device when this returns (the name excluded).
+        """All batches counted so far are on the device when this returns (names excluded).
 
-        The indexes are not synced: after a power loss a bad one is rebuilt.
+        Of a sealed segment the indexes too, as nobody reads its batches at the next start: an older
+        index that a power loss brings back has a good checksum, and does not know the newest records.
         """
         if self._file is not None:
             await self._file.fdatasync()
             return
-        file = self._context.disk.open(self.path)
+        await self._sync_file(self.path)
+        await self.sync_indexes()
+
+    async def sync_indexes(self) -> None:
+        for path in (self.index_path, self.time_index_path):
+            if self._context.disk.exists(path):
+                await self._sync_file(path)
+
+    async def _sync_file(self, path: str) -> None:
+        file = self._context.disk.open(path)
         try:
             await file.fdatasync()
         finally:
@@ -207,11 +217,24 @@ class Segment:
         """Start of the first batch whose last offset is at or behind ``offset``, or ``size``."""
         if offset >= self.next_offset:
             return self.size
-        start = self.offset_index.position_before(offset - self.base_offset)
+        entry = self.offset_index.entry_before(offset - self.base_offset)
+        start = 0 if entry is None else entry[1]
         for position, header in self.walk(start):
+            if entry is not None and position == start:
+                self._check_against_index(header, *entry)
             if header.last_offset >= offset:
                 return position
         raise CorruptBatch(f"{self.path}: no batch holds offset {offset}", offset=offset)
+
+    def _check_against_index(self, header: BatchHeader, relative_offset: int, position: int) -> None:
+        """A batch's offset lies outside its checksum: the index vouches for the first one of a walk."""
+        due = self.base_offset + relative_offset
+        if header.last_offset != due:
+            raise CorruptBatch(
+                f"last offset of the batch is {header.last_offset}, {due} by the index",
+                path=self.path,
+                position=position,
+            )
 
     def batch_start(self, offset: Offset) -> Offset:
         """Base offset of the first batch whose last offset is at or behind ``offset``."""
@@ -220,16 +243,27 @@ class Segment:
         return self.next_offset
 
     def walk(self, position: int, *, read_bytes: int = _WALK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers from ``position`` (a batch's start) to the end, without looking at the records."""
+        """Headers from ``position`` (a batch's start) to the end, without looking at the records.
+
+        What makes no sense, or does not follow what comes before it, is CorruptBatch.
+        """
         file = self.file
         chunk, chunk_start = b"", position
+        due = self.base_offset if position == 0 else None
         while position + HEADER_BYTES <= self.size:
             at = position - chunk_start
             if at + HEADER_BYTES > len(chunk):
                 chunk, chunk_start, at = file.pread(read_bytes, position), position, 0
-            header = parse_header(chunk, at)
+            try:
+                header = parse_header(chunk, at)
+            except (CorruptBatch, UnsupportedBatch) as error:
+                raise CorruptBatch(str(error), path=self.path, position=position) from error
+            if due is not None and header.base_offset != due:
+                reason = f"base offset is {header.base_offset}, {due} was due"
+                raise CorruptBatch(reason, path=self.path, position=position)
             yield position, header
             position += header.size_in_bytes
+            due = Offset(header.next_offset)
 
     def first_timestamp(self) -> TimestampMs | None:
         """Of the first batch; None if there is none, or it carries no time."""
@@ -342,7 +376,7 @@ class Segment:
         position = self.position_of(offset)
         if not self.is_active:
             self.activate()
-            self._unlink_indexes()
+            self.unlink_indexes()
         assert self._file is not None
         self._file.truncate(position)
         self._cut(position)
@@ -365,11 +399,11 @@ class Segment:
     def delete(self) -> None:
         """Remove the file and its indexes; the ``.log`` goes last, so that no index is orphaned."""
         self.retire()
-        self._context.open_files.forget(self.path)
-        self._unlink_indexes()
+        self.unlink_indexes()
         self._context.disk.unlink(self.path)
 
-    def _unlink_indexes(self) -> None:
+    def unlink_indexes(self) -> None:
+        """They can be rebuilt at any time, so they may go at any time."""
         for path in (self.index_path, self.time_index_path):
             if self._context.disk.exists(path):
                 self._context.disk.unlink(path)

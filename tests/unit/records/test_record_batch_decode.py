@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorate.core.records import Compression, Record
+from quorate.core.records import Compression, Headers, Record
 from quorate.core.records.compression import compress
 from quorate.errors import CorruptBatch, UnsupportedBatch
 from tests.unit.records.batches import TIMESTAMP as T
@@ -47,6 +47,14 @@ def test_records_survive_garbage_collection_and_go_when_they_should(codec: Modul
     del records
     gc.collect()
     assert kept == Record(50, T, None, b"v", (("h", b"x"),))
+
+
+def test_header_keys_are_those_of_the_record_whatever_its_neighbours_have(codec: ModuleType) -> None:
+    keys = ["same", "same", "sam", "same1", "", "s\u00e9me", "s\u00e9me", "same"]
+    headers: list[Headers] = [((key, b"1"), ("fixed", None)) for key in keys]
+    headers[3:3] = [(), (("same", b"1"), ("fixed", None), ("third", b""))]
+    batch = codec.encode_values([None] * len(headers), timestamp_ms=T, headers=headers)
+    assert [record.headers for record in codec.decode_batch(batch)] == headers
 
 
 def test_a_crc_that_does_not_match_is_refused(codec: ModuleType) -> None:

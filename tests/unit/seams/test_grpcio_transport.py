@@ -25,6 +25,7 @@ from quorate.errors import (
     BatchTooLarge,
     CannotListen,
     InvalidRequest,
+    OffsetOutOfRange,
     Overloaded,
     QuorateError,
     RequestTimedOut,
@@ -164,6 +165,22 @@ async def test_unexpected_failure_is_logged_with_its_traceback() -> None:
     assert event["method"] == FAIL.path
     assert event["exc_info"]
     assert "127.0.0.1" in event["peer"]
+
+
+async def test_status_of_a_stream_survives_requests_that_could_not_be_sent() -> None:
+    """Whether the status or the failure to send comes first is a race, so it is run often."""
+
+    async def flood() -> AsyncIterator[StringValue]:
+        yield text("fail")
+        while True:
+            yield text("x" * 10_000)
+
+    async with connected() as (_, channel, _):
+        for _ in range(100):
+            with pytest.raises(OffsetOutOfRange) as caught:
+                async for _ in channel.stream(CHAT, flood(), timeout_s=AMPLE_S):
+                    pass
+            assert caught.value.facts == {"log_end_offset": 9}
 
 
 # ---- bounds

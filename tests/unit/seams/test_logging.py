@@ -135,6 +135,18 @@ def test_readable_lines_can_be_asked_for_without_a_terminal(capsys: pytest.Captu
     assert "\x1b[" not in line
 
 
+def test_traceback_on_a_terminal_tells_no_values(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(json=False)
+    password = "hunter2"
+    try:
+        raise ValueError(len(password))
+    except ValueError:
+        get_logger("quorate.test").exception("failed")
+    text = capsys.readouterr().err
+    assert "ValueError: 7" in text
+    assert text.count("hunter2") == 0
+
+
 def test_library_use_leaves_output_to_the_host_program() -> None:
     program = """
 import logging, sys

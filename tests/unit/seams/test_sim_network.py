@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -58,6 +62,38 @@ async def _race(world: World) -> tuple[list[bytes], float]:
 def test_same_seed_gives_the_same_order_and_times_and_another_seed_another() -> None:
     assert simulate(_race, seed=5) == simulate(_race, seed=5)
     assert simulate(_race, seed=5) != simulate(_race, seed=6)
+
+
+def test_same_seed_gives_the_same_run_in_another_process() -> None:
+    program = """
+import asyncio
+from tests.unit.seams.test_sim_network import LinkFaults, simulate
+
+async def storm(world):
+    world.network.faults = LinkFaults(drop_probability=0.1, duplicate_probability=0.2, delay_s=(0.0, 2.0))
+    for number in range(10):
+        world.sim.clock.call_later(number, lambda: world.network.partition({"client"}, {"server"}))
+        world.sim.clock.call_later(number + 0.5, world.network.heal)
+    outcomes = await asyncio.gather(
+        *(world.say(b"%d" % number, timeout_s=3.0) for number in range(100)), return_exceptions=True
+    )
+    print(outcomes, world.echo.echoed, world.sim.loop.time())
+
+simulate(storm, seed=11)
+"""
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).parents[3],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(runs) == 1
+    assert "RequestTimedOut" in runs.pop()
 
 
 def test_calls_overtake_each_other() -> None:

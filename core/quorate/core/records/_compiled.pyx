@@ -22,27 +22,34 @@ for whoever installs from source), numba or cffi (a heavy dependency at run time
 """
 
 cimport cython
+from cpython cimport array
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize
+from cpython.long cimport PyLong_Check
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport (
+    PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM,
+)
+from cpython.unicode cimport PyUnicode_Check
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
+
+import array
 
 from crc32c import crc32c as _crc32c
 
 from quorate.core.records import _pure as pure
 from quorate.core.records import faults
+from quorate.core.records._pure.header import ScanResult
+from quorate.core.records._pure.run import BatchRun
 from quorate.core.records.columns import (
     BinaryColumn, HeaderColumns, RecordColumns, as_fields, as_headers, as_timestamps, check_lengths,
 )
 from quorate.core.records.compression import compress, decompress
 from quorate.core.records.fields import BatchFields
-from quorate.core.records.format import (
-    DECOMPRESSED_BYTES_MAX_DEFAULT, BatchFault, Compression, FaultKind, Record, TimestampType,
-)
-
-from quorate.core.records._pure.header import ScanResult
-from quorate.core.records._pure.run import BatchRun
+from quorate.core.records.format import DECOMPRESSED_BYTES_MAX_DEFAULT, Compression, Record, TimestampType
 
 __all__ = [
     "BatchHeader",

@@ -11,22 +11,19 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from quorate.client.connection import Connection
+from quorate.client.connection import connect
 from quorate.core.clock import SystemClock
 from quorate.core.logging import configure_logging
 from quorate.core.os_disk import OsDisk
 from quorate.node.child import ChildNode
 from quorate.node.demo.ledger import Ledger, Proof
 from quorate.node.demo.workload import TOPIC, create_topic, read_partition, write_until_it_dies
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.storage.inspect import verify
 
 __all__ = ["main"]
@@ -35,6 +32,7 @@ _PARTITIONS: Final = 4
 _KILLS: Final = 3
 #: how long each round writes before the kill, chosen at random between the two
 _ROUND_S: Final = (0.8, 1.6)
+_FAULTS_SHOWN_MAX: Final = 20
 
 
 @dataclass(slots=True)
@@ -45,7 +43,7 @@ class _Demo:
     ledgers: list[Ledger] = field(default_factory=lambda: [Ledger(number) for number in range(_PARTITIONS)])
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     @property
     def acknowledged_count(self) -> int:
@@ -53,15 +51,13 @@ class _Demo:
 
     async def run(self) -> bool:
         self.say(
-            "[bold]Quorate[/]: one node, killed while it is written to. Nothing acknowledged may be lost."
+            "[bold]Quorate[/]: a node is killed while it is written to. Nothing acknowledged may be lost."
         )
-        self.say(
-            f"  topic [cyan]{TOPIC}[/], {_PARTITIONS} partitions, acks=all, durability=fsync: an answer means "
-            "that the records are on the device"
-        )
+        self.say(f"  topic [cyan]{TOPIC}[/], {_PARTITIONS} partitions, acks=all, durability=fsync:")
+        self.say("  an answer means that the records are on the device")
         node = await self._start()
         try:
-            async with self._connect(node) as connection:
+            async with connect(node.bootstrap) as connection:
                 await create_topic(connection, _PARTITIONS)
             for kill in range(1, _KILLS + 1):
                 await self._write_and_kill(node, kill)
@@ -71,9 +67,14 @@ class _Demo:
             status = await node.stop()
         finally:
             await node.end()
-        self.say(f"  stopped with SIGTERM, exit status {status}")
-        damaged = self._verify_files()
-        return self._conclude(proof, damaged=damaged or status != 0)
+        self.say(f"[green]stop[/]    SIGTERM, exit status {status}")
+        files_are_sound = self._verify_files()
+        holds = not proof.faults and files_are_sound and status == 0 and self.acknowledged_count > 0
+        if holds:
+            self.say(f"[bold green]The proof holds[/]: {_KILLS} kills, nothing lost, nothing invented.")
+        else:
+            self.say(f"[bold red]The proof FAILED[/]: the files are kept in {self.directory}")
+        return holds
 
     async def _start(self) -> ChildNode:
         began = self.clock.monotonic()
@@ -88,30 +89,29 @@ class _Demo:
         self.say(f"[green]start[/]   process {node.pid} serves on {node.bootstrap} after {seconds:.2f} s")
         return node
 
-    @asynccontextmanager
-    async def _connect(self, node: ChildNode) -> AsyncIterator[Connection]:
-        async with Connection(GrpcioTransport(), [node.bootstrap]) as connection:
-            yield connection
-
     async def _write_and_kill(self, node: ChildNode, kill: int) -> None:
         before = self.acknowledged_count
+        unanswered_before = sum(len(ledger.unknown) for ledger in self.ledgers)
         seconds = random.uniform(*_ROUND_S)
-        async with self._connect(node) as connection:
+        async with connect(node.bootstrap) as connection:
             writing = asyncio.create_task(write_until_it_dies(connection, self.ledgers, self.clock))
             await self._watch(seconds, before)
             await node.kill()
             await writing
-        acknowledged = self.acknowledged_count - before
-        self.say(f"[cyan]write[/]   {acknowledged:,} records acknowledged in {seconds:.1f} s")
-        self.say(f"[red]kill -9[/] process {node.pid} ({kill} of {_KILLS}), with requests under way")
+        self.say(
+            f"[cyan]write[/]   {self.acknowledged_count - before:,} records acknowledged in {seconds:.1f} s"
+        )
+        on_the_way = sum(len(ledger.unknown) for ledger in self.ledgers) - unanswered_before
+        self.say(
+            f"[red]kill -9[/] process {node.pid} ({kill} of {_KILLS}), {on_the_way:,} records on their way"
+        )
 
     async def _watch(self, seconds: float, before: int) -> None:
         """A live count on a terminal; nothing elsewhere."""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         end = self.clock.monotonic() + seconds
-        with Progress(
-            *columns, console=self.console, transient=True, disable=not self.console.is_terminal
-        ) as bar:
+        hidden = not self.console.is_terminal
+        with Progress(*columns, console=self.console, transient=True, disable=hidden) as bar:
             task = bar.add_task("writing")
             while (left := end - self.clock.monotonic()) > 0:
                 await self.clock.sleep(min(left, 0.1))
@@ -126,10 +126,17 @@ class _Demo:
 
     async def _prove(self, node: ChildNode) -> Proof:
         proof = Proof()
-        async with self._connect(node) as connection:
+        async with connect(node.bootstrap) as connection:
             for ledger in self.ledgers:
                 records = [record async for record in read_partition(connection, ledger.partition)]
                 proof.compare(ledger, records)
+        unknown = sum(len(ledger.unknown) for ledger in self.ledgers)
+        self.say(f"[green]read[/]    {proof.records:,} records, from the beginning to the end")
+        if not proof.faults:
+            self.say(f"  {self.acknowledged_count:,} were acknowledged: each is at its offset, byte for byte")
+            self.say(f"  {unknown:,} were sent and not answered: {proof.unknown_found:,} of them are there")
+        for fault in proof.faults[:_FAULTS_SHOWN_MAX]:
+            self.say(f"[red]fault[/]   {fault}")
         return proof
 
     def _verify_files(self) -> bool:
@@ -143,31 +150,10 @@ class _Demo:
             for problem in report.problems:
                 self.say(f"  {problem.kind.value}: {problem.path}: {problem.reason}")
         batches = sum(report.batches for report in reports)
-        damaged = any(report.is_damaged for report in reports)
-        self.say(
-            f"[green]verify[/]  {len(reports)} logs on disk, {batches:,} batches: {'DAMAGED' if damaged else 'sound'}"
-        )
-        return damaged
-
-    def _conclude(self, proof: Proof, *, damaged: bool) -> bool:
-        unknown = sum(len(ledger.unknown) for ledger in self.ledgers)
-        self.say(f"[green]read[/]    {proof.records:,} records from the beginning to the end")
-        self.say(f"  {self.acknowledged_count:,} were acknowledged: each is at its offset, byte for byte")
-        self.say(
-            f"  {unknown:,} were sent and never answered: {proof.unknown_found:,} are there, the others are not"
-        )
-        for fault in proof.faults[:20]:
-            self.say(f"[red]fault[/]   {fault}")
-        holds = not proof.faults and not damaged and self.acknowledged_count > 0
-        if holds:
-            self.say(
-                f"[bold green]The proof holds[/]: {_KILLS} kills, nothing acknowledged lost, nothing invented."
-            )
-        else:
-            self.say(
-                f"[bold red]The proof FAILED[/]: {len(proof.faults)} faults; files are kept in {self.directory}"
-            )
-        return holds
+        are_sound = not any(report.is_damaged for report in reports)
+        state = "sound" if are_sound else "[red]DAMAGED[/]"
+        self.say(f"[green]verify[/]  {len(reports)} logs on disk, {batches:,} batches: {state}")
+        return are_sound
 
 
 def _last_event(log_file: str, name: str) -> dict[str, Any]:

@@ -76,13 +76,9 @@ class Proof:
     def _check_offset(self, ledger: Ledger, offset: int, number: int, where: str) -> None:
         promised = ledger.acknowledged.get(offset)
         if promised is not None and promised != number:
-            self.faults.append(
-                f"{where}: offset {offset} was promised to record {promised}, it holds {number}"
-            )
+            self.faults.append(f"{where}: offset {offset} was promised to record {promised}, not to {number}")
         elif promised is None and number not in ledger.unknown:
-            self.faults.append(
-                f"{where}: record {number} was acknowledged elsewhere, it is at offset {offset}"
-            )
+            self.faults.append(f"{where}: record {number} is at offset {offset}, not where it was promised")
         elif promised is None:
             self.unknown_found += 1
 

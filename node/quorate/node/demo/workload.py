@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from quorate.client.connection import Connection
+from quorate.client.connection import Connection, raise_if_failed
 from quorate.core.clock import Clock
+from quorate.core.config import Durability
 from quorate.core.records import decode_batch, encode_values, parse_header
 from quorate.errors import TransportError
 from quorate.node.demo.ledger import Ledger, value_of
-from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import admin_pb2, broker_pb2
 
 __all__ = ["TOPIC", "create_topic", "read_partition", "write_until_it_dies"]
@@ -24,10 +24,12 @@ _TIMEOUT_MS: Final = 10_000
 _FETCH_BYTES: Final = 4 << 20
 
 
-async def create_topic(connection: Connection, partition_count: int) -> None:
-    request = admin_pb2.CreateTopicRequest(
-        name=TOPIC, partition_count=partition_count, configs={"durability": "fsync", "segment.bytes": "1MiB"}
-    )
+async def create_topic(
+    connection: Connection, partition_count: int, *, durability: Durability = Durability.FSYNC
+) -> None:
+    # Small segments, so that kills hit rolls as well.
+    configs = {"durability": durability.value, "segment.bytes": "1MiB"}
+    request = admin_pb2.CreateTopicRequest(name=TOPIC, partition_count=partition_count, configs=configs)
     await connection.create_topic(request)
 
 
@@ -51,11 +53,8 @@ async def _write(connection: Connection, ledger: Ledger, clock: Clock) -> None:
             [result] = (await connection.produce(request)).partitions
         except TransportError:
             return  # killed: whether the batch was stored is not known
-        if result.HasField("error"):
-            error = error_from_detail(result.error)
-            if not error.outcome_unknown:
-                raise error
-        else:
+        if not result.error.outcome_unknown:
+            raise_if_failed(result)
             ledger.acknowledge(numbers, result.base_offset)
 
 
@@ -68,8 +67,7 @@ async def read_partition(connection: Connection, partition: int) -> AsyncIterato
             topic=TOPIC, partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
         )
         [result] = (await connection.fetch(request)).partitions
-        if result.HasField("error"):
-            raise error_from_detail(result.error)
+        raise_if_failed(result)
         position = 0
         while position < len(result.batches):
             size = parse_header(result.batches, position).size_in_bytes

@@ -33,6 +33,8 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
+    bint PyUnicode_IS_ASCII(PyObject*)
+    void PyObject_GC_UnTrack(object)
 
 cdef PyTypeObject* RECORD = <PyTypeObject*>Record
 cdef tuple NO_HEADERS = ()
@@ -121,24 +123,43 @@ cdef inline int read_header(Cursor* cursor, Slice* key, Slice* value) noexcept n
     return fault
 
 
-# The headers of a record as tuples. On a fault the result is None.
-cdef tuple read_headers(RawRecord* record, int* fault):
+# The key as text. Headers of neighbours mostly have the same keys: then it is the neighbour's object.
+cdef inline object header_key(Slice* key, tuple neighbour, Py_ssize_t index):
+    cdef PyObject* text
+    cdef Py_ssize_t size
+    if index < PyTuple_GET_SIZE(neighbour):
+        text = PyTuple_GetItemPointer(<PyObject*>PyTuple_GET_ITEM(neighbour, index), 0)
+        # Of ASCII text, and only of that, the UTF-8 is there without being made.
+        if PyUnicode_IS_ASCII(text):
+            utf8 = PyUnicode_AsUTF8AndSize(text, &size)
+            if size == key.size and memcmp(utf8, key.at, size) == 0:
+                return <object>text
+    return PyUnicode_DecodeUTF8(<const char*>key.at, key.size, NULL)
+
+
+# The headers of a record as tuples, `neighbour` being those of another. On a fault the result is None.
+cdef tuple read_headers(RawRecord* record, tuple neighbour, int* fault):
     cdef Slice key
     cdef Slice value
-    cdef list headers = []
-    for _ in range(record.header_count):
-        fault[0] = read_header(&record.headers, &key, &value)
-        if fault[0] != GOOD:
-            return None
-        try:
-            headers.append((PyUnicode_DecodeUTF8(<const char*>key.at, key.size, NULL), as_bytes(&value)))
-        except UnicodeDecodeError:
-            fault[0] = BAD_HEADER_KEY
-            return None
+    cdef Py_ssize_t index
+    cdef tuple headers = PyTuple_New(record.header_count)
+    try:
+        for index in range(record.header_count):
+            fault[0] = read_header(&record.headers, &key, &value)
+            if fault[0] != GOOD:
+                return None
+            header = (header_key(&key, neighbour, index), as_bytes(&value))
+            PyObject_GC_UnTrack(header)
+            Py_INCREF(header)
+            PyTuple_SET_ITEM(headers, index, header)
+    except UnicodeDecodeError:
+        fault[0] = BAD_HEADER_KEY
+        return None
+    PyObject_GC_UnTrack(headers)
     if record.headers.at != record.headers.end:
         fault[0] = BAD_TRAILING
         return None
-    return tuple(headers)
+    return headers
 
 
 # The body of a batch that was checked, decompressed: a buffer to read from and to release.
@@ -185,6 +206,7 @@ cdef list read_records(BatchHeader header, Py_buffer* payload):
     cdef int fault
     cdef list records = []
     cdef tuple headers = NO_HEADERS
+    cdef tuple neighbour = NO_HEADERS
     cdef bint append_time = (header.attributes & APPEND_TIME_BIT) != 0
     # Neighbours often share a timestamp: one object then serves them all.
     cdef int64_t shared = header.max_timestamp
@@ -192,7 +214,9 @@ cdef list read_records(BatchHeader header, Py_buffer* payload):
     for index in range(header.record_count):
         fault = read_record(&cursor, header.base_timestamp, &raw)
         if fault == GOOD:
-            headers = read_headers(&raw, &fault) if raw.header_count else NO_HEADERS
+            headers = NO_HEADERS
+            if raw.header_count:
+                headers = neighbour = read_headers(&raw, neighbour, &fault)
         if fault == GOOD and not last_delta < raw.offset_delta <= header.last_offset_delta:
             fault = BAD_OFFSET
         if fault != GOOD:

@@ -1,14 +1,5 @@
 # Records to a batch: check and size every row, allocate once, write every row.
 
-from cpython cimport array
-from cpython.bytes cimport PyBytes_Check
-from cpython.long cimport PyLong_Check
-from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from cpython.unicode cimport PyUnicode_Check
-
-import array
-
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
     const char* PyUnicode_AsUTF8AndSize(PyObject*, Py_ssize_t*) except NULL

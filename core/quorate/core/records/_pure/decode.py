@@ -44,12 +44,14 @@ def decode_batch(
     """
     header = check_batch(buffer, position)
     payload = _open_body(buffer, position, header, decompressed_bytes_max)
+    append_time = header.timestamp_type == TimestampType.LOG_APPEND_TIME
+    batch_timestamp = header.max_timestamp if append_time else None
     records: list[Record] = []
     at = 0
     last_delta = -1
     for index in range(header.record_count):
         try:
-            record, at = _read_record(payload, at, header)
+            record, at = _read_record(payload, at, header, batch_timestamp)
             offset_delta = record.offset - header.base_offset
             if not last_delta < offset_delta <= header.last_offset_delta:
                 raise _Malformed(RecordFault.OFFSET)
@@ -110,7 +112,9 @@ def _open_body(buffer: Buffer, position: int, header: BatchHeader, bytes_max: in
     return payload
 
 
-def _read_record(payload: bytes, at: int, header: BatchHeader) -> tuple[Record, int]:
+def _read_record(
+    payload: bytes, at: int, header: BatchHeader, batch_timestamp: int | None
+) -> tuple[Record, int]:
     try:
         length, start = read_varint(payload, at)
     except VarintOverflow:
@@ -121,22 +125,22 @@ def _read_record(payload: bytes, at: int, header: BatchHeader) -> tuple[Record, 
     if length < 0 or end > len(payload):
         raise _Malformed(RecordFault.LENGTH)
     try:
-        return _read_fields(payload[start:end], header), end
+        return _read_fields(payload[start:end], header, batch_timestamp), end
     except VarintOverflow:
         raise _Malformed(RecordFault.VARINT) from None
     except IndexError:
         raise _Malformed(RecordFault.TRUNCATED) from None
 
 
-def _read_fields(record: bytes, header: BatchHeader) -> Record:
+def _read_fields(record: bytes, header: BatchHeader, batch_timestamp: int | None) -> Record:
     """A record's fields; IndexError if they need more bytes than there are."""
     timestamp_delta, at = read_varlong(record, 1)  # after the attributes, which nothing uses
     offset_delta, at = read_varint(record, at)
     timestamp = header.base_timestamp + timestamp_delta
     if not INT64_MIN <= timestamp <= INT64_MAX:
         raise _Malformed(RecordFault.TIMESTAMP)
-    if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        timestamp = header.max_timestamp
+    if batch_timestamp is not None:
+        timestamp = batch_timestamp
     key, at = _read_field(record, at)
     value, at = _read_field(record, at)
     headers: Headers = ()

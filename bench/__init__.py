@@ -1,0 +1,1 @@
+"""Benchmarks: what was measured, by which command, as ratios within one run."""

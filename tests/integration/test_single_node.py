@@ -1,0 +1,275 @@
+"""One node as a real process: start, serve, stop, die, recover."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
+
+from quorate.client.connection import connect
+from quorate.core.clock import SystemClock
+from quorate.core.config import Durability
+from quorate.errors import (
+    BatchTooLarge,
+    InvalidConfig,
+    Overloaded,
+    QuorateError,
+    TopicAlreadyExists,
+    Unavailable,
+)
+from quorate.node.child import ChildNode
+from quorate.node.demo.ledger import Ledger, Proof
+from quorate.node.demo.workload import create_topic, read_partition, write_until_it_dies
+from quorate.v1 import admin_pb2, broker_pb2, records_pb2
+
+ROOT = Path(__file__).parents[2]
+
+StartNode = Callable[..., Awaitable[ChildNode]]
+
+
+@pytest.fixture
+async def start_node(tmp_path: Path) -> AsyncIterator[StartNode]:
+    """Starts nodes on one data directory, and sees to it that none is left over."""
+    nodes: list[ChildNode] = []
+
+    async def start(**settings: str) -> ChildNode:
+        chosen = {"node.id": "1", "data.dir": str(tmp_path / "data"), "listeners": "127.0.0.1:0"}
+        chosen |= {key.replace("_", "."): value for key, value in settings.items()}
+        node = await ChildNode.start(chosen, log_file=str(tmp_path / "node.log"))
+        nodes.append(node)
+        return node
+
+    yield start
+    for node in nodes:
+        await node.end()
+
+
+def events(node: ChildNode, name: str) -> list[dict[str, Any]]:
+    lines = Path(node.log_file).read_text(encoding="utf-8").splitlines()
+    found = [json.loads(line) for line in lines]
+    return [event for event in found if event["event"] == name]
+
+
+async def quorate(node: ChildNode, *arguments: str, text: str = "", status: int = 0) -> str:
+    """Run the command line against the node; returns what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "quorate.console.main", "--bootstrap", node.bootstrap, *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, error = await process.communicate(text.encode())
+    assert process.returncode == status, error.decode()
+    return out.decode() if status == 0 else error.decode()
+
+
+def one_record(value: bytes = b"v", topic: str = "t") -> broker_pb2.ProduceRequest:
+    entry = broker_pb2.ProducePartition(topic=topic, records=[records_pb2.Record(value=value)])
+    return broker_pb2.ProduceRequest(partitions=[entry])
+
+
+def waiting_fetch() -> broker_pb2.FetchRequest:
+    return broker_pb2.FetchRequest(max_wait_ms=60_000, partitions=[broker_pb2.FetchPartition(topic="t")])
+
+
+async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(start_node: StartNode) -> None:
+    node = await start_node()
+    async with connect(node.bootstrap) as connection:
+        created = await connection.create_topic(admin_pb2.CreateTopicRequest(name="t", partition_count=2))
+        [stored] = (await connection.produce(one_record())).partitions
+        assert stored.base_offset == 0
+    assert await node.stop() == 0
+    assert events(node, "node_stopped")[-1]["clean"] is True
+
+    node = await start_node()
+    [opened] = events(node, "logs_opened")[-1:]
+    assert (opened["logs"], opened["scanned_bytes"]) == (2, 0)
+    async with connect(node.bootstrap) as connection:
+        topic = await connection.describe_topic("t")
+        assert topic.topic_id == created.topic_id
+        assert [partition.high_watermark for partition in topic.partitions] == [1, 0]
+        assert topic.partitions[0].leader_epoch == created.partitions[0].leader_epoch + 1
+        request = broker_pb2.FetchRequest(
+            format=broker_pb2.RECORD_FORMAT_RECORDS, partitions=[broker_pb2.FetchPartition(topic="t")]
+        )
+        [fetched] = (await connection.fetch(request)).partitions
+        assert [record.value for record in fetched.records] == [b"v"]
+
+
+@pytest.mark.parametrize("durability", Durability)
+async def test_kill_in_the_middle_of_writing_loses_nothing_acknowledged(
+    start_node: StartNode, durability: Durability
+) -> None:
+    ledgers = [Ledger(partition) for partition in range(2)]
+    node = await start_node()
+    async with connect(node.bootstrap) as connection:
+        await create_topic(connection, len(ledgers), durability=durability)
+        writing = asyncio.create_task(write_until_it_dies(connection, ledgers, SystemClock()))
+        while sum(len(ledger.acknowledged) for ledger in ledgers) < 2_000:
+            await asyncio.sleep(0)
+        await node.kill()
+        await writing
+
+    node = await start_node()
+    assert events(node, "opening_logs")[-1]["start"] == "process_crash"
+    proof = Proof()
+    async with connect(node.bootstrap) as connection:
+        for ledger in ledgers:
+            proof.compare(ledger, [record async for record in read_partition(connection, ledger.partition)])
+    assert proof.faults == []
+    assert proof.records >= 2_000
+
+
+async def test_errors_arrive_as_what_they_are(start_node: StartNode) -> None:
+    node = await start_node()
+    async with connect(node.bootstrap) as connection:
+        await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        with pytest.raises(TopicAlreadyExists) as caught:
+            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        assert caught.value.facts == {"topic": "t"}
+        with pytest.raises(InvalidConfig, match=r"did you mean retention\.ms\?"):
+            request = admin_pb2.CreateTopicRequest(name="u", configs={"retention.msec": "1"})
+            await connection.create_topic(request)
+        [failed] = (await connection.produce(one_record(topic="absent"))).partitions
+        assert failed.error.code == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+async def test_second_node_on_the_same_directory_does_not_start(start_node: StartNode) -> None:
+    await start_node()
+    with pytest.raises(Unavailable, match="used by another process"):
+        await start_node()
+
+
+async def test_address_that_is_taken_is_told_and_the_directory_is_left_clean(start_node: StartNode) -> None:
+    first = await start_node()
+    with pytest.raises(Unavailable, match=f"cannot listen on {first.bootstrap}"):
+        await start_node(listeners=first.bootstrap, data_dir=f"{first.log_file}.other")
+
+
+async def test_node_listens_on_every_address_and_tells_their_ports(start_node: StartNode) -> None:
+    node = await start_node(listeners="127.0.0.1:0,127.0.0.1:0")
+    first, second = node.bootstrap.split(",")
+    assert first != second
+    async with connect(first) as connection:
+        await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+    async with connect(second) as connection:
+        assert [topic.name for topic in await connection.list_topics()] == ["t"]
+
+
+async def test_bootstrap_address_that_does_not_answer_is_passed_over(start_node: StartNode) -> None:
+    node = await start_node()
+    async with connect(f"127.0.0.1:1,{node.bootstrap}") as connection:
+        assert await connection.list_topics() == []
+
+
+async def test_health_check_says_serving(start_node: StartNode) -> None:
+    node = await start_node()
+    async with grpc.aio.insecure_channel(node.bootstrap) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        for service in ("", "quorate.v1.BrokerService", "quorate.v1.AdminService"):
+            answer = await health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_stop_answers_fetches_that_wait_instead_of_waiting_for_them(start_node: StartNode) -> None:
+    # A node that waited for them would not stop within the time that the test grants it.
+    node = await start_node(shutdown_grace_ms="1h")
+    async with connect(node.bootstrap) as connection:
+        await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        fetching = asyncio.create_task(connection.fetch(waiting_fetch()))
+        # Answered after the fetch was received: calls of one connection arrive in order.
+        await connection.list_topics()
+        assert await node.stop() == 0
+        [result] = (await fetching).partitions
+        assert not result.HasField("error")
+
+
+async def test_requests_beyond_the_bound_are_refused_as_overloaded(start_node: StartNode) -> None:
+    node = await start_node(queued_max_requests="1")
+    async with connect(node.bootstrap) as connection:
+        await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        fetching = asyncio.create_task(connection.fetch(waiting_fetch()))
+        with pytest.raises(Overloaded):
+            while not fetching.done():
+                await connection.list_topics()
+        fetching.cancel()
+
+
+async def test_message_beyond_the_bound_is_refused_with_the_reason(start_node: StartNode) -> None:
+    node = await start_node(socket_request_max_bytes="4MiB", fetch_max_bytes="1MiB", message_max_bytes="1MiB")
+    async with connect(node.bootstrap) as connection:
+        await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        with pytest.raises(QuorateError) as caught:
+            await connection.produce(one_record(b"x" * (5 << 20)))
+        assert not caught.value.retriable
+        [refused] = (await connection.produce(one_record(b"x" * (2 << 20)))).partitions
+        assert refused.error.code == BatchTooLarge.code
+
+
+async def test_second_signal_ends_a_stop_that_takes_too_long_and_the_next_start_recovers(
+    start_node: StartNode,
+) -> None:
+    node = await start_node()
+    async with connect(node.bootstrap) as connection:
+        await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        await connection.produce(one_record())
+    await node.kill()
+    node = await start_node()
+    assert events(node, "opening_logs")[-1]["start"] == "process_crash"
+
+
+async def test_command_line_does_the_round(start_node: StartNode, tmp_path: Path) -> None:
+    node = await start_node()
+    await quorate(node, "topic", "create", "orders", "--partitions", "3", "--config", "durability=fsync")
+    listed = json.loads(await quorate(node, "topic", "list", "--output", "json"))
+    assert [(topic["name"], topic["partition_count"]) for topic in listed["topics"]] == [("orders", 3)]
+
+    produced = await quorate(
+        node,
+        *("produce", "orders", "--key-separator", ":", "--compression", "zstd", "--output", "json"),
+        text="a:1\na:2\nb:3\n",
+    )
+    stored = [json.loads(line) for line in produced.splitlines()]
+    assert len(stored) == 3
+    assert {(each["topic"], each["offset"]) for each in stored} == {("orders", 0), ("orders", 1)}
+
+    source = tmp_path / "lines.txt"
+    source.write_text("".join(f"line {number}\n" for number in range(1_000)), encoding="utf-8")
+    await quorate(node, "produce", "orders", "--file", str(source), "--partition", "2", "--acks", "1")
+
+    consumed = await quorate(node, "consume", "orders", "--exit-at-end", "--output", "json")
+    records = [json.loads(line) for line in consumed.splitlines()]
+    assert sorted(each["value"] for each in records if each["key"] is not None) == ["1", "2", "3"]
+    by_partition = [each["value"] for each in records if each["key"] is None]
+    assert by_partition == [f"line {number}" for number in range(1_000)]
+
+    described = json.loads(await quorate(node, "topic", "describe", "orders", "--output", "json"))
+    [topic] = described["topics"]
+    assert topic["configs"]["durability"] == {"value": "fsync", "source": "topic"}
+    assert sum(partition["high_watermark"] for partition in topic["partitions"]) == 1_003
+
+    tail = await quorate(node, "consume", "orders", "--partition", "2", "--from", "1000", "--max", "2")
+    assert tail.splitlines()[-1].startswith("line 99")
+    error = await quorate(node, "consume", "orders", "--partition", "7", status=1)
+    assert error.startswith("error: UNKNOWN_TOPIC_OR_PARTITION:")
+
+
+async def test_example_in_python_works_as_it_stands(start_node: StartNode) -> None:
+    node = await start_node()
+    for offset in (0, 1):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *(str(ROOT / "examples" / "python" / "one_node.py"), node.bootstrap),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == 0
+        assert out.decode() == f"stored at offset {offset}\nread at offset {offset}: en=hello\n"
