@@ -24,7 +24,7 @@ demo: setup ## one node: produce, kill -9 in the middle, recover, verify
 	@$(BIN)/python -m quorate.node.demo
 
 test: setup grpcurl check ## everything CI runs: make check, then every suite, within its time budget
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --enforce-budgets --durations 5 $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
 check: setup ## format, lint, types, import rules, proto lint, generated stubs, namespace
 	@$(BIN)/python tools/check.py $(PARTS)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from quorate.core.records import CODEC
 
-pytest_plugins = ["pytester", "tests.suite_budget"]
+pytest_plugins = ["pytester", "tests.hang_guard", "tests.suite_budget"]
 
 # The same examples in every run: whoever breaks a property sees it, not whoever comes next. Other
 # examples, and many more, come from `pytest --hypothesis-profile thorough` and from `make fuzz`.

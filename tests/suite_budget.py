@@ -66,8 +66,11 @@ class SuiteBudgets:
         self._budget_of = {directory: budget for budget in budgets for directory in budget.directories}
         self._tests: defaultdict[str, set[str]] = defaultdict(set)
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._is_over = False  # then come the reports about budgets, which are no tests
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._is_over:
+            return
         directory = _directory_under_tests(report.nodeid)
         self._tests[directory].add(report.nodeid)
         self._seconds[directory] += report.duration
@@ -75,6 +78,7 @@ class SuiteBudgets:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         result = yield
+        self._is_over = True
         for suite in self.times():
             if suite.failure is not None:
                 report = _failed_report(suite.suite, suite.failure)

@@ -26,22 +26,22 @@ def main(address: str) -> None:
                 raise
 
         hello = records_pb2.Record(key=b"en", value=b"hello")
-        request = broker_pb2.ProduceRequest(
+        produce = broker_pb2.ProduceRequest(
             acks=broker_pb2.ACKS_ALL,
             partitions=[broker_pb2.ProducePartition(topic="greetings", partition=0, records=[hello])],
         )
-        [stored] = broker.Produce(request, timeout=10).partitions
+        [stored] = broker.Produce(produce, timeout=10).partitions
         if stored.HasField("error"):
             sys.exit(f"{stored.error.code}: {stored.error.message}")
         print(f"stored at offset {stored.base_offset}")
 
-        request = broker_pb2.FetchRequest(
+        fetch = broker_pb2.FetchRequest(
             format=broker_pb2.RECORD_FORMAT_RECORDS,
             partitions=[
                 broker_pb2.FetchPartition(topic="greetings", partition=0, fetch_offset=stored.base_offset)
             ],
         )
-        [fetched] = broker.Fetch(request, timeout=10).partitions
+        [fetched] = broker.Fetch(fetch, timeout=10).partitions
         for record in fetched.records:
             print(f"read at offset {record.offset}: {record.key.decode()}={record.value.decode()}")
 

@@ -2,7 +2,8 @@
 
 Everything starts from the source distribution, so a file missing there is noticed as well. Building
 uses the tools of the development environment instead of fetching them again; everything else is as a user
-does it.
+does it. The compiled wheel takes long to build, so one test has it to itself: two tests that shared it might
+run in two processes, and build it twice.
 """
 
 from __future__ import annotations
@@ -23,28 +24,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-
-# One worker for all: what they share takes seconds to make.
-pytestmark = pytest.mark.xdist_group("packaging")
-
-
-class Installation:
-    """An environment that holds one wheel of quorate and what it depends on."""
-
-    def __init__(self, directory: Path) -> None:
-        venv.create(directory, symlinks=True, with_pip=False)
-        self._bin = directory / "bin"
-
-    def install(self, wheel: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "--python", str(self._bin / "python"), "--quiet", "--no-input"]
-        constraints = ["--constraint", str(ROOT / "constraints.txt")]
-        # pip keeps an installed package of the same version; two wheels here have the same.
-        succeed([*pip, "uninstall", "--yes", "quorate"])
-        succeed([*pip, "install", "--no-compile", *constraints, str(wheel)])
-
-    def run(self, program: str, *arguments: str) -> str:
-        # Away from the source tree, which must not help.
-        return succeed([str(self._bin / program), *arguments], cwd=self._bin)
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +55,6 @@ def compiled_wheel(source: Path, directory: Path) -> Path:
     return build("wheel", source=source, output=directory / "compiled", codec="require")
 
 
-@pytest.fixture(scope="module")
-def installation(directory: Path) -> Installation:
-    return Installation(directory / "environment")
-
-
 def build(target: str, *, source: Path, output: Path, codec: str = "off") -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(output)]
     succeed(command, cwd=source, env={**os.environ, "QUORATE_BUILD_CODEC": codec})
@@ -106,18 +80,23 @@ def sources_in_tree(pattern: str) -> set[str]:
     return {Path(*path.parts[1:]).as_posix() for path in paths}
 
 
-def module_name(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+def modules_of(wheel: Path) -> list[str]:
+    """Names to import; not ``__main__``, which would run something."""
+    paths = {path.removesuffix(".py") for path in files_of(wheel) if path.endswith(".py")}
+    names = {path.removesuffix("/__init__").replace("/", ".") for path in paths}
+    return sorted(name for name in names if not name.endswith(".__main__"))
 
 
-def assert_installed_package_works(installation: Installation, wheel: Path, *, codec: str) -> None:
-    installation.install(wheel)
-    modules = sorted(module_name(path) for path in files_of(wheel) if path.endswith(".py"))
-    modules = [name for name in modules if not name.endswith(".__main__")]
-    program = wheel.with_name("import_every_module.py")
-    program.write_text("".join(f"import {name}\n" for name in modules))
-    installation.run("python", "-I", "-W", "error", str(program))
-    said = installation.run("quorate", "--version")
+def assert_works_in_an_empty_environment(wheel: Path, environment: Path, *, codec: str) -> None:
+    venv.create(environment, symlinks=True, with_pip=False)
+    python = str(environment / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--no-input"]
+    succeed([*pip, "install", "--no-compile", "--constraint", str(ROOT / "constraints.txt"), str(wheel)])
+    program = environment / "import_every_module.py"
+    program.write_text("".join(f"import {name}\n" for name in modules_of(wheel)))
+    # Isolated, and away from the source tree, which must not help.
+    succeed([python, "-I", "-W", "error", str(program)], cwd=environment)
+    said = succeed([str(environment / "bin" / "quorate"), "--version"], cwd=environment)
     assert VERSION in said
     assert platform.python_version() in said
     assert codec in said
@@ -126,11 +105,6 @@ def assert_installed_package_works(installation: Installation, wheel: Path, *, c
 def test_pure_wheel_fits_every_platform(pure_wheel: Path) -> None:
     assert pure_wheel.name == f"quorate-{VERSION}-py3-none-any.whl"
     assert not any(name.endswith(".so") for name in files_of(pure_wheel))
-
-
-def test_compiled_wheel_is_for_this_platform_and_holds_the_codec(compiled_wheel: Path) -> None:
-    assert "none-any" not in compiled_wheel.name
-    assert [name for name in files_of(compiled_wheel) if name.endswith(".so")] != []
 
 
 def test_wheel_holds_all_modules_and_type_markers_and_nothing_beside_the_package(pure_wheel: Path) -> None:
@@ -155,14 +129,16 @@ def test_source_distribution_holds_what_a_developer_needs(source: Path) -> None:
     assert not (source / ".venv").exists()
 
 
-def test_compiled_wheel_works_in_an_empty_environment(
-    installation: Installation, compiled_wheel: Path
+def test_compiled_wheel_is_for_this_platform_and_works_in_an_empty_environment(
+    compiled_wheel: Path, tmp_path: Path
 ) -> None:
-    assert_installed_package_works(installation, compiled_wheel, codec="compiled")
+    assert "none-any" not in compiled_wheel.name
+    assert any(name.endswith(".so") for name in files_of(compiled_wheel))
+    assert_works_in_an_empty_environment(compiled_wheel, tmp_path, codec="compiled")
 
 
-def test_pure_wheel_works_in_an_empty_environment(installation: Installation, pure_wheel: Path) -> None:
-    assert_installed_package_works(installation, pure_wheel, codec="pure")
+def test_pure_wheel_works_in_an_empty_environment(pure_wheel: Path, tmp_path: Path) -> None:
+    assert_works_in_an_empty_environment(pure_wheel, tmp_path, codec="pure")
 
 
 def test_development_environment_runs_the_source_tree() -> None:

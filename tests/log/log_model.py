@@ -134,7 +134,10 @@ class LogModel:
     def truncate(self, offset: int) -> Stages:
         """The newest batches go first, one segment or all of the last ones at a time."""
         keep = sum(batch.next_offset <= offset for batch in self.batches)
-        return self, *(self._keep(count) for count in range(len(self.batches), keep - 1, -1))
+        end = self._keep(keep).log_end_offset
+        # A log start within a batch that goes is lowered before it goes.
+        begun = replace(self, log_start_offset=min(self.log_start_offset, end))
+        return self, begun, *(self._keep(count) for count in range(len(self.batches), keep - 1, -1))
 
     def _keep(self, count: int) -> LogModel:
         shorter = replace(self, batches=self.batches[:count], noted_epoch=None)

@@ -106,8 +106,7 @@ class Broker:
     async def close(self) -> bool:
         """Sync and close every log. True if the next start need not recover anything."""
         self.release_waiting()
-        for partition in self._topics.partitions():
-            await partition.stop()
+        await self._topics.stop()
         is_clean = await self._directory.close(broker_epoch=self._broker_epoch)
         log.info("data_directory_closed", path=self._config.data_dir, clean=is_clean)
         return is_clean

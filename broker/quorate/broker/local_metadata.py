@@ -10,7 +10,7 @@ start and left alone, because "nobody knows this directory" never proves that no
 *Broker epoch.* It grows with every start, and it is the leader epoch of every partition until the
 next one. Taking the log's latest epoch plus one was rejected: an epoch leaves no trace in a log if
 its records were lost with the power, and the next start would then write other records at the same
-offsets in the same epoch (rules 2, 5 and 66).
+offsets in the same epoch (rule 5).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILE_NAME: Final = "metadata"
 _BEFORE_THE_FIRST_START: Final = BrokerEpoch(-1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TopicEntry:
     name: TopicName
     topic_id: TopicId

@@ -10,9 +10,10 @@ from quorate.broker.local_metadata import LocalMetadata, TopicEntry
 from quorate.broker.partition import Partition
 from quorate.broker.topic import Topic, check_topic_name, topic_id_from
 from quorate.core.config import NodeConfig, TopicConfig
-from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import (
+    InvalidConfig,
     InvalidRequest,
     InvalidTopic,
     QuorateError,
@@ -30,7 +31,7 @@ log = get_logger(__name__)
 #: Each is a directory with files of its own; more in one request is a typing mistake.
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 
-#: sealed logs between two reports while a start takes long
+#: logs between two reports while a start takes long
 _PROGRESS_EVERY: Final = 100
 
 
@@ -51,6 +52,7 @@ class TopicRegistry:
         self._by_id: dict[str, Topic] = {}
         #: one creation at a time: checking a name and taking it lie an await apart
         self._creating = asyncio.Lock()
+        self._creations: set[asyncio.Task[Topic]] = set()
 
     # -- finding
 
@@ -80,25 +82,31 @@ class TopicRegistry:
     def high_watermark_of(self, key: PartitionKey) -> Offset:
         """0 for a partition that nobody leads: nothing of it may be deleted (rules 42 and 48)."""
         topic = self._by_id.get(key.topic_id)
-        partition = None if topic is None else topic.partitions[key.partition]
+        if topic is None or key.partition >= len(topic.partitions):
+            return Offset(0)
+        partition = topic.partitions[key.partition]
         return partition.high_watermark if isinstance(partition, Partition) else Offset(0)
 
     # -- opening
 
     async def open(self) -> None:
         """Open, and where need be recover, every log; then lead every partition of every known topic."""
-        entries = {entry.topic_id: entry for entry in self._metadata.topics()}
-        await self._open_logs(entries)
-        for entry in entries.values():
-            config = self._config.topic_config(entry.configs)
-            keys = [_key(entry, number) for number in range(entry.partition_count)]
-            partitions = [await self._lead_existing(key, config) for key in keys]
+        topics = {entry: self._config_of(entry) for entry in self._metadata.topics()}
+        await self._open_logs({key: config for entry, config in topics.items() for key in _keys(entry)})
+        for entry, config in topics.items():
+            partitions = [await self._lead_existing(key, config) for key in _keys(entry)]
             self._add(Topic(entry.name, entry.topic_id, entry.configs, config, tuple(partitions)))
 
-    async def _open_logs(self, entries: Mapping[TopicId, TopicEntry]) -> None:
+    def _config_of(self, entry: TopicEntry) -> TopicConfig:
+        try:
+            return self._config.topic_config(entry.configs)
+        except InvalidConfig as error:
+            # Accepted once; the node's own configuration has changed since.
+            raise InvalidConfig(f"topic {entry.name}: {error.message}", topic=entry.name) from error
+
+    async def _open_logs(self, configs: Mapping[PartitionKey, TopicConfig]) -> None:
         def config_for(key: PartitionKey) -> LogConfig:
-            entry = entries.get(key.topic_id)
-            return self._log_config(self._config.topic_config({} if entry is None else entry.configs))
+            return self._log_config(configs.get(key, self._config.topic_defaults))
 
         total = len(self._directory.partitions_on_disk())
         log.info("opening_logs", logs=total, start=self._directory.start.value)
@@ -107,7 +115,7 @@ class TopicRegistry:
             opened += 1
             scanned_bytes += partition_log.opening_report.scanned_bytes
             cut_bytes += partition_log.opening_report.cut_bytes
-            if key.topic_id not in entries:
+            if key not in configs:
                 log.warning("partition_of_unknown_topic", directory=key.directory_name)
             if opened % _PROGRESS_EVERY == 0:
                 log.info("opening_logs_progress", opened=opened, logs=total, scanned_bytes=scanned_bytes)
@@ -133,33 +141,45 @@ class TopicRegistry:
     # -- creating
 
     async def create(self, name: str, *, partition_count: int, configs: Mapping[str, str]) -> Topic:
-        """Make the directories, put the topic on record, and lead its partitions."""
+        """Make the directories, put the topic on record, and lead its partitions.
+
+        What has begun is finished, even if the caller goes away: a write of the metadata that is
+        given up half-way would be in the way of the next one.
+        """
         topic_name = check_topic_name(name)
         if not 1 <= partition_count <= PARTITIONS_PER_TOPIC_MAX:
             raise InvalidTopic(
                 f"topic {name}: {partition_count} partitions, 1 to {PARTITIONS_PER_TOPIC_MAX} are possible",
                 partitions_max=PARTITIONS_PER_TOPIC_MAX,
             )
-        config = self._config.topic_config(configs)
+        topic_id = topic_id_from(self._random_bytes(16))
+        entry = TopicEntry(topic_name, topic_id, partition_count, dict(configs))
+        creation = asyncio.create_task(self._create(entry, self._config.topic_config(configs)))
+        self._creations.add(creation)
+        creation.add_done_callback(self._creations.discard)
+        return await asyncio.shield(creation)
+
+    async def _create(self, entry: TopicEntry, config: TopicConfig) -> Topic:
         async with self._creating:
-            if name in self._by_name:
-                raise TopicAlreadyExists(f"there is a topic {name} already", topic=name)
-            topic_id = topic_id_from(self._random_bytes(16))
-            entry = TopicEntry(topic_name, topic_id, partition_count, dict(configs))
-            partitions = [
-                await self._create_partition(_key(entry, number), config) for number in range(partition_count)
-            ]
+            if entry.name in self._by_name:
+                raise TopicAlreadyExists(f"there is a topic {entry.name} already", topic=entry.name)
+            partitions = [await self._create_partition(key, config) for key in _keys(entry)]
             await self._metadata.add_topic(entry)
-            topic = Topic(topic_name, topic_id, entry.configs, config, tuple(partitions))
+            topic = Topic(entry.name, entry.topic_id, entry.configs, config, tuple(partitions))
             self._add(topic)
-        log.info(
-            "topic_created", topic=name, topic_id=topic_id, partitions=partition_count, configs=dict(configs)
-        )
+        log.info("topic_created", topic=entry.name, topic_id=entry.topic_id, partitions=entry.partition_count)
         return topic
 
     async def _create_partition(self, key: PartitionKey, config: TopicConfig) -> Partition:
         partition_log = await self._directory.create(key, self._log_config(config))
         return await self._lead(key, partition_log, config)
+
+    async def stop(self) -> None:
+        """Finish creations under way, and end what waits for partitions; the logs stay open."""
+        if self._creations:
+            await asyncio.wait(self._creations)
+        for partition in self.partitions():
+            await partition.stop()
 
     # -- both
 
@@ -188,5 +208,6 @@ class TopicRegistry:
         )
 
 
-def _key(entry: TopicEntry, number: int) -> PartitionKey:
-    return PartitionKey(TopicName(entry.name), PartitionId(number), entry.topic_id)
+def _keys(entry: TopicEntry) -> list[PartitionKey]:
+    numbers = range(entry.partition_count)
+    return [PartitionKey(entry.name, PartitionId(number), entry.topic_id) for number in numbers]

@@ -11,7 +11,7 @@ __all__ = ["describe"]
 _ADVICE: Final = {
     "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
     "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
-    "INVALID_TOPIC": "use 1 to 249 of the characters A-Z a-z 0-9 . _ -",
+    "INVALID_TOPIC": "a name has 1 to 220 characters A-Z a-z 0-9 . _ -, and no more copies than brokers",
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
     "OFFSET_OUT_OF_RANGE": "start --from beginning, end, or an offset that the partition still holds",

@@ -55,6 +55,7 @@ class _Reading:
     #: partition -> exclusive end, with --exit-at-end
     ends: dict[int, int] = field(default_factory=dict)
     record_count: int = 0
+    fetch_count: int = 0
 
     async def run(self, connection: Connection) -> None:
         self.topic = await connection.describe_topic(self.options.topic)
@@ -108,7 +109,11 @@ class _Reading:
 
     def _request(self) -> broker_pb2.FetchRequest:
         request = broker_pb2.FetchRequest(max_wait_ms=_MAX_WAIT_MS, min_bytes=1, max_bytes=_MAX_BYTES)
-        for partition in self._unfinished():
+        partitions = self._unfinished()
+        # The first in the request are served first: take turns, or busy partitions starve the others.
+        first = self.fetch_count % len(partitions)
+        self.fetch_count += 1
+        for partition in partitions[first:] + partitions[:first]:
             request.partitions.add(
                 topic=self.topic.name,
                 topic_id=self.topic.topic_id,

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from quorate.core.config.node import NODE_SETTINGS
 from quorate.errors import Unavailable
 from quorate.node.process import READY_PREFIX
 
@@ -32,8 +33,9 @@ class ChildNode:
     async def start(cls, settings: Mapping[str, str], *, log_file: str) -> ChildNode:
         """Run ``quorate node run`` with ``settings``; returns once it serves."""
         arguments = [f"--set={key}={value}" for key, value in settings.items()]
-        # The environment's own settings are for somebody else's node.
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("QUORATE_")}
+        # Settings in our own environment are for somebody else's node.
+        not_passed_on = {each.environment_name for each in NODE_SETTINGS}
+        environment = {key: value for key, value in os.environ.items() if key not in not_passed_on}
         descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             process = await asyncio.create_subprocess_exec(

@@ -60,13 +60,13 @@ class Node:
         node = cls(config, clock, broker, servers)
         try:
             for listener in config.listeners:
-                servers.append(await surroundings.transport.serve(str(listener), broker.services()))  # noqa: PERF401
+                server = await surroundings.transport.serve(str(listener), broker.services())
+                servers.append(server)
         except BaseException:
             await node.stop()
             raise
         log.info(
             "node_started",
-            node_id=config.node_id,
             addresses=node.addresses,
             data_dir=config.data_dir,
             seconds=round(clock.monotonic() - began, 3),
@@ -87,12 +87,12 @@ class Node:
 
     async def stop(self) -> bool:
         """True if the next start need not recover anything."""
-        log.info("node_stopping", node_id=self._config.node_id)
+        log.info("node_stopping")
         for server in self._servers:
             await server.set_serving(serving=False)
         self._broker.release_waiting()
         grace_s = self._config.shutdown_grace_ms / 1000
         await asyncio.gather(*(server.stop(grace_s) for server in self._servers))
         is_clean = await self._broker.close()
-        log.info("node_stopped", node_id=self._config.node_id, clean=is_clean)
+        log.info("node_stopped", clean=is_clean)
         return is_clean

@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import Final, NoReturn
 
+import structlog
 import uvloop
 
 from quorate.core.clock import SystemClock
@@ -33,6 +34,7 @@ _DEADLINE_MARGIN_S: Final = 5.0
 def run_node(config: NodeConfig) -> int:
     """Run until SIGTERM or SIGINT. 0: stopped cleanly, 1: the next start has to recover."""
     _configure_logging(config)
+    structlog.contextvars.bind_contextvars(node_id=config.node_id)
     _raise_open_files_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         is_clean = runner.run(_run(config))

@@ -48,8 +48,9 @@ class Durability:
         return self._commits.synced_offset
 
     @property
-    def has_sealed_unsynced(self) -> bool:
-        return bool(self._sealed_unsynced)
+    def is_checkpoint_due(self) -> bool:
+        """Would the next start scan a sealed segment? Synced or not: flushing alone moves nothing on disk."""
+        return self._state.active.base_offset > self._checkpointed
 
     def note_sealed(self, *segments: Segment) -> None:
         self._sealed_unsynced += segments
@@ -117,9 +118,11 @@ class Durability:
         self._commits.lower(offset)
 
     async def lower_on_disk(self, offset: Offset) -> None:
+        """Before the log is cut at ``offset``; a log start in the batch that goes is lowered with it."""
         self.lower(offset)
-        if self._checkpointed > offset:
-            await self.write_checkpoint()
+        log_start_offset = min(self._state.log_start_offset, offset)
+        if self._checkpointed > offset or log_start_offset != self._state.log_start_offset:
+            await self.write_checkpoint(log_start_offset=log_start_offset)
 
     def restart_at(self, offset: Offset) -> None:
         """The log was emptied and starts at ``offset``."""
@@ -127,13 +130,22 @@ class Durability:
         self._commits.restart_at(offset)
 
     async def write_checkpoint(
-        self, *, clean_end: tuple[Offset, int] | None = None, reset_to: Offset | None = None
+        self,
+        *,
+        clean_end: tuple[Offset, int] | None = None,
+        log_start_offset: Offset | None = None,
+        reset_to: Offset | None = None,
     ) -> None:
-        """The caller holds ``files_lock``, or is alone with the log."""
+        """The caller holds ``files_lock``, or is alone with the log.
+
+        ``log_start_offset`` is given where the checkpoint has to tell of it before the log does.
+        """
         recovery_point = self.recovery_point
+        if log_start_offset is None:
+            log_start_offset = self._state.log_start_offset
         checkpoint: dict[str, Any] = {
             "clean_end": clean_end,
-            "log_start_offset": self._state.log_start_offset,
+            "log_start_offset": log_start_offset,
             "recovery_point": recovery_point,
             "reset_to": reset_to,
         }

@@ -199,7 +199,8 @@ class _Verification:
             return
         if checkpoint["reset_to"] is not None:
             # Whatever is here was given up; the next start removes it.
-            self._add(ProblemKind.REBUILDABLE, path, f"a reset to offset {checkpoint['reset_to']} is unfinished")
+            reason = f"a reset to offset {checkpoint['reset_to']} is unfinished"
+            self._add(ProblemKind.REBUILDABLE, path, reason)
             return
         report = self._report
         if checkpoint["log_start_offset"] < report.log_start_offset:

@@ -1,12 +1,15 @@
 """A node's data directory: every partition's log, and how the process before this one ended.
 
     .lock                        held while a process uses the directory
-    incarnation                  boot id of the machine when this directory was opened last
+    incarnation                  boot id of the machine when every log here was sound at last
     clean-shutdown               present only after a clean stop; holds the broker epoch (rule 30)
     <topic>-<partition>.<topic id>/   one log each; a recreated topic has another id (rule 43)
 
 The marker is written after every log was synced and closed without an error (rule 31), and removed
 at the next start before anything else happens, so that it can never vouch for a later crash.
+
+The boot id is noted once every log is recovered and synced, and not before: of a process that dies on
+the way the next start would think that only a process had died, and not the machine before it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import structlog
@@ -77,6 +81,8 @@ class LogDirectory:
         self._lock = lock
         self.start = start
         self._logs: dict[PartitionKey, PartitionLog] = {}
+        #: every log is recovered and on the device: what this process leaves behind is its own doing
+        self._is_recovered = False
         #: logs whose last maintenance failed
         self._neglected: set[PartitionKey] = set()
 
@@ -99,11 +105,14 @@ class LogDirectory:
             raise StorageFailed(f"cannot use {path} as data directory: {error}", path=path) from error
         try:
             start = cls._classify(context, path, broker_epoch)
-            await cls._begin_incarnation(context, path)
+            await cls._remove_marker(disk, path)
+            directory = cls(context, path, lock, start)
+            if not directory.partitions_on_disk():
+                await directory._note_boot()
         except OSError as error:
             lock.close()
             raise StorageFailed(f"cannot use {path} as data directory: {error}", path=path) from error
-        return cls(context, path, lock, start)
+        return directory
 
     @staticmethod
     def _classify(context: LogContext, path: str, broker_epoch: BrokerEpoch | None) -> StartKind:
@@ -123,14 +132,18 @@ class LogDirectory:
         return StartKind.PROCESS_CRASH if same_boot else StartKind.LOSSY
 
     @staticmethod
-    async def _begin_incarnation(context: LogContext, path: str) -> None:
-        disk = context.disk
+    async def _remove_marker(disk: Disk, path: str) -> None:
         marker = f"{path}/{_MARKER_NAME}"
         if disk.exists(marker):
             disk.unlink(marker)
+            await disk.fsync_directory(path)
+
+    async def _note_boot(self) -> None:
+        disk = self._context.disk
         # Without it the next start, if this process crashes, counts as lossy: safe, only slower.
-        with tolerate_full_disk("note the boot id", path):
-            await write_durably(disk, f"{path}/{_INCARNATION_NAME}", {"boot_id": disk.boot_id()})
+        with tolerate_full_disk("note the boot id", self._path):
+            await write_durably(disk, f"{self._path}/{_INCARNATION_NAME}", {"boot_id": disk.boot_id()})
+        self._is_recovered = True
 
     def partitions_on_disk(self) -> list[PartitionKey]:
         keys = (PartitionKey.parse(name) for name in self._context.disk.list(self._path))
@@ -142,6 +155,13 @@ class LogDirectory:
         """Open every log there is, one at a time, so that the caller can report progress."""
         for key in self.partitions_on_disk():
             yield key, await self._open_log(key, config_for(key), self.start)
+        try:
+            await self._note_boot()
+        except OSError as error:
+            self._context.note_storage_error("note the boot id in", self._path, error)
+            raise StorageFailed(
+                f"cannot note the boot id in {self._path}: {error}", path=self._path
+            ) from error
 
     async def _open_log(self, key: PartitionKey, config: LogConfig, start: StartKind) -> PartitionLog:
         directory = f"{self._path}/{key.directory_name}"
@@ -193,14 +213,17 @@ class LogDirectory:
                 return await partition_log.close()
 
         results = await asyncio.gather(*map(close, self._logs.values()))
-        is_clean = all(results) and self._context.storage_error is None
+        is_clean = self._is_recovered and all(results) and self._context.storage_error is None
         if is_clean:
+            marker = f"{self._path}/{_MARKER_NAME}"
             try:
-                marker = f"{self._path}/{_MARKER_NAME}"
                 await write_durably(self._context.disk, marker, {"broker_epoch": broker_epoch})
             except OSError as error:
                 self._context.note_storage_error("write marker in", self._path, error)
                 is_clean = False
+                # It may be there all the same, if only its name was not synced.
+                with suppress(OSError):
+                    self._context.disk.unlink(marker)
         self._logs.clear()
         self._lock.close()
         return is_clean

@@ -61,6 +61,7 @@ class LogTrimmer:
         disk = state.context.disk
         self._durability.lower(offset)
         self._durability.note_names_changed()
+        state.log_start_offset = min(state.log_start_offset, offset)
         try:
             while len(state.segments) > 1 and state.active.base_offset >= offset:
                 state.active.delete()
@@ -110,14 +111,15 @@ class LogTrimmer:
 
     async def _raise_log_start(self, offset: Offset) -> None:
         state = self._state
-        # Readers are refused at once; files go only when the device knows the new start.
-        state.log_start_offset = offset
         try:
             # On a full disk this makes room for the checkpoint, without which nothing may be deleted.
             for segment, following in zip(state.segments, state.segments[1:], strict=False):
                 if following.base_offset <= offset:
                     segment.unlink_indexes()
-            await self._durability.write_checkpoint()
+            # Files go only when the device knows the new start. Not before that do readers: on a full
+            # disk the log start stays where it was.
+            await self._durability.write_checkpoint(log_start_offset=offset)
+            state.log_start_offset = offset
             self._durability.note_names_changed()
             while len(state.segments) > 1 and state.segments[1].base_offset <= offset:
                 state.segments.pop(0).delete()

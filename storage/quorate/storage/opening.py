@@ -45,6 +45,8 @@ class OpeningReport:
     #: what a lossy start cut, if it was more than a torn batch
     cut_damage: Damage | None = None
     epochs_rebuilt: bool = False
+    #: a reset that had begun before was finished
+    reset_finished: bool = False
 
 
 def open_state(
@@ -133,6 +135,7 @@ class _Opening:
         """A reset had begun: whatever is here is to be dropped."""
         remove_all(self._context, self._config, self._directory)
         self.report.start = self._start_without_marker()
+        self.report.reset_finished = True
         self.state.epochs.clear()
         self.state.producers = ProducerStates()
         self.state.segments.clear()
@@ -254,6 +257,8 @@ class _Opening:
     def _tidy(self) -> None:
         """Bring the files beside the batches in line with what the scan found."""
         state = self.state
+        # A crash may have come between the deletion of old segments and this.
+        state.epochs.truncate_from_start(state.segments[0].base_offset)
         # Also an epoch noted at the very end: it has no batch, and whoever leads next has a new one.
         state.epochs.truncate_from_end(state.log_end_offset)
         with tolerate_full_disk("save epochs and indexes", self._directory):
@@ -262,4 +267,5 @@ class _Opening:
                 if segment.has_indexes_in_memory:
                     segment.persist_indexes()
                     segment.retire()
-        remove_snapshots(self._context.disk, self._directory, above=state.log_end_offset)
+        first = state.segments[0].base_offset
+        remove_snapshots(self._context.disk, self._directory, below=first, above=state.log_end_offset)

@@ -74,12 +74,19 @@ class PartitionLog:
                 # What was recovered from the page cache must not depend on it any more (rule 30).
                 opened._durability.note_sealed(*state.segments[:-1])
                 await opened._durability.flush_all()
-                with tolerate_full_disk("checkpoint", directory):
-                    await opened._durability.write_checkpoint()
+                await opened._checkpoint_recovery()
         except OSError as error:
             context.note_storage_error("open", directory, error)
             raise StorageFailed(f"cannot open the log in {directory}: {error}", path=directory) from error
         return opened
+
+    async def _checkpoint_recovery(self) -> None:
+        if self.opening_report.reset_finished:
+            # While the checkpoint on disk tells of the reset, the next start would drop what comes now.
+            await self._durability.write_checkpoint()
+            return
+        with tolerate_full_disk("checkpoint", self.directory):
+            await self._durability.write_checkpoint()
 
     async def close(self) -> bool:
         """Sync everything, and leave what a clean start needs. False if that was not possible."""
@@ -104,6 +111,8 @@ class PartitionLog:
             active.persist_indexes()
             await active.sync_indexes()
         save_snapshot(state.context.disk, state.directory, state.producers, state.log_end_offset)
+        if not state.epochs.is_saved:
+            state.epochs.save_cached()
         await self._durability.write_checkpoint(clean_end=(active.next_offset, active.size))
 
     async def abandon(self) -> None:
@@ -184,7 +193,7 @@ class PartitionLog:
 
     async def checkpoint(self) -> None:
         """Sync sealed segments and move the recovery point on disk past them (rule 46)."""
-        if not self._durability.has_sealed_unsynced:
+        if not self._durability.is_checkpoint_due:
             return
         await self.flush()
         async with self._durability.files_lock:

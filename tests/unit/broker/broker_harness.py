@@ -85,7 +85,11 @@ class World:
         await self.start()
 
     async def call(self, name: str, request: Any) -> Any:
-        return await self._handlers[name](request, NoCall())
+        try:
+            return await self._handlers[name](request, NoCall())
+        finally:
+            for partition in self.broker._topics.partitions():
+                partition.validate()
 
     async def create_topic(self, name: str = "t", *, partitions: int = 1, **configs: str) -> None:
         await self.call(

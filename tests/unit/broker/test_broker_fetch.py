@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorate.core.records import decode_batch, parse_header
+from quorate.core.records import Compression, decode_batch, parse_header
 from quorate.errors import InvalidRequest
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import broker_pb2
@@ -144,16 +144,46 @@ def test_first_batch_is_sent_however_large_and_a_second_partition_then_waits_its
         await world.produce("x" * 1_000, partition=0)
         await world.produce("y" * 1_000, partition=1)
         entries = [FetchPartition(topic="t", partition=number) for number in range(2)]
+        entries[1].fetch_offset = 1
+        await world.produce("z" * 1_000, partition=1)
         first, second = await world.fetch_all(*entries, max_bytes=100)
         assert len(first.batches) > 1_000
-        assert second.batches == b""
+        assert (second.batches, second.next_fetch_offset) == (b"", 1)
         first, second = await world.fetch_all(*entries, max_bytes=1_200)
         assert first.batches
-        assert second.batches == b""
-        assert second.next_fetch_offset == 0
+        assert (second.batches, second.next_fetch_offset) == (b"", 1)
         first, second = await world.fetch_all(*entries, max_bytes=3_000)
         assert first.batches
         assert second.batches
+
+    simulate(scenario)
+
+
+def test_structured_answer_is_bounded_after_decompression() -> None:
+    squeezed = batch(*(["x" * 1_000] * 100), compression=Compression.ZSTD)
+    assert len(squeezed) < 1_000
+
+    async def scenario(world: World) -> None:
+        await world.create_topic(partitions=10)
+        for partition in range(10):
+            await world.produce_all(
+                broker_pb2.ProducePartition(topic="t", partition=partition, batch=squeezed)
+            )
+        entries = [FetchPartition(topic="t", partition=number) for number in range(10)]
+        results = await world.fetch_all(*entries, max_bytes=50_000, format=broker_pb2.RECORD_FORMAT_RECORDS)
+        assert 0 < sum(result.ByteSize() for result in results) < 55_000
+        seen = [0] * 10
+        while min(seen) < 100:
+            for number, entry in enumerate(entries):
+                entry.fetch_offset = seen[number]
+            # Whoever got something goes to the back, or the first would starve the others.
+            entries_in_turn = sorted(entries, key=lambda entry: entry.fetch_offset)
+            for result in await world.fetch_all(
+                *entries_in_turn, max_bytes=50_000, format=broker_pb2.RECORD_FORMAT_RECORDS
+            ):
+                offsets = [record.offset for record in result.records]
+                assert offsets == list(range(seen[result.partition], result.next_fetch_offset))
+                seen[result.partition] = result.next_fetch_offset
 
     simulate(scenario)
 

@@ -113,6 +113,32 @@ def test_topic_that_exists_is_not_made_again() -> None:
     simulate(scenario)
 
 
+def test_creation_is_finished_even_if_the_client_goes_away() -> None:
+    async def scenario(world: World) -> None:
+        creating = asyncio.create_task(world.create_topic(partitions=3))
+        await asyncio.sleep(0.2)
+        creating.cancel()
+        await world.create_topic("other")
+        assert await topic_names(world) == ["other", "t"]
+        creating = asyncio.create_task(world.create_topic("last"))
+        await asyncio.sleep(0.2)
+        creating.cancel()
+        await world.restart()
+        assert await topic_names(world) == ["last", "other", "t"]
+
+    simulate(scenario, sync_delay_s=0.1)
+
+
+def test_topic_whose_settings_no_longer_fit_the_node_is_named_when_it_starts() -> None:
+    async def scenario(world: World) -> None:
+        await world.create_topic(max_message_bytes="50MiB")
+        assert await world.broker.close()
+        with pytest.raises(InvalidConfig, match=r"topic t: max\.message\.bytes"):
+            await world.start(socket_request_max_bytes=8 << 20, fetch_max_bytes=1 << 20)
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize("partitions", [0, -1, 10_001])
 def test_impossible_number_of_partitions_is_refused(partitions: int) -> None:
     async def scenario(world: World) -> None:

@@ -174,7 +174,9 @@ def test_file_that_is_no_toml_is_refused_with_the_place(tmp_path: Path) -> None:
 
 
 def test_batch_that_fits_into_no_request_is_refused_naming_both_keys() -> None:
-    message = refusal(*REQUIRED, "message.max.bytes=4MiB", "socket.request.max.bytes=4MiB", "fetch.max.bytes=1MiB")
+    message = refusal(
+        *REQUIRED, "message.max.bytes=4MiB", "socket.request.max.bytes=4MiB", "fetch.max.bytes=1MiB"
+    )
     assert "message.max.bytes" in message
     assert "socket.request.max.bytes" in message
 

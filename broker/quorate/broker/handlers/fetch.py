@@ -97,19 +97,17 @@ class FetchHandler:
             result = response.partitions.add(
                 topic=entry.topic, topic_id=entry.topic_id, partition=entry.partition
             )
+            if isinstance(target, QuorateError):
+                has_error = True
+                result.error.CopyFrom(detail_from_error(target))
+                continue
+            _describe(result, target, entry)
+            if size >= budget:
+                continue
             try:
-                if isinstance(target, QuorateError):
-                    raise target
-                _describe(result, target)
-                if size < budget:
-                    size += _read(
-                        result,
-                        target,
-                        entry,
-                        bytes_left=budget - size,
-                        is_first=size == 0,
-                        structured=structured,
-                    )
+                size += _read(
+                    result, target, entry, bytes_left=budget - size, is_first=size == 0, structured=structured
+                )
             except QuorateError as error:
                 has_error = True
                 result.error.CopyFrom(detail_from_error(error))
@@ -129,11 +127,15 @@ def _check(request: broker_pb2.FetchRequest) -> None:
             raise InvalidRequest(f"fetch_offset {entry.fetch_offset} is negative; ListOffsets finds a start")
 
 
-def _describe(result: broker_pb2.FetchPartitionResult, partition: Partition) -> None:
+def _describe(
+    result: broker_pb2.FetchPartitionResult, partition: Partition, entry: broker_pb2.FetchPartition
+) -> None:
     result.topic, result.topic_id = partition.topic_partition.topic, partition.topic_id
     result.high_watermark = partition.high_watermark
     result.log_start_offset = partition.log_start_offset
     result.leader_epoch = partition.leader_epoch
+    # Until something is read, the reader stays where it is.
+    result.next_fetch_offset = entry.fetch_offset
 
 
 def _read(
@@ -145,20 +147,24 @@ def _read(
     is_first: bool,
     structured: bool,
 ) -> int:
-    """Fill in what the partition has; returns its bytes as stored."""
+    """Fill in what the partition has, and return its size in the answer.
+
+    The first partition that has something sends at least one batch, however large, so that a reader
+    never gets stuck; in any other, what is larger than the bytes left waits for a fetch in which it
+    comes first.
+    """
     fetch_offset = Offset(entry.fetch_offset)
     asked = entry.partition_max_bytes if entry.HasField("partition_max_bytes") else _PARTITION_BYTES_MAX
     bytes_max = min(asked, bytes_left)
     read = partition.read(fetch_offset, bytes_max=bytes_max)
-    if len(read.batches) > bytes_left and not is_first:
-        # A batch larger than what is left waits for a fetch in which it comes first.
-        result.next_fetch_offset = fetch_offset
+    if not structured:
+        if len(read.batches) <= bytes_left or is_first:
+            result.batches = read.batches
+            result.next_fetch_offset = read.next_offset
+        return len(result.batches)
+    decoded = decode_records(read.batches, from_offset=fetch_offset, bytes_max=bytes_max)
+    if decoded.size > bytes_left and not is_first:
         return 0
-    if structured:
-        records, next_offset = decode_records(read.batches, from_offset=fetch_offset, bytes_max=bytes_max)
-        result.records.extend(records)
-        result.next_fetch_offset = next_offset
-    else:
-        result.batches = read.batches
-        result.next_fetch_offset = read.next_offset
-    return len(read.batches)
+    result.records.extend(decoded.records)
+    result.next_fetch_offset = decoded.next_offset
+    return decoded.size

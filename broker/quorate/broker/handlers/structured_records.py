@@ -6,13 +6,14 @@ For clients that have nothing but generated stubs. Whoever minds the cost per re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import Record, decode_batch, encode_batch, parse_header
 from quorate.errors import CorruptBatch, InvalidRecord, QuorateError
 from quorate.v1 import records_pb2
 
-__all__ = ["decode_records", "encode_records"]
+__all__ = ["DecodedRecords", "decode_records", "encode_records"]
 
 
 def encode_records(records: Sequence[records_pb2.Record], *, received_ms: TimestampMs) -> bytes:
@@ -34,10 +35,16 @@ def _to_encodable(record: records_pb2.Record, received_ms: TimestampMs) -> Recor
     )
 
 
-def decode_records(
-    batches: bytes, *, from_offset: Offset, bytes_max: int
-) -> tuple[list[records_pb2.Record], Offset]:
-    """Records from ``from_offset`` on, and where to go on.
+class DecodedRecords(NamedTuple):
+    records: list[records_pb2.Record]
+    #: where to go on: beyond all that was looked at
+    next_offset: Offset
+    #: bytes of the records in an answer
+    size: int
+
+
+def decode_records(batches: bytes, *, from_offset: Offset, bytes_max: int) -> DecodedRecords:
+    """Records from ``from_offset`` on.
 
     Stops before ``bytes_max`` is exceeded, in the middle of a batch if need be, because a small
     batch may decompress to a large one; but never before the first record.
@@ -52,13 +59,13 @@ def decode_records(
             if record.offset < from_offset:
                 continue
             message = _to_message(record)
-            size += message.ByteSize()
-            if records and size > bytes_max:
-                return records, next_offset
+            message_size = message.ByteSize()
+            if records and size + message_size > bytes_max:
+                return DecodedRecords(records, Offset(record.offset), size)
             records.append(message)
-            next_offset = Offset(record.offset + 1)
+            size += message_size
         next_offset = Offset(header.next_offset)
-    return records, next_offset
+    return DecodedRecords(records, next_offset, size)
 
 
 def _decode(batch: memoryview, base_offset: int) -> list[Record]:

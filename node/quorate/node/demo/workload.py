@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from quorate.client.connection import Connection, raise_if_failed
@@ -33,15 +33,23 @@ async def create_topic(
     await connection.create_topic(request)
 
 
-async def write_until_it_dies(connection: Connection, ledgers: Sequence[Ledger], clock: Clock) -> None:
+async def write_until_it_dies(
+    connection: Connection,
+    ledgers: Sequence[Ledger],
+    clock: Clock,
+    *,
+    on_acknowledged: Callable[[Ledger], None] = lambda _ledger: None,
+) -> None:
     """Returns when every writer has lost the node; several requests are always under way."""
     async with asyncio.TaskGroup() as writers:
         for ledger in ledgers:
             for _ in range(_BATCHES_IN_FLIGHT):
-                writers.create_task(_write(connection, ledger, clock))
+                writers.create_task(_write(connection, ledger, clock, on_acknowledged))
 
 
-async def _write(connection: Connection, ledger: Ledger, clock: Clock) -> None:
+async def _write(
+    connection: Connection, ledger: Ledger, clock: Clock, on_acknowledged: Callable[[Ledger], None]
+) -> None:
     while True:
         numbers = ledger.send(_BATCH_RECORDS)
         batch = encode_values(
@@ -56,6 +64,7 @@ async def _write(connection: Connection, ledger: Ledger, clock: Clock) -> None:
         if not result.error.outcome_unknown:
             raise_if_failed(result)
             ledger.acknowledge(numbers, result.base_offset)
+            on_acknowledged(ledger)
 
 
 async def read_partition(connection: Connection, partition: int) -> AsyncIterator[tuple[int, bytes]]:

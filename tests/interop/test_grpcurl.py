@@ -1,0 +1,122 @@
+"""grpcurl, which knows nothing of Quorate but what server reflection tells it.
+
+Whatever works here works from every language with generated stubs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.node.child import ChildNode
+
+GRPCURL = Path(__file__).parents[2] / ".tools" / "bin" / "grpcurl"
+
+pytestmark = pytest.mark.skipif(
+    not GRPCURL.exists() and shutil.which("grpcurl") is None,
+    reason="grpcurl is missing; `make grpcurl` builds it where Go is installed",
+)
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncIterator[str]:
+    """A node of its own, as a real process."""
+    settings = {"node.id": "1", "data.dir": str(tmp_path / "data"), "listeners": "127.0.0.1:0"}
+    node = await ChildNode.start(settings, log_file=str(tmp_path / "node.log"))
+    yield node.bootstrap
+    await node.end()
+
+
+async def grpcurl(address: str, *arguments: str) -> tuple[int, str, str]:
+    program = str(GRPCURL) if GRPCURL.exists() else "grpcurl"
+    options = arguments[:2] if arguments[0] == "-d" else ()
+    process = await asyncio.create_subprocess_exec(
+        *(program, "-plaintext", "-max-time", "30", *options, address, *arguments[len(options) :]),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, error = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), error.decode()
+
+
+async def call(address: str, method: str, request: dict[str, Any]) -> dict[str, Any]:
+    status, out, error = await grpcurl(address, "-d", json.dumps(request), f"quorate.v1.{method}")
+    assert status == 0, error
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def as_bytes(text: str) -> str:
+    """As JSON carries a bytes field."""
+    return base64.b64encode(text.encode()).decode()
+
+
+async def test_reflection_lists_and_describes_the_services(address: str) -> None:
+    status, out, _ = await grpcurl(address, "list")
+    assert status == 0
+    services = {"quorate.v1.AdminService", "quorate.v1.BrokerService", "grpc.health.v1.Health"}
+    assert services <= set(out.split())
+    status, out, _ = await grpcurl(address, "describe", "quorate.v1.ProduceRequest")
+    assert status == 0
+    assert "repeated .quorate.v1.ProducePartition partitions" in out
+
+
+async def test_health_is_serving(address: str) -> None:
+    status, out, error = await grpcurl(address, "-d", "{}", "grpc.health.v1.Health/Check")
+    assert status == 0, error
+    assert json.loads(out) == {"status": "SERVING"}
+
+
+async def test_topic_is_created_written_to_and_read(address: str) -> None:
+    created = await call(address, "AdminService/CreateTopic", {"name": "orders", "partition_count": 2})
+    assert [partition.get("leader") for partition in created["topic"]["partitions"]] == [1, 1]
+
+    records = [
+        {"key": as_bytes("customer-42"), "value": as_bytes("hello"), "timestamp_ms": "1700000000000"},
+        {"value": as_bytes("world"), "headers": [{"key": "trace", "value": as_bytes("abc")}]},
+    ]
+    produced = await call(
+        address,
+        "BrokerService/Produce",
+        {"acks": "ACKS_ALL", "partitions": [{"topic": "orders", "partition": 1, "records": records}]},
+    )
+    [stored] = produced["partitions"]
+    assert (stored["base_offset"], stored["next_offset"]) == ("0", "2")
+    assert stored["topic_id"] == created["topic"]["topic_id"]
+
+    fetched = await call(
+        address,
+        "BrokerService/Fetch",
+        {"format": "RECORD_FORMAT_RECORDS", "partitions": [{"topic_id": stored["topic_id"], "partition": 1}]},
+    )
+    [read] = fetched["partitions"]
+    assert read["high_watermark"] == "2"
+    assert [record["offset"] for record in read["records"]] == ["0", "1"]
+    assert [record["value"] for record in read["records"]] == [as_bytes("hello"), as_bytes("world")]
+    assert read["records"][0]["key"] == as_bytes("customer-42")
+    assert read["records"][0]["timestamp_ms"] == "1700000000000"
+    assert read["records"][1]["headers"] == [{"key": "trace", "value": as_bytes("abc")}]
+
+
+async def test_error_of_a_call_carries_code_and_facts(address: str) -> None:
+    await call(address, "AdminService/CreateTopic", {"name": "orders"})
+    request = json.dumps({"name": "orders"})
+    status, _, error = await grpcurl(address, "-d", request, "quorate.v1.AdminService/CreateTopic")
+    assert status != 0
+    assert "AlreadyExists" in error
+    assert "TOPIC_ALREADY_EXISTS" in error
+
+
+async def test_error_of_a_partition_stands_in_the_answer(address: str) -> None:
+    answer = await call(address, "BrokerService/Fetch", {"partitions": [{"topic": "absent"}]})
+    error = answer["partitions"][0]["error"]
+    assert error["code"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert error["retriable"] is True

@@ -1,0 +1,207 @@
+"""Kill a process on real files, then see what it left behind.
+
+``CrashLab`` has the processes, each in a directory of its own. What one of them says goes into a
+``Ledger``, which knows at the moment of death which states its log may be in. ``check_recovery`` opens
+the directory as the next process would and holds the log to that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from quorate.core.ids import LeaderEpoch
+from quorate.core.os_disk import OsDisk
+from quorate.storage import LogDirectory, PartitionLog, StartKind
+from quorate.storage.inspect import Problem, ProblemKind, verify
+from tests.log.crash_scenarios import BROKER_EPOCH, CONFIG, KEY
+from tests.log.killing_disk import Change, HastyDisk, KillPoint
+from tests.log.log_harness import batch, make_context
+from tests.log.log_model import LogModel, Stages, adopt, stamped
+
+__all__ = ["Corpse", "CrashLab", "Ledger", "TracedChange", "check_recovery"]
+
+_ROOT: Final = Path(__file__).parents[2]
+#: operations that change what a log holds, by the names of the model's methods
+_MODELLED: Final = frozenset({"append", "flush", "lead", "raise_log_start", "reset", "truncate"})
+
+
+@dataclass
+class Ledger:
+    """What a process has said: the states that its log may be in, and what it was about to do."""
+
+    stages: Stages = (LogModel(),)
+    under_way: str | None = None
+
+    @classmethod
+    def going_on_from(cls, earlier: Ledger) -> Self:
+        """For the next process in the same directory."""
+        return cls(stages=tuple(stage.recovered() for stage in earlier.stages))
+
+    def begin(self, operation: str, arguments: list[Any]) -> None:
+        assert self.under_way is None
+        self.under_way = operation
+        if operation in _MODELLED:
+            assert len(self.stages) == 1, "who goes on with a log has to say where it is"
+            values = [bytes.fromhex(each) if isinstance(each, str) else each for each in arguments]
+            self.stages = getattr(self.stages[0], operation)(*values)
+
+    def done(self) -> None:
+        assert self.under_way is not None
+        self.stages, self.under_way = self.stages[-1:], None
+
+
+class TracedChange(NamedTuple):
+    #: for a kill point
+    number: int
+    #: what the process was doing
+    operation: str
+    change: Change
+
+
+@dataclass
+class Corpse:
+    """What is left of a process."""
+
+    directory: Path
+    ledger: Ledger
+    exit_status: int = 0
+    trace: list[TracedChange] = field(default_factory=list)
+
+    @property
+    def was_killed(self) -> bool:
+        return self.exit_status == -signal.SIGKILL
+
+
+class CrashLab:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._names = itertools.count(1)
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "tests.log.crash_child"],
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def close(self) -> None:
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.close()
+        self._child.stdout.close()
+        self._child.wait()
+
+    def run(
+        self,
+        scenario: str,
+        *,
+        after: Corpse | None = None,
+        kill: KillPoint | None = None,
+        traced: bool = False,
+        lines_until_kill: int | None = None,
+    ) -> Corpse:
+        """One life, in a copy of what another has left, or in a new directory.
+
+        It ends by itself, at the kill point, or when it is killed from outside, some time after it
+        said so many things.
+        """
+        directory = self._directory / f"{next(self._names)}"
+        if after is None:
+            directory.mkdir()
+            corpse = Corpse(directory, Ledger())
+        else:
+            shutil.copytree(after.directory, directory)
+            corpse = Corpse(directory, Ledger.going_on_from(after.ledger))
+        point = None if kill is None else [kill.number, kill.moment.value]
+        pid = 0
+        for count, (kind, *rest) in enumerate(self._ask([scenario, str(directory), point, traced])):
+            if kind == "pid":
+                (pid,) = rest
+            else:
+                self._note(corpse, kind, rest)
+            if count == lines_until_kill:
+                os.kill(pid, signal.SIGKILL)
+        return corpse
+
+    def _ask(self, request: list[Any]) -> Iterator[list[Any]]:
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(json.dumps(request).encode() + b"\n")
+        self._child.stdin.flush()
+        for line in self._child.stdout:
+            answer = json.loads(line)
+            yield answer
+            if answer[0] == "end":
+                return
+        raise AssertionError("the process that forks the others is gone")
+
+    @staticmethod
+    def _note(corpse: Corpse, kind: str, rest: list[Any]) -> None:
+        if kind == "begin":
+            corpse.ledger.begin(rest[0], rest[1:])
+        elif kind == "done":
+            corpse.ledger.done()
+        elif kind == "change":
+            operation = corpse.ledger.under_way
+            assert operation is not None
+            corpse.trace.append(TracedChange(len(corpse.trace) + 1, operation, Change(*rest)))
+        else:
+            assert kind == "end"
+            (corpse.exit_status,) = rest
+
+    def bury(self, corpse: Corpse) -> None:
+        shutil.rmtree(corpse.directory)
+
+
+async def check_recovery(corpse: Corpse) -> None:
+    """Everything acknowledged is there, nothing is invented, and the log goes on."""
+    path = corpse.directory
+    _check_files(path)
+    is_new = not (path / "incarnation").exists()
+    is_marked = (path / "clean-shutdown").exists()
+    assert not is_marked or corpse.ledger.under_way in {"close", "open", None}
+    disk = HastyDisk()
+    try:
+        logs = await LogDirectory.open(make_context(disk), str(path))
+        assert logs.start is (StartKind.CLEAN if is_new or is_marked else StartKind.PROCESS_CRASH)
+        found = [log async for _, log in logs.open_logs(lambda _: CONFIG)]
+        log = found[0] if found else await logs.create(KEY, CONFIG)
+        assert log.damage is None, log.damage
+        was_clean = log.opening_report.start is StartKind.CLEAN
+        model = adopt(corpse.ledger.stages, log, after_crash=not was_clean)
+        await _go_on(log, model)
+        assert await logs.close(broker_epoch=BROKER_EPOCH)
+    finally:
+        disk.close()
+    # What can be rebuilt need not be there: retention gives up indexes first.
+    assert all(problem.kind is ProblemKind.REBUILDABLE for problem in _check_files(path))
+
+
+async def _go_on(log: PartitionLog, model: LogModel) -> None:
+    """A recovered log is one like any other."""
+    epoch = model.latest_epoch + 1
+    await log.become_leader(LeaderEpoch(epoch))
+    sent = batch(b"after the crash")
+    log.append_as_leader(sent, leader_epoch=LeaderEpoch(epoch))
+    await log.flush()
+    stored = stamped(sent, base_offset=model.log_end_offset, leader_epoch=epoch)
+    adopt(model.append(stored)[-1:], log)
+
+
+def _check_files(directory: Path) -> list[Problem]:
+    """As ``quorate log verify`` does: whatever a killed process leaves, it is not damage."""
+    disk = OsDisk(read_only=True)
+    if not (directory / KEY.directory_name).exists():
+        return []
+    problems = [problem for report in verify(disk, str(directory)) for problem in report.problems]
+    assert all(problem.kind is not ProblemKind.DAMAGE for problem in problems), problems
+    return problems

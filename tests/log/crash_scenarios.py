@@ -1,0 +1,260 @@
+"""What the processes do that are killed: each scenario is one life of a data directory.
+
+A ``Life`` says what it is going to do before it does it, and that it is done afterwards, in the words
+of ``log_model``. So whoever listens knows at any moment which states the log may be in: see
+``crash_harness.Ledger``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, Protocol
+
+from quorate.core.disk import Disk
+from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.records import Compression
+from quorate.errors import QuorateError
+from quorate.storage import LogConfig, LogDirectory, PartitionKey, PartitionLog
+from tests.log.log_harness import NOW_MS, ManualClock, batch, make_context
+from tests.log.log_model import stamped
+
+__all__ = ["BROKER_EPOCH", "CONFIG", "KEY", "SCENARIOS", "Life", "Report", "prepare", "stream"]
+
+KEY: Final = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("A" * 22))
+BROKER_EPOCH: Final = BrokerEpoch(7)
+#: some ten small batches to a segment, an index entry for every third
+CONFIG: Final = LogConfig(
+    segment_bytes=1_500,
+    segment_ms=3_600_000,
+    index_interval_bytes=400,
+    retention_ms=1_000,
+    max_message_bytes=1 << 20,
+)
+
+
+class Report(Protocol):
+    """How a life tells the world; see ``LogModel`` for the operations and their arguments."""
+
+    def begin(self, operation: str, *arguments: object) -> None: ...
+
+    def done(self) -> None: ...
+
+
+class Life:
+    """One process with one log, on a clock that stands still unless it is moved."""
+
+    def __init__(self, disk: Disk, directory: str, report: Report) -> None:
+        self.clock = ManualClock()
+        self._directory = directory
+        self._context = make_context(disk, self.clock)
+        self._report = report
+        self._logs: LogDirectory | None = None
+        self._log: PartitionLog | None = None
+        self._values = itertools.count(1)
+
+    @property
+    def log(self) -> PartitionLog:
+        assert self._log is not None
+        return self._log
+
+    async def do(self, operation: str, *arguments: object, action: Callable[[], Awaitable[object]]) -> None:
+        self._report.begin(operation, *arguments)
+        await action()
+        self._report.done()
+
+    async def open(self) -> None:
+        """The first life makes the log, every other one finds it."""
+
+        async def open_or_create() -> None:
+            self._logs = await LogDirectory.open(self._context, self._directory)
+            found = [log async for _, log in self._logs.open_logs(lambda _: CONFIG)]
+            self._log = found[0] if found else await self._logs.create(KEY, CONFIG)
+            assert self._log.damage is None, self._log.damage
+
+        await self.do("open", action=open_or_create)
+
+    async def lead(self, leader_epoch: int) -> None:
+        epoch = LeaderEpoch(leader_epoch)
+        await self.do("lead", leader_epoch, action=lambda: self.log.become_leader(epoch))
+
+    async def append(self, *batches: bytes) -> None:
+        """As leader, in one group."""
+        epoch = self.log.latest_leader_epoch
+        stored = list(self._stamp(batches, epoch))
+
+        async def append() -> None:
+            for outcome in self.log.append_all_as_leader(batches, leader_epoch=epoch):
+                assert not isinstance(outcome, QuorateError), outcome
+
+        await self.do("append", *stored, action=append)
+
+    async def replicate(self, *batches: bytes, leader_epoch: int) -> None:
+        """As follower, in one group."""
+        stored = list(self._stamp(batches, leader_epoch))
+
+        async def append() -> None:
+            self.log.append_as_follower(b"".join(stored))
+
+        await self.do("append", *stored, action=append)
+
+    def _stamp(self, batches: tuple[bytes, ...], leader_epoch: int) -> Iterator[bytes]:
+        offset = int(self.log.log_end_offset)
+        for each in batches:
+            stored = stamped(each, base_offset=offset, leader_epoch=leader_epoch)
+            offset += int.from_bytes(stored[23:27], "big") + 1
+            yield stored
+
+    async def flush(self) -> None:
+        await self.do("flush", action=lambda: self.log.flush())
+
+    async def checkpoint(self) -> None:
+        await self.do("checkpoint", action=lambda: self.log.checkpoint())
+
+    async def truncate(self, offset: int) -> None:
+        await self.do("truncate", offset, action=lambda: self.log.truncate_to(Offset(offset)))
+
+    async def retain(self, *, log_start_offset: int) -> None:
+        """Everything is old enough; the high watermark decides how far it goes."""
+        self.clock.now_ms += 10 * CONFIG.retention_ms
+
+        async def retain() -> None:
+            await self.log.apply_retention(high_watermark=Offset(log_start_offset))
+            assert self.log.log_start_offset == log_start_offset
+
+        await self.do("raise_log_start", log_start_offset, action=retain)
+
+    async def advance_log_start(self, offset: int) -> None:
+        await self.do("raise_log_start", offset, action=lambda: self.log.advance_log_start(Offset(offset)))
+
+    async def reset(self, offset: int) -> None:
+        await self.do("reset", offset, action=lambda: self.log.reset_to(Offset(offset)))
+
+    async def close(self) -> None:
+        async def close() -> None:
+            assert self._logs is not None
+            assert await self._logs.close(broker_epoch=BROKER_EPOCH)
+
+        await self.do("close", action=close)
+
+    # -- batches
+
+    def small(self, *, producer: tuple[int, int, int] | None = None) -> bytes:
+        """Three records, of which no other batch has the same."""
+        values = [b"value %d" % next(self._values) + b"." * 40 for _ in range(3)]
+        return batch(*values, timestamp=NOW_MS, producer=producer)
+
+    def large(self, value_bytes: int) -> bytes:
+        values = [b"value %d" % next(self._values) + b"-" * value_bytes for _ in range(2)]
+        return batch(*values, timestamp=NOW_MS, compression=Compression.NONE)
+
+
+async def prepare(life: Life) -> None:
+    """What most scenarios begin with: several segments, three epochs, two producers, some of it synced."""
+    await life.open()
+    await life.lead(1)
+    for sequence in range(0, 18, 3):
+        await life.append(life.small(producer=(41, 0, sequence)))
+    await life.replicate(life.small(), life.small(), leader_epoch=2)
+    await life.flush()
+    await life.checkpoint()
+    await life.lead(4)
+    for sequence in range(0, 36, 3):
+        await life.append(life.small(producer=(42, 0, sequence)))
+    assert life.log.segment_count >= 3
+    assert life.log.log_end_offset == 60
+
+
+async def _append(life: Life) -> None:
+    await life.append(life.small(producer=(42, 0, 36)))
+    await life.append(life.large(50_000))
+    await life.append(life.small(producer=(42, 0, 39)), life.small(), life.small(producer=(43, 0, 0)))
+    await life.flush()
+
+
+async def _replicate(life: Life) -> None:
+    await life.replicate(life.small(), leader_epoch=4)
+    await life.replicate(life.small(), life.small(), leader_epoch=6)
+
+
+async def _lead(life: Life) -> None:
+    await life.lead(5)
+    await life.append(life.small())
+    await life.lead(6)
+    await life.lead(7)
+    await life.append(life.small())
+
+
+async def _roll(life: Life) -> None:
+    """By size, within a group, and by the age of the first batch."""
+    await life.append(life.large(700))
+    await life.append(life.large(300), *[life.small() for _ in range(8)])
+    life.clock.now_ms += 2 * CONFIG.segment_ms
+    await life.append(life.small(producer=(42, 0, 36)))
+
+
+async def _checkpoint(life: Life) -> None:
+    await life.append(life.large(700))
+    await life.append(life.large(700))
+    await life.flush()
+    await life.checkpoint()
+
+
+async def _truncate(life: Life) -> None:
+    """Within the last segment, then to before the recovery point, and go on from there."""
+    await life.flush()
+    await life.checkpoint()
+    await life.truncate(55)
+    await life.truncate(20)
+    await life.replicate(life.small(), leader_epoch=5)
+
+
+async def _retain(life: Life) -> None:
+    second, third = (segment.base_offset for segment in life.log._state.segments[1:3])
+    await life.retain(log_start_offset=second)
+    await life.advance_log_start(third + 1)
+    await life.retain(log_start_offset=60)
+    await life.append(life.small())
+
+
+async def _reset(life: Life) -> None:
+    await life.reset(1_000)
+    await life.replicate(life.small(), leader_epoch=5)
+    await life.reset(0)
+    await life.replicate(life.small(), leader_epoch=5)
+
+
+async def _close(life: Life) -> None:
+    await life.append(life.small(producer=(42, 0, 36)))
+    await life.close()
+
+
+async def _nothing(_: Life) -> None:
+    """For what happens while a log is opened."""
+
+
+#: each begins in a directory that ``prepare`` has left behind, and opens it first
+SCENARIOS: Final = {
+    "append": _append,
+    "replicate": _replicate,
+    "lead": _lead,
+    "roll": _roll,
+    "checkpoint": _checkpoint,
+    "truncate": _truncate,
+    "retain": _retain,
+    "reset": _reset,
+    "close": _close,
+    "open": _nothing,
+}
+
+
+async def stream(life: Life) -> None:
+    """Append until killed."""
+    await life.open()
+    await life.lead(int(life.log.latest_leader_epoch) + 1)
+    for number in itertools.count(1):
+        await life.append(*[life.small() for _ in range(number % 3 + 1)])
+        if number % 4 == 0:
+            await life.flush()
+        if number % 20 == 0:
+            await life.checkpoint()
