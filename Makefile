@@ -74,6 +74,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 # where there is a compiler; without, the codec stays pure Python, as build_codec.py says.
 CODEC_SOURCES := $(wildcard $(addprefix core/quorate/core/records/,*.pyx *.pxd */*.pxi))
 
+# A compiler, but nothing compiled: it was removed, or the compiler came later.
+ifeq ($(wildcard core/quorate/core/records/*.so),)
+ifneq ($(shell command -v cc),)
+$(CODEC): stale
+endif
+endif
+
 $(CODEC): $(INSTALLED) build_codec.py $(CODEC_SOURCES)
 	@test "$$QUORATE_BUILD_CODEC" = off || $(BIN)/python build_codec.py || ! command -v cc >/dev/null
 	@touch $@

@@ -1,10 +1,11 @@
 """A test that hangs fails, with a traceback of where it hangs, instead of stopping the whole run.
 
-Only in the worker processes of xdist: there the stuck process can be ended, xdist reports the test as failed,
-and a new worker goes on. In a single process that would end the run, and cut short whoever sits in a debugger.
+Only in the worker processes of xdist: there the stuck process can be ended, xdist reports the test as
+failed, and a new worker goes on. In a single process that would end the run, and cut short whoever sits in a
+debugger.
 
-The limit is no statement about speed: it is longer than any test may take on the slowest machine, because what
-a suite may take is what `suite_budget.py` decides.
+The limit says nothing about speed: it is longer than any test takes on a slow machine. What a suite may
+take is for `suite_budget.py` to decide.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from typing import Final
 
 import structlog
 
+from quorate.core.os_disk import OsDisk
 from tests.log.crash_scenarios import SCENARIOS, Life, prepare, stream
 from tests.log.killing_disk import Change, KillingDisk, KillPoint, Moment
 
@@ -65,7 +66,8 @@ async def _live(scenario: str, life: Life) -> None:
 
 def _run_child(scenario: str, directory: str, kill: list[object] | None, traced: bool) -> None:
     point = None if kill is None else KillPoint(int(str(kill[0])), Moment(kill[1]))
-    disk = KillingDisk(point, _trace if traced else _ignore)
+    # Who is killed from outside may just as well wait for the device.
+    disk = OsDisk() if scenario == "stream" else KillingDisk(point, _trace if traced else _ignore)
     asyncio.run(_live(scenario, Life(disk, directory, _Reporter())))
 
 

@@ -7,6 +7,7 @@ the directory as the next process would and holds the log to that.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -14,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -93,6 +94,12 @@ class CrashLab:
             stdout=subprocess.PIPE,
         )
 
+    def nothing(self) -> Corpse:
+        """An empty directory, as the first process finds it."""
+        directory = self._directory / f"{next(self._names)}"
+        directory.mkdir()
+        return Corpse(directory, Ledger())
+
     def close(self) -> None:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -104,23 +111,19 @@ class CrashLab:
         self,
         scenario: str,
         *,
-        after: Corpse | None = None,
+        after: Corpse,
         kill: KillPoint | None = None,
         traced: bool = False,
         lines_until_kill: int | None = None,
     ) -> Corpse:
-        """One life, in a copy of what another has left, or in a new directory.
+        """One life, in a copy of what another has left behind.
 
         It ends by itself, at the kill point, or when it is killed from outside, some time after it
         said so many things.
         """
         directory = self._directory / f"{next(self._names)}"
-        if after is None:
-            directory.mkdir()
-            corpse = Corpse(directory, Ledger())
-        else:
-            shutil.copytree(after.directory, directory)
-            corpse = Corpse(directory, Ledger.going_on_from(after.ledger))
+        shutil.copytree(after.directory, directory)
+        corpse = Corpse(directory, Ledger.going_on_from(after.ledger))
         point = None if kill is None else [kill.number, kill.moment.value]
         pid = 0
         for count, (kind, *rest) in enumerate(self._ask([scenario, str(directory), point, traced])):
@@ -158,12 +161,24 @@ class CrashLab:
             assert kind == "end"
             (corpse.exit_status,) = rest
 
-    def bury(self, corpse: Corpse) -> None:
-        shutil.rmtree(corpse.directory)
+    def kill_at(self, points: Iterable[KillPoint], scenario: str, *, after: Corpse) -> Iterator[Corpse]:
+        """One process for each point. Its directory goes when the next one is asked for."""
+        for point in points:
+            corpse = self.run(scenario, after=after, kill=point)
+            assert corpse.was_killed, f"{scenario} came to its end in spite of {point}"
+            yield corpse
+            shutil.rmtree(corpse.directory)
 
 
-async def check_recovery(corpse: Corpse) -> None:
-    """Everything acknowledged is there, nothing is invented, and the log goes on."""
+def check_recovery(corpse: Corpse) -> Corpse:
+    """Everything acknowledged is there, nothing is invented, and the log goes on.
+
+    Returns what is there after that, for the next process.
+    """
+    return asyncio.run(_check_recovery(corpse))
+
+
+async def _check_recovery(corpse: Corpse) -> Corpse:
     path = corpse.directory
     _check_files(path)
     is_new = not (path / "incarnation").exists()
@@ -178,15 +193,16 @@ async def check_recovery(corpse: Corpse) -> None:
         assert log.damage is None, log.damage
         was_clean = log.opening_report.start is StartKind.CLEAN
         model = adopt(corpse.ledger.stages, log, after_crash=not was_clean)
-        await _go_on(log, model)
+        model = await _go_on(log, model)
         assert await logs.close(broker_epoch=BROKER_EPOCH)
     finally:
         disk.close()
     # What can be rebuilt need not be there: retention gives up indexes first.
     assert all(problem.kind is ProblemKind.REBUILDABLE for problem in _check_files(path))
+    return Corpse(path, Ledger(stages=(model,)))
 
 
-async def _go_on(log: PartitionLog, model: LogModel) -> None:
+async def _go_on(log: PartitionLog, model: LogModel) -> LogModel:
     """A recovered log is one like any other."""
     epoch = model.latest_epoch + 1
     await log.become_leader(LeaderEpoch(epoch))
@@ -194,7 +210,7 @@ async def _go_on(log: PartitionLog, model: LogModel) -> None:
     log.append_as_leader(sent, leader_epoch=LeaderEpoch(epoch))
     await log.flush()
     stored = stamped(sent, base_offset=model.log_end_offset, leader_epoch=epoch)
-    adopt(model.append(stored)[-1:], log)
+    return adopt(model.append(stored)[-1:], log)
 
 
 def _check_files(directory: Path) -> list[Problem]:

@@ -4,9 +4,9 @@ Everything goes to ``OsDisk``. Operations that change something are counted; at 
 chosen the process sends itself SIGKILL, before it, after it, or in the middle of a write, with only
 the first bytes written. The kernel keeps what was written, as it does for any process that dies.
 
-That is also why nobody here waits for the device: whether a page has reached it makes no difference to
-a process that dies, and waiting takes ten times as long as all the rest. What a power loss does is
-for the simulated disk to show.
+That is also why a sync returns at once here, and is no place to die at: whether a page has reached the
+device makes no difference to a process that dies, and waiting for it would take ten times as long as
+all the rest. What a power loss does is for the simulated disk to show.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ class Change(NamedTuple):
     name: str
     #: without the directory, so that it is the same in every run
     file: str
+
+    @property
+    def is_write(self) -> bool:
+        return "write" in self.name
 
 
 class HastyDisk(OsDisk):
@@ -136,10 +140,6 @@ class KillingDisk(HastyDisk):
         if moment is not None:
             die()
 
-    async def fsync_directory(self, path: str) -> None:
-        with self.change("fsync_directory", path):
-            await super().fsync_directory(path)
-
 
 class KillingFile(HastyFile):
     __slots__ = ("_disk",)
@@ -165,10 +165,6 @@ class KillingFile(HastyFile):
     def truncate(self, length: int) -> None:
         with self._disk.change("truncate", self.path):
             super().truncate(length)
-
-    async def fdatasync(self) -> None:
-        with self._disk.change("fdatasync", self.path):
-            await super().fdatasync()
 
 
 def die() -> NoReturn:

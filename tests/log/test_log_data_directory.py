@@ -10,7 +10,7 @@ import pytest
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth, fail_path
 from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.errors import InvalidTopic, StorageError, StorageFailed
+from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed
 from quorate.storage import LogContext, LogDirectory, PartitionKey, StartKind
 from tests.log.log_harness import (
     NOW_MS,
@@ -153,13 +153,10 @@ async def test_marker_of_another_broker_epoch_does_not_count() -> None:
     disk, directory = await disk_with_log()
     assert await directory.close(broker_epoch=EPOCH)
     copy = disk.snapshot()
-    for known, expected in ((17, StartKind.CLEAN), (18, StartKind.PROCESS_CRASH), (None, StartKind.CLEAN)):
+    for known, expected in ((17, StartKind.CLEAN), (18, StartKind.LOSSY), (None, StartKind.CLEAN)):
         disk.restore(copy)
         assert (await open_directory(disk, broker_epoch=known)).start is expected
         disk.crash()
-    disk.restore(copy)
-    disk.power_loss()
-    assert (await open_directory(disk, broker_epoch=18)).start is StartKind.LOSSY
 
 
 async def test_start_after_a_crash_of_the_process_counts_on_the_page_cache() -> None:
@@ -271,7 +268,36 @@ async def test_no_marker_after_a_storage_error() -> None:
     disk.fault_hook = None
     assert not await directory.close(broker_epoch=EPOCH)
     assert not disk.exists(MARKER)
+
+
+async def test_start_after_a_storage_error_is_lossy_although_only_the_process_ended() -> None:
+    """What a failed sync has lost is still in the page cache, and the next sync succeeds (rule 30)."""
+    disk, directory = await disk_with_log()
+    disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
+    log = directory.get(KEY)
+    assert log is not None
+    with pytest.raises(ProcessEnded):
+        await log.flush()
+    disk.fault_hook = None
+    for _ in range(2):
+        disk.crash()
+        directory = await open_directory(disk)
+        assert directory.start is StartKind.LOSSY
+    await open_all(directory)
+    disk.crash()
     assert (await open_directory(disk)).start is StartKind.PROCESS_CRASH
+
+
+async def test_disk_full_is_no_storage_error() -> None:
+    disk, directory = await disk_with_log()
+    log = directory.get(KEY)
+    assert log is not None
+    disk.capacity_bytes = disk.used_bytes
+    with pytest.raises(DiskFull):
+        log.append_as_leader(batch(), leader_epoch=LeaderEpoch(1))
+    disk.capacity_bytes = None
+    assert await directory.close(broker_epoch=EPOCH)
+    assert (await open_directory(disk)).start is StartKind.CLEAN
 
 
 async def test_no_marker_when_one_log_is_damaged() -> None:
@@ -304,7 +330,7 @@ async def test_stop_that_fails_at_any_operation_leaves_no_marker() -> None:
             assert not disk.exists(MARKER), step
             disk.crash()
             directory = await open_directory(disk)
-            assert directory.start is StartKind.PROCESS_CRASH
+            assert directory.start is not StartKind.CLEAN
             await open_all(directory)
             log = directory.get(KEY)
             assert log is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from quorate.core.ids import LeaderEpoch, Offset
@@ -187,6 +189,18 @@ async def test_producers_whose_batches_were_deleted_are_remembered_across_restar
     for reopen in (harness.crash, harness.restart):
         await reopen()
         assert harness.log.log_start_offset == 4
+        assert producers_of(harness.log) == expected
+
+
+async def test_producers_of_deleted_batches_survive_power_loss() -> None:
+    """The snapshot that is the last to tell of them is on the device before they go."""
+    for seed in range(20):
+        harness = LogHarness(small_config(segment_bytes=2 * SIZE))
+        log = await harness.lead()
+        harness.append(batch(b"x" * 60, producer=(7, 3, 0)), *[BATCH] * 4)
+        expected = producers_of(log)
+        await log.advance_log_start(Offset(4))
+        await harness.power_loss(random.Random(seed))
         assert producers_of(harness.log) == expected
 
 

@@ -120,6 +120,20 @@ async def test_truncation_before_the_log_start_is_refused() -> None:
     assert harness.log.log_end_offset == ENDS[-1]
 
 
+async def test_truncation_within_the_batch_of_the_log_start_moves_that_back_too() -> None:
+    """Else the next batch there would be acknowledged and lie before the log start."""
+    harness = await log_of(100_000)
+    await harness.log.advance_log_start(Offset(14))
+    await harness.log.truncate_to(Offset(16))
+    assert (harness.log.log_start_offset, harness.log.log_end_offset) == (13, 13)
+    await harness.log.become_leader(LeaderEpoch(9))
+    harness.append(batch(b"new"))
+    await harness.log.flush()
+    for reopen in (harness.crash, harness.restart, harness.power_loss):
+        await reopen()
+        assert (harness.log.log_start_offset, harness.log.log_end_offset) == (13, 14)
+
+
 async def test_recovery_point_on_disk_is_lowered_before_anything_is_cut() -> None:
     """Else a power loss would make the next start trust batches that were never synced (rule 46)."""
     harness = await log_of(300)

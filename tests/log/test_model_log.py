@@ -149,6 +149,16 @@ senders = st.none() | st.builds(
 places = st.integers(0, 1 << 16)
 
 
+def _append(log: PartitionLog, sent: list[bytes], epoch: LeaderEpoch) -> list[Appended | QuorateError]:
+    """One by one and several at once are two ways through the log."""
+    try:
+        if len(sent) == 1:
+            return [log.append_as_leader(sent[0], leader_epoch=epoch)]
+        return log.append_all_as_leader(sent, leader_epoch=epoch)
+    except QuorateError as error:
+        return [error] * len(sent)
+
+
 class LogMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -303,7 +313,7 @@ class LogMachine(RuleBasedStateMachine):
         stages = self.model.append(*added)
         leader_epoch = LeaderEpoch(self.model.latest_epoch)
         try:
-            outcomes = self.log.append_all_as_leader(sent, leader_epoch=leader_epoch)
+            outcomes = _append(self.log, sent, leader_epoch)
         except ProcessDied:
             self.die(stages)
             return

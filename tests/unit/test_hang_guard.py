@@ -14,7 +14,7 @@ def test_a_test_that_hangs_fails_with_a_traceback_and_the_others_go_on(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    pytester.makeconftest("from tests import hang_guard\nhang_guard.HANG_SECONDS = 0.5\n")
+    pytester.makeconftest("from tests import hang_guard\nhang_guard.HANG_SECONDS = 2\n")
     pytester.makepyfile(
         """
         import threading

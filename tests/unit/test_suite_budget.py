@@ -48,7 +48,9 @@ def test_a_suite_over_its_budget_fails_the_run_and_says_so(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["suite small is over its budget: * s of wall time, where 0 s are allowed"])
-    result.stdout.fnmatch_lines(["suite * tests * time * budget", "small * 2 * 0 s  OVER BUDGET", "=*"], consecutive=True)
+    result.stdout.fnmatch_lines(
+        ["suite * tests * time * budget", "small * 2 * 0 s  OVER BUDGET", "=*"], consecutive=True
+    )
 
 
 def test_a_run_within_its_budgets_passes_and_shows_the_times(

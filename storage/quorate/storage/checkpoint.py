@@ -11,6 +11,7 @@ state that the log itself can restore after a power loss.
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any, Final
 
@@ -60,7 +61,11 @@ async def write_durably(disk: Disk, path: str, state: dict[str, Any]) -> None:
     temporary = path + TEMPORARY_SUFFIX
     await disk.write_file(temporary, _encode(state))
     disk.rename(temporary, path)
-    await disk.fsync_directory(path.rpartition("/")[0])
+    try:
+        await disk.fsync_directory(path.rpartition("/")[0])
+    except OSError as error:
+        # Even for want of room: the new state stands, so nobody may think that nothing has happened.
+        raise OSError(errno.EIO, f"cannot sync the directory: {error.strerror}", path) from error
 
 
 def write_cached(disk: Disk, path: str, state: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from quorate.storage.checkpoint import write_durably
 from quorate.storage.group_commit import GroupCommit
 from quorate.storage.log_files import LOG_CHECKPOINT_NAME
 from quorate.storage.log_state import LogState
+from quorate.storage.producer_snapshots import sync_snapshot
 from quorate.storage.segment import Segment
 
 __all__ = ["Durability"]
@@ -92,6 +93,8 @@ class Durability:
         try:
             for segment in [*sealed, self._state.active]:
                 await self._sync_segment(segment)
+            for segment in sealed:
+                await sync_snapshot(self._state.context.disk, self._state.directory, segment.next_offset)
             await self._state.epochs.sync()
             if directory_changed:
                 await self._state.context.disk.fsync_directory(self._state.directory)

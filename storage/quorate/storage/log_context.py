@@ -45,8 +45,12 @@ class LogContext:
     on_fatal: Callable[[str], NoReturn]
     #: the first error of the disk; after one, no shutdown is clean (rule 31)
     storage_error: str | None = None
+    #: told of that first error
+    on_storage_error: Callable[[], None] | None = None
 
     def note_storage_error(self, doing: str, path: str, error: OSError) -> None:
         log.error("storage_error", doing=doing, path=path, errno=error.errno, error=error.strerror)
         if self.storage_error is None:
             self.storage_error = f"{doing} {path}: {error}"
+            if self.on_storage_error is not None:
+                self.on_storage_error()

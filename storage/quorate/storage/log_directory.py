@@ -9,7 +9,8 @@ The marker is written after every log was synced and closed without an error (ru
 at the next start before anything else happens, so that it can never vouch for a later crash.
 
 The boot id is noted once every log is recovered and synced, and not before: of a process that dies on
-the way the next start would think that only a process had died, and not the machine before it.
+the way the next start would think that only a process had died, and not the machine before it. A
+storage error takes it back: what a failed sync has lost is still in the page cache and looks well.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ import structlog
 
 from quorate.core.disk import Disk, File
 from quorate.core.ids import BrokerEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.errors import InvalidTopic, StorageError, StorageFailed
+from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, tolerate_full_disk
+from quorate.storage.log_context import LogContext, is_disk_full, tolerate_full_disk
 from quorate.storage.partition_log import PartitionLog
 from quorate.storage.recovery import StartKind
 
@@ -93,7 +94,7 @@ class LogDirectory:
         """Take the directory for this process and find out how the last one ended.
 
         ``broker_epoch`` is the last one the cluster knows for this node; a marker of another epoch
-        belongs to an older life of the directory and does not count. None: not known, any counts.
+        says that the directory is an old copy. None: not known, any counts.
         """
         disk = context.disk
         try:
@@ -107,6 +108,7 @@ class LogDirectory:
             start = cls._classify(context, path, broker_epoch)
             await cls._remove_marker(disk, path)
             directory = cls(context, path, lock, start)
+            context.on_storage_error = directory._forget_boot
             if not directory.partitions_on_disk():
                 await directory._note_boot()
         except OSError as error:
@@ -122,8 +124,9 @@ class LogDirectory:
         except DamagedCheckpoint as damaged:
             log.warning("start_kind_unknown", path=damaged.path, reason=damaged.reason)
             return StartKind.LOSSY
-        if marker is not None and (broker_epoch is None or marker["broker_epoch"] == broker_epoch):
-            return StartKind.CLEAN
+        if marker is not None:
+            is_latest = broker_epoch is None or marker["broker_epoch"] == broker_epoch
+            return StartKind.CLEAN if is_latest else StartKind.LOSSY
         if incarnation is None:
             is_new = not any(PartitionKey.parse(name) for name in context.disk.list(path))
             return StartKind.CLEAN if is_new else StartKind.LOSSY
@@ -145,6 +148,11 @@ class LogDirectory:
             await write_durably(disk, f"{self._path}/{_INCARNATION_NAME}", {"boot_id": disk.boot_id()})
         self._is_recovered = True
 
+    def _forget_boot(self) -> None:
+        """The next start is a lossy one, unless the disk is so broken that not even this can be said."""
+        with suppress(OSError):
+            self._context.disk.unlink(f"{self._path}/{_INCARNATION_NAME}")
+
     def partitions_on_disk(self) -> list[PartitionKey]:
         keys = (PartitionKey.parse(name) for name in self._context.disk.list(self._path))
         return sorted(key for key in keys if key is not None)
@@ -155,6 +163,8 @@ class LogDirectory:
         """Open every log there is, one at a time, so that the caller can report progress."""
         for key in self.partitions_on_disk():
             yield key, await self._open_log(key, config_for(key), self.start)
+        if self._context.storage_error is not None:
+            return
         try:
             await self._note_boot()
         except OSError as error:
@@ -176,6 +186,8 @@ class LogDirectory:
             self._context.disk.make_directory(f"{self._path}/{key.directory_name}")
             await self._context.disk.fsync_directory(self._path)
         except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(f"no space left to create {key.directory_name}", path=self._path) from error
             self._context.note_storage_error("create", key.directory_name, error)
             raise StorageFailed(f"cannot create {key.directory_name}: {error}", path=self._path) from error
         return await self._open_log(key, config, StartKind.PROCESS_CRASH)

@@ -100,9 +100,11 @@ class LogReader:
         all_older = segment.base_offset if before is None else Offset(segment.base_offset + before + 1)
         from_offset = max(self._state.log_start_offset, all_older)
         for position, header in segment.walk(segment.position_of(from_offset)):
+            # Checked also if it is passed over: by a time that rotted, records would be missed.
+            batch = segment.read_batch(position, header)
             if header.max_timestamp < timestamp:
                 continue
-            for record in decode_batch(segment.file.pread(header.size_in_bytes, position)):
+            for record in decode_batch(batch):
                 if record.timestamp >= timestamp and record.offset >= from_offset:
                     return TimestampedOffset(Offset(record.offset), TimestampMs(record.timestamp))
         return None

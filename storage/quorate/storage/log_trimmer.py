@@ -13,7 +13,7 @@ from quorate.storage.durability import Durability
 from quorate.storage.log_files import remove_all
 from quorate.storage.log_state import LogState
 from quorate.storage.log_writer import LogWriter
-from quorate.storage.producer_snapshots import remove_snapshots, replay_producers
+from quorate.storage.producer_snapshots import keep_snapshot, remove_snapshots, replay_producers
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, lift_damage
 from quorate.storage.retention import count_deletable
@@ -116,6 +116,9 @@ class LogTrimmer:
             for segment, following in zip(state.segments, state.segments[1:], strict=False):
                 if following.base_offset <= offset:
                     segment.unlink_indexes()
+            first_kept = state.segment_of(offset).base_offset
+            if first_kept > state.segments[0].base_offset:
+                await keep_snapshot(state.context.disk, state.directory, state.segments, first_kept)
             # Files go only when the device knows the new start. Not before that do readers: on a full
             # disk the log start stays where it was.
             await self._durability.write_checkpoint(log_start_offset=offset)
@@ -130,6 +133,9 @@ class LogTrimmer:
                 state.epochs.save_cached()
         except OSError as error:
             raise state.storage_error("delete segments of", state.directory, error) from error
+        except CorruptBatch as error:
+            damage = Damage.found_by(error, path=state.directory, offset=offset)
+            raise state.quarantine(damage) from error
 
     # -- everything
 
@@ -140,23 +146,27 @@ class LogTrimmer:
             state.check_open()
             try:
                 await self._durability.write_checkpoint(reset_to=offset)
-                for segment in state.segments:
-                    segment.retire()
-                remove_all(state.context, state.config, state.directory)
-                self._start_anew_at(offset)
-                await state.context.disk.fsync_directory(state.directory)
-                await self._durability.write_checkpoint()
-                # The mark of damage goes last: until here the log must not pass for a sound one.
-                await lift_damage(state.context.disk, state.directory)
-                state.damage = None
             except OSError as error:
                 raise state.storage_error("reset", state.directory, error) from error
+            try:
+                await self._start_anew_at(offset)
+            except OSError as error:
+                # On a full disk too: the next start finishes the reset, and would drop what came now.
+                raise state.storage_failed("reset", state.directory, error) from error
 
-    def _start_anew_at(self, offset: Offset) -> None:
+    async def _start_anew_at(self, offset: Offset) -> None:
         state = self._state
+        for segment in state.segments:
+            segment.retire()
+        remove_all(state.context, state.config, state.directory)
         state.segments[:] = [Segment.create(state.context, state.config, state.directory, offset)]
         state.epochs.clear()
         state.producers = ProducerStates()
         state.log_start_offset = offset
         self._writer.forget_first_append()
         self._durability.restart_at(offset)
+        await state.context.disk.fsync_directory(state.directory)
+        await self._durability.write_checkpoint()
+        # The mark of damage goes last: until here the log must not pass for a sound one.
+        await lift_damage(state.context.disk, state.directory)
+        state.damage = None

@@ -127,6 +127,8 @@ class LogWriter:
         state.check_writable()
         if leader_epoch != state.epochs.latest:
             raise self._wrong_epoch(leader_epoch)
+        if not state.epochs.is_saved:
+            self._save_epochs()
         active = state.segments[-1]
         if not active.is_active:
             self._activate()

@@ -157,6 +157,8 @@ class _Opening:
         if producers is None:
             return False
         state.producers = producers
+        # Segments that lay wholly before the log start may have gone a moment ago.
+        state.epochs.truncate_from_start(state.segments[0].base_offset)
         self._trust_segments(state.segments, Offset(end_offset))
         return True
 

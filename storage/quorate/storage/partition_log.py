@@ -34,7 +34,7 @@ from quorate.storage.log_state import LogState
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
 from quorate.storage.opening import OpeningReport, open_state
-from quorate.storage.producer_snapshots import save_snapshot
+from quorate.storage.producer_snapshots import save_snapshot, sync_snapshot
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import StartKind
 from quorate.storage.segment import FileRegion
@@ -73,6 +73,8 @@ class PartitionLog:
             if state.damage is None and report.start is not StartKind.CLEAN:
                 # What was recovered from the page cache must not depend on it any more (rule 30).
                 opened._durability.note_sealed(*state.segments[:-1])
+                # Of producers whose batches are deleted only this one tells.
+                await sync_snapshot(context.disk, directory, state.segments[0].base_offset)
                 await opened._durability.flush_all()
                 await opened._checkpoint_recovery()
         except OSError as error:
@@ -107,12 +109,17 @@ class PartitionLog:
     async def _leave_cleanly(self) -> None:
         state = self._state
         active = state.active
+        if active.is_active:
+            # A write that failed and was cut off again left nothing for the flush to wait for.
+            await active.sync()
         if active.has_indexes_in_memory:
             active.persist_indexes()
             await active.sync_indexes()
         save_snapshot(state.context.disk, state.directory, state.producers, state.log_end_offset)
+        await sync_snapshot(state.context.disk, state.directory, state.log_end_offset)
         if not state.epochs.is_saved:
             state.epochs.save_cached()
+        await state.epochs.sync()
         await self._durability.write_checkpoint(clean_end=(active.next_offset, active.size))
 
     async def abandon(self) -> None:

@@ -13,14 +13,43 @@ from quorate.storage.log_files import list_snapshots, snapshot_path
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.segment import Segment
 
-__all__ = ["load_snapshot", "remove_snapshots", "replay_producers", "save_snapshot"]
+__all__ = [
+    "keep_snapshot",
+    "load_snapshot",
+    "remove_snapshots",
+    "replay_producers",
+    "save_snapshot",
+    "sync_snapshot",
+]
 
 log = structlog.get_logger(__name__)
 
 
 def save_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_offset: Offset) -> None:
-    """The state before ``end_offset``. Lost in a power loss, it is replayed from an older one."""
+    """The state before ``end_offset``, to the page cache; ``sync_snapshot`` makes it durable."""
     write_cached(disk, snapshot_path(directory, end_offset), producers.to_state())
+
+
+async def keep_snapshot(disk: Disk, directory: str, segments: Sequence[Segment], end_offset: Offset) -> None:
+    """Before the batches up to ``end_offset`` go: nothing else will tell of their producers then.
+
+    As long as they are there, a snapshot that is missing or damaged is no loss.
+    """
+    if load_snapshot(disk, directory, end_offset) is None:
+        save_snapshot(disk, directory, replay_producers(disk, directory, segments, end_offset), end_offset)
+    await sync_snapshot(disk, directory, end_offset)
+
+
+async def sync_snapshot(disk: Disk, directory: str, end_offset: Offset) -> None:
+    """To the device (the name excluded), if there is one."""
+    path = snapshot_path(directory, end_offset)
+    if not disk.exists(path):
+        return
+    file = disk.open(path)
+    try:
+        await file.fdatasync()
+    finally:
+        file.close()
 
 
 def load_snapshot(disk: Disk, directory: str, end_offset: Offset) -> ProducerStates | None:

@@ -143,8 +143,10 @@ class LogScanner:
             if segment.size > window.position:
                 continue
             # Not one whole batch in the window: it is larger, or cut off by the end of the file.
+            if len(window.content) < HEADER_BYTES:
+                return self._short_batch(segment, file, file_size, is_last=is_last)
             stated = _stated_bytes(window.content)
-            if stated is None or segment.size + stated > file_size:
+            if segment.size + stated > file_size:
                 return self._short_batch(segment, file, file_size, is_last=is_last)
             if stated > BATCH_BYTES_MAX:
                 return self._fault(segment, f"states a length of {stated} bytes, more than any batch has")
@@ -256,10 +258,8 @@ class _Window:
         self._memory.extend(bytes(size - len(self._memory)))
 
 
-def _stated_bytes(content: memoryview) -> int | None:
-    """The size of the batch that begins here, if there is enough of it to say so."""
-    if len(content) < LOG_OVERHEAD_BYTES:
-        return None
+def _stated_bytes(content: memoryview) -> int:
+    """The size of the batch that begins here, by its header."""
     return LOG_OVERHEAD_BYTES + int.from_bytes(content[8:12], "big")
 
 

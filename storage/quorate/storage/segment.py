@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from quorate.core.disk import Bytes, File
 from quorate.core.ids import Offset, TimestampMs
-from quorate.core.records import HEADER_BYTES, BatchHeader, BatchRun, parse_header
+from quorate.core.records import HEADER_BYTES, BatchHeader, BatchRun, check_batch, parse_header
 from quorate.errors import CorruptBatch, UnsupportedBatch
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.log_config import LogConfig
@@ -264,6 +264,15 @@ class Segment:
             yield position, header
             position += header.size_in_bytes
             due = Offset(header.next_offset)
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """The batch that a walk found at ``position``, with a checksum that holds."""
+        batch = self.file.pread(header.size_in_bytes, position)
+        try:
+            check_batch(batch)
+        except CorruptBatch as error:
+            raise CorruptBatch(str(error), path=self.path, position=position) from error
+        return batch
 
     def first_timestamp(self) -> TimestampMs | None:
         """Of the first batch; None if there is none, or it carries no time."""

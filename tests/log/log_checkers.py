@@ -1,0 +1,307 @@
+"""Compact checks of the storage rules, for mutants: each is quick, and fails when its rule is off.
+
+The tests proper are more thorough; what they have in common with these is the code that judges. A
+checker that finds its rule broken raises AssertionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+
+from quorate.chaos.sim.disk import SimDisk
+from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
+from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.records import patch_header
+from quorate.errors import CorruptBatch, DiskFull, QuorateError, StorageError
+from quorate.storage import LogDirectory, PartitionKey, StartKind
+from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, busy_life, check_survivors, random_life
+from tests.log.log_flips import SmallLog, check_flip_after_crash, check_flip_after_stop, small_log
+from tests.log.log_harness import (
+    SMALL_CONFIG,
+    LogHarness,
+    ProcessEnded,
+    batch,
+    image_of,
+    make_context,
+    os_error,
+    read_all,
+    small_config,
+)
+
+__all__ = [
+    "check_damage_above_the_recovery_point",
+    "check_damage_below_the_recovery_point",
+    "check_failed_append_is_undone",
+    "check_failed_sync",
+    "check_flush_covers_what_was_before_it",
+    "check_follower_epochs",
+    "check_index_files",
+    "check_log_start_before_deletion",
+    "check_marker_after_storage_error",
+    "check_marker_is_removed",
+    "check_power_loss",
+    "check_power_loss_during_start",
+    "check_reads",
+    "check_retention_below_high_watermark",
+    "check_torn_bytes_are_cut",
+    "check_truncation_and_power_loss",
+    "check_truncation_during_sync",
+]
+
+BATCH = batch(b"x" * 60)
+KEY = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("AAAAAAAAAAAAAAAAAAAAAA"))
+
+
+# -- recovery and reads
+
+
+def _some_bits(small: SmallLog, suffix: str, every: int) -> Iterable[tuple[str, int]]:
+    return list(small.bits(suffix))[::every]
+
+
+async def check_damage_above_the_recovery_point() -> None:
+    """Bits of every field of a header and of the records, after a crash."""
+    small = await small_log()
+    for name, bit in _some_bits(small, ".log", 5):
+        await check_flip_after_crash(small, name, bit)
+
+
+async def check_damage_below_the_recovery_point() -> None:
+    """A tail that was synced and is torn now."""
+    harness = LogHarness()
+    await harness.lead()
+    harness.append(BATCH, BATCH)
+    assert await harness.log.close()
+    harness.disk.open(harness.path(f"{0:020d}.log")).truncate(2 * len(BATCH) - 3)
+    for start in (StartKind.PROCESS_CRASH, StartKind.LOSSY):
+        assert (await harness.open(start)).damage is not None, f"{start}: what was synced is cut off"
+        harness.disk.unlink(harness.path("damage"))
+
+
+async def check_reads() -> None:
+    small = await small_log(is_closed=True)
+    for name, bit in _some_bits(small, ".log", 5):
+        await check_flip_after_stop(small, name, bit, start=StartKind.CLEAN)
+
+
+async def check_index_files() -> None:
+    small = await small_log(is_closed=True)
+    for name, bit in _some_bits(small, "index", 3):
+        try:
+            await check_flip_after_stop(small, name, bit, start=StartKind.CLEAN)
+        except QuorateError as error:
+            raise AssertionError(f"bit {bit} of {name} is believed: {error}") from error
+
+
+# -- failing disks
+
+
+async def _life_that_fails(operation: Operation, error: OSError) -> tuple[LogHarness, Ledger]:
+    harness, ledger = LogHarness(LIFE_CONFIG), Ledger()
+    harness.disk.fault_hook = fail_nth(operation.number, error)
+    with suppress(ProcessEnded, StorageError):
+        await busy_life(Life(harness, ledger))
+    harness.disk.fault_hook = None
+    return harness, ledger
+
+
+async def _operations(*names: str) -> list[Operation]:
+    harness = LogHarness(LIFE_CONFIG)
+    harness.disk.trace = trace = []
+    await busy_life(Life(harness, Ledger()))
+    return [operation for operation in trace if operation.name in names]
+
+
+async def check_failed_append_is_undone() -> None:
+    """Half of each write to a segment, then no space; the process goes on, and dies at the end."""
+    for operation in await _operations("pwritev"):
+        fault = ShortWrite(errno.ENOSPC, written=operation.length * 3 // 4)
+        harness, ledger = await _life_that_fails(operation, fault)
+        harness.disk.crash()
+        await harness.open()
+        check_survivors(harness, ledger, lost_power=False)
+
+
+async def check_torn_bytes_are_cut() -> None:
+    """A large batch does not fit, a small one does; then the process dies."""
+    for written in range(0, 500, 45):
+        harness = LogHarness(small_config(segment_bytes=100_000))
+        await harness.lead()
+        harness.append(BATCH)
+        harness.disk.fault_hook = fail_nth(1, ShortWrite(errno.ENOSPC, written=written), names={"pwritev"})
+        with suppress(DiskFull):
+            harness.append(batch(b"large" * 100))
+        harness.append(batch(b"small"))
+        expected = read_all(harness.log)
+        log = await harness.crash()
+        assert log.damage is None, f"{written} bytes of a refused batch are still there: {log.damage}"
+        assert read_all(log) == expected
+
+
+async def check_failed_sync() -> None:
+    for operation in await _operations("fdatasync"):
+        if operation.path.endswith(".log"):
+            harness, ledger = await _life_that_fails(operation, os_error(errno.EIO))
+            await harness.power_loss()
+            check_survivors(harness, ledger, lost_power=True)
+
+
+async def check_power_loss() -> None:
+    for seed in range(12):
+        rng = random.Random(seed)
+        harness, ledger = LogHarness(LIFE_CONFIG), Ledger()
+        await random_life(Life(harness, ledger), rng, steps=25)
+        await harness.power_loss(rng)
+        check_survivors(harness, ledger, lost_power=True)
+
+
+# -- truncation
+
+
+async def check_truncation_and_power_loss() -> None:
+    """What was synced is cut off, other batches come in its place, and the power fails."""
+    for seed in range(25):
+        harness = LogHarness(small_config(segment_bytes=100_000))
+        await harness.lead(1)
+        harness.append(*(batch(b"old %d" % n) for n in range(6)))
+        await harness.restart()
+        await harness.log.truncate_to(Offset(1))
+        await harness.log.become_leader(LeaderEpoch(2))
+        harness.append(*(batch(b"new %d" % n) for n in range(6)))
+        appended = read_all(harness.log)
+        log = await harness.power_loss(random.Random(seed))
+        assert log.damage is None, f"seed {seed}: sound bytes are called damaged: {log.damage}"
+        assert appended.startswith(read_all(log)), f"seed {seed}: old batches lie between new ones"
+
+
+async def check_truncation_during_sync() -> None:
+    harness = LogHarness(small_config(segment_bytes=100_000))
+    await harness.lead(1)
+    harness.append(*[BATCH] * 5)
+    flush = asyncio.create_task(harness.log.flush())
+    for _ in range(2):
+        await asyncio.sleep(0)
+    await harness.log.truncate_to(Offset(2))
+    harness.append(batch(b"other"))
+    await asyncio.wait([flush])
+    assert harness.log.recovery_point == 2, f"{harness.log.recovery_point} is promised, 2 are on the device"
+
+
+async def check_flush_covers_what_was_before_it() -> None:
+    harness = LogHarness()
+    await harness.lead(1)
+    harness.append(BATCH)
+    flush = asyncio.create_task(harness.log.flush())
+    for _ in range(2):
+        await asyncio.sleep(0)
+    harness.append(BATCH)
+    await flush
+    promised = harness.log.recovery_point
+    log = await harness.power_loss()
+    assert log.log_end_offset >= promised, f"{promised} were promised, the log ends at {log.log_end_offset}"
+
+
+# -- followers
+
+
+async def check_follower_epochs() -> None:
+    """New epochs arrive, the disk fails, the process dies: epochs and batches never disagree."""
+    for number in range(1, 12):
+        for fault in (os_error(errno.ENOSPC), ProcessDied(written=len(BATCH))):
+            harness = LogHarness()
+            log = await harness.open()
+            log.append_as_follower(_stamped(0, epoch=5))
+            harness.disk.fault_hook = fail_nth(number, fault)
+            try:
+                log.append_as_follower(_stamped(1, epoch=6))
+            except DiskFull:
+                harness.disk.fault_hook = None
+                # Another leader has an older batch there.
+                log.append_as_follower(_stamped(1, epoch=5))
+            except (ProcessDied, CorruptBatch):
+                pass
+            harness.disk.fault_hook = None
+            log = await harness.crash()
+            assert log.damage is None, f"operation {number}: sound bytes are called damaged: {log.damage}"
+
+
+def _stamped(offset: int, *, epoch: int) -> bytes:
+    stamped = bytearray(BATCH)
+    patch_header(stamped, 0, base_offset=offset, leader_epoch=epoch)
+    return bytes(stamped)
+
+
+# -- retention
+
+
+async def check_retention_below_high_watermark() -> None:
+    harness = LogHarness(small_config(segment_bytes=len(BATCH), retention_bytes=0))
+    log = await harness.lead()
+    harness.append(*[BATCH] * 4)
+    await log.apply_retention(high_watermark=Offset(2))
+    assert log.log_start_offset <= 2, f"the log starts at {log.log_start_offset}, behind the high watermark"
+
+
+async def check_log_start_before_deletion() -> None:
+    for number in range(1, 40):
+        harness = LogHarness(small_config(segment_bytes=len(BATCH)))
+        log = await harness.lead()
+        harness.append(*[BATCH] * 4)
+        harness.disk.fault_hook = fail_nth(number, ProcessDied())
+        try:
+            await log.advance_log_start(Offset(3))
+        except ProcessDied:
+            harness.disk.fault_hook = None
+            log = await harness.crash()
+            assert log.damage is None, f"operation {number}: a deletion under way passes for damage"
+        else:
+            return
+
+
+# -- the data directory
+
+
+async def _directory_with_log(disk: SimDisk) -> LogDirectory:
+    directory = await LogDirectory.open(make_context(disk), "/data")
+    log = await directory.create(KEY, SMALL_CONFIG)
+    await log.become_leader(LeaderEpoch(1))
+    log.append_as_leader(BATCH, leader_epoch=LeaderEpoch(1))
+    return directory
+
+
+async def check_marker_after_storage_error() -> None:
+    disk = SimDisk()
+    directory = await _directory_with_log(disk)
+    log = directory.get(KEY)
+    assert log is not None
+    disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"pread"})
+    with suppress(StorageError):
+        image_of(log)
+    disk.fault_hook = None
+    await directory.close(broker_epoch=BrokerEpoch(1))
+    assert not disk.exists("/data/clean-shutdown"), "a clean stop is claimed after a storage error"
+
+
+async def check_marker_is_removed() -> None:
+    disk = SimDisk()
+    directory = await _directory_with_log(disk)
+    assert await directory.close(broker_epoch=BrokerEpoch(1))
+    await LogDirectory.open(make_context(disk), "/data")
+    disk.power_loss()
+    directory = await LogDirectory.open(make_context(disk), "/data")
+    assert directory.start is StartKind.LOSSY, f"after a power loss the start is {directory.start}"
+
+
+async def check_power_loss_during_start() -> None:
+    """The machine dies, and then the process that was recovering."""
+    disk = SimDisk()
+    await _directory_with_log(disk)
+    disk.power_loss()
+    await LogDirectory.open(make_context(disk), "/data")
+    disk.crash()
+    directory = await LogDirectory.open(make_context(disk), "/data")
+    assert directory.start is StartKind.LOSSY, f"the loss of power is forgotten: {directory.start}"

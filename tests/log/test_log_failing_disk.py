@@ -1,0 +1,91 @@
+"""Every operation of a busy life fails once, in every way a disk can fail, and nothing is lost.
+
+The life is run undisturbed first, to know its operations. Then once for each operation and each kind
+of failure; at the end the machine dies, and, from the same page cache, the process alone.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from quorate.chaos.sim.disk_faults import Operation, ShortWrite, fail_nth
+from quorate.errors import DiskFull, StorageFailed
+from quorate.storage import StartKind
+from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, busy_life, check_goes_on, check_survivors
+from tests.log.log_harness import LogHarness, ProcessEnded, os_error
+
+#: operations that may find no room; a read never does
+CHANGES = {"open", "pwrite", "pwritev", "truncate", "rename", "unlink", "fdatasync", "fsync_directory"}
+WRITES = {"pwrite", "pwritev"}
+
+FAILURES: dict[str, tuple[Callable[[Operation], OSError], set[str]]] = {
+    "no space": (lambda op: os_error(errno.ENOSPC), CHANGES),
+    "input/output error": (lambda op: os_error(errno.EIO), set()),
+    "short write": (lambda op: ShortWrite(errno.ENOSPC, written=op.length // 2), WRITES),
+}
+
+
+async def undisturbed() -> list[Operation]:
+    harness = LogHarness(LIFE_CONFIG)
+    harness.disk.trace = trace = []
+    life = Life(harness, Ledger())
+    await busy_life(life)
+    assert life.errors == []
+    assert harness.log.segment_count >= 3
+    return trace
+
+
+async def life_with(failure: Callable[[Operation], OSError], operation: Operation) -> tuple[LogHarness, Life]:
+    harness = LogHarness(LIFE_CONFIG)
+    ledger = Ledger()
+    life = Life(harness, ledger)
+    harness.disk.fault_hook = fail_nth(operation.number, failure(operation))
+    try:
+        await busy_life(life)
+    except ProcessEnded:
+        pass
+    except StorageFailed:
+        # It could not even be opened.
+        ledger.saw_storage_error = True
+    harness.disk.fault_hook = None
+    return harness, life
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+async def test_nothing_acknowledged_is_lost_whatever_operation_fails(kind: str) -> None:
+    failure, names = FAILURES[kind]
+    for operation in await undisturbed():
+        if names and operation.name not in names:
+            continue
+        harness, life = await life_with(failure, operation)
+        try:
+            assert not life.ledger.saw_storage_error or harness.context.storage_error is not None, (
+                "a storage error that is not on record would let the marker be written (rule 31)"
+            )
+            in_page_cache = harness.disk.snapshot()
+            harness.disk.power_loss()
+            await harness.open(StartKind.LOSSY)
+            check_survivors(harness, life.ledger, lost_power=True)
+            await check_goes_on(harness)
+            harness.disk.restore(in_page_cache)
+            await harness.open(StartKind.PROCESS_CRASH)
+            check_survivors(harness, life.ledger, lost_power=False)
+            await check_goes_on(harness)
+        except Exception as error:
+            error.add_note(f"{kind} in {operation}; answered: {life.errors}")
+            raise
+
+
+async def test_full_disk_is_no_storage_error_unless_a_sync_reports_it() -> None:
+    """The log goes on by itself, and its stop is a clean one."""
+    harmless = 0
+    for operation in await undisturbed():
+        if operation.name in WRITES:
+            harness, life = await life_with(FAILURES["short write"][0], operation)
+            if life.errors and all(isinstance(error, DiskFull) for error in life.errors):
+                assert harness.context.storage_error is None, operation
+                harmless += 1
+    assert harmless > 20

@@ -1,0 +1,293 @@
+"""Each storage rule is switched off in turn, and the checks that stand for it must notice.
+
+A test that cannot fail proves nothing. Every mutant here is a mistake somebody could make: a check
+left out, two steps in the wrong order, an error swallowed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from quorate.core.ids import Offset
+from quorate.core.records import BatchFault, BatchHeader, FaultKind, ScanResult, parse_header
+from quorate.errors import QuorateError
+from quorate.storage import (
+    index,
+    leader_epochs,
+    log_context,
+    log_directory,
+    log_reader,
+    log_trimmer,
+    opening,
+    recovery,
+)
+from quorate.storage.append_group import AppendGroup
+from quorate.storage.durability import Durability
+from quorate.storage.group_commit import GroupCommit
+from quorate.storage.log_trimmer import LogTrimmer
+from quorate.storage.log_writer import LogWriter
+from quorate.storage.recovery import LogScanner
+from quorate.storage.segment import Segment
+from tests.log import log_checkers as check
+
+Patch = pytest.MonkeyPatch
+
+
+def scan_without_checksums(batches: bytes, position: int = 0) -> ScanResult:
+    headers: list[BatchHeader] = []
+    while position < len(batches):
+        try:
+            header = parse_header(batches, position)
+        except QuorateError as error:
+            return ScanResult(headers, position, BatchFault(FaultKind.CORRUPT, str(error)))
+        if position + header.size_in_bytes > len(batches):
+            return ScanResult(headers, position, BatchFault(FaultKind.INCOMPLETE, "cut off"))
+        headers.append(header)
+        position += header.size_in_bytes
+    return ScanResult(headers, position, None)
+
+
+# -- the mutants
+
+
+def recovery_checks_no_checksum(patch: Patch) -> None:
+    def scan_chunk(self: LogScanner, segment: Segment, chunk: memoryview) -> str | None:
+        result = scan_without_checksums(bytes(chunk))
+        for header in result.headers:
+            if header.base_offset != segment.next_offset:
+                return "base offset"
+            if header.leader_epoch != self._epochs.epoch_at(segment.next_offset):
+                return "epoch"
+            segment.add_batch(
+                last_offset=header.last_offset,
+                size_in_bytes=header.size_in_bytes,
+                max_timestamp=header.max_timestamp,
+            )
+        is_wrong = result.fault is not None and result.fault.kind is FaultKind.CORRUPT
+        return "header" if is_wrong else None
+
+    patch.setattr(LogScanner, "_scan_chunk", scan_chunk)
+
+
+def recovery_accepts_any_epoch(patch: Patch) -> None:
+    original = LogScanner._reason_against
+
+    def reason_against(self: LogScanner, header: BatchHeader, due: Offset) -> str | None:
+        self._epochs_are_complete = False
+        return original(self, header, due)
+
+    patch.setattr(LogScanner, "_reason_against", reason_against)
+
+
+def recovery_takes_every_short_batch_for_torn(patch: Patch) -> None:
+    patch.setattr(recovery, "_complete_elsewhere", lambda *_: False)
+
+
+def recovery_cuts_at_any_fault(patch: Patch) -> None:
+    patch.setattr(opening, "cut_is_allowed", lambda *_, **__: True)
+
+
+def recovery_ignores_the_recovery_point(patch: Patch) -> None:
+    patch.setattr(opening, "cut_is_allowed", lambda fault, **_: fault.torn)
+    patch.setattr(opening._Opening, "_apply_log_checkpoint", _without_recovery_point)
+
+
+def _without_recovery_point(
+    self: opening._Opening,
+    checkpoint: dict[str, Any] | None,
+    _original: Callable[..., Any] = opening._Opening._apply_log_checkpoint,
+) -> object:
+    result = _original(self, checkpoint)
+    self.report.recovery_point = Offset(0)
+    return result
+
+
+def reads_check_no_checksum(patch: Patch) -> None:
+    patch.setattr(log_reader, "scan_batches", scan_without_checksums)
+
+
+def reads_check_neither_offsets_nor_epochs(patch: Patch) -> None:
+    patch.setattr(log_reader.LogReader, "_check_chain", lambda *_: None)
+
+
+def index_files_are_believed(patch: Patch) -> None:
+    def unseal(content: bytes, entry_bytes: int) -> memoryview:
+        count = (len(content) - 12) // entry_bytes
+        return memoryview(content)[: count * entry_bytes]
+
+    patch.setattr(index, "_unseal", unseal)
+
+
+def torn_bytes_of_a_failed_append_stay(patch: Patch) -> None:
+    patch.setattr(Segment, "cut_file", lambda self: None)
+
+
+def producers_are_not_undone(patch: Patch) -> None:
+    patch.setattr(AppendGroup, "undo", lambda self: None)
+
+
+def failed_sync_is_swallowed(patch: Patch) -> None:
+    original = Segment.sync
+
+    async def sync(self: Segment) -> None:
+        with contextlib.suppress(OSError):
+            await original(self)
+
+    patch.setattr(Segment, "sync", sync)
+
+
+def flush_does_not_sync(patch: Patch) -> None:
+    async def sync(self: Segment) -> None:
+        pass
+
+    patch.setattr(Segment, "sync", sync)
+
+
+def names_are_not_synced(patch: Patch) -> None:
+    original = Durability._sync
+
+    async def sync(self: Durability) -> None:
+        self._directory_changed = False
+        await original(self)
+
+    patch.setattr(Durability, "_sync", sync)
+
+
+def recovery_point_is_not_lowered_before_a_truncation(patch: Patch) -> None:
+    async def lower_on_disk(self: Durability, offset: Offset) -> None:
+        self.lower(offset)
+
+    patch.setattr(Durability, "lower_on_disk", lower_on_disk)
+
+
+def truncation_is_not_synced(patch: Patch) -> None:
+    async def sync_cut(self: Durability) -> None:
+        pass
+
+    patch.setattr(Durability, "sync_cut", sync_cut)
+
+
+def running_sync_does_not_hear_of_a_truncation(patch: Patch) -> None:
+    def lower(self: GroupCommit, offset: Offset) -> None:
+        self.synced_offset = min(self.synced_offset, offset)
+
+    patch.setattr(GroupCommit, "lower", lower)
+
+
+def sync_claims_what_was_appended_while_it_ran(patch: Patch) -> None:
+    async def run(self: GroupCommit) -> None:
+        try:
+            await self._sync()
+        finally:
+            self._running = None
+        self.synced_offset = self._end_offset()
+
+    patch.setattr(GroupCommit, "_run", run)
+
+
+def epoch_is_saved_after_its_first_batch(patch: Patch) -> None:
+    save, write = LogWriter._save_epochs, LogWriter._write
+
+    def write_and_save(self: LogWriter, group: AppendGroup) -> None:
+        write(self, group)
+        save(self)
+
+    patch.setattr(LogWriter, "_save_epochs", lambda self: None)
+    patch.setattr(LogWriter, "_write", write_and_save)
+
+
+def epoch_that_was_taken_back_stays_on_disk(patch: Patch) -> None:
+    patch.setattr(leader_epochs.LeaderEpochCache, "replace", _replace_and_pretend_that_it_was_saved)
+
+
+def _replace_and_pretend_that_it_was_saved(
+    self: leader_epochs.LeaderEpochCache,
+    entries: list[leader_epochs.EpochStart],
+    _original: Callable[..., None] = leader_epochs.LeaderEpochCache.replace,
+) -> None:
+    _original(self, entries)
+    self.is_saved = True
+
+
+def retention_ignores_the_high_watermark(patch: Patch) -> None:
+    original = log_trimmer.count_deletable
+
+    def count(segments: Any, config: Any, *, now_ms: Any, high_watermark: Offset) -> int:
+        return original(segments, config, now_ms=now_ms, high_watermark=Offset(1 << 62))
+
+    patch.setattr(log_trimmer, "count_deletable", count)
+
+
+def segments_are_deleted_before_the_log_start_is_raised(patch: Patch) -> None:
+    original = LogTrimmer._raise_log_start
+
+    async def raise_log_start(self: LogTrimmer, offset: Offset) -> None:
+        segments = self._state.segments
+        while len(segments) > 1 and segments[1].base_offset <= offset:
+            segments.pop(0).delete()
+        await original(self, offset)
+
+    patch.setattr(LogTrimmer, "_raise_log_start", raise_log_start)
+
+
+def storage_errors_are_not_on_record(patch: Patch) -> None:
+    patch.setattr(log_context.LogContext, "note_storage_error", lambda *_: None)
+
+
+def marker_is_not_removed_at_the_start(patch: Patch) -> None:
+    async def remove_marker(*_: object) -> None:
+        pass
+
+    patch.setattr(log_directory.LogDirectory, "_remove_marker", remove_marker)
+
+
+def boot_is_noted_before_the_logs_are_recovered(patch: Patch) -> None:
+    patch.setattr(log_directory.LogDirectory, "partitions_on_disk", lambda self: [])
+
+
+MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], Awaitable[None]]]] = [
+    (recovery_checks_no_checksum, check.check_damage_above_the_recovery_point),
+    (recovery_accepts_any_epoch, check.check_damage_above_the_recovery_point),
+    (recovery_takes_every_short_batch_for_torn, check.check_damage_above_the_recovery_point),
+    (recovery_cuts_at_any_fault, check.check_damage_above_the_recovery_point),
+    (recovery_ignores_the_recovery_point, check.check_damage_below_the_recovery_point),
+    (reads_check_no_checksum, check.check_reads),
+    (reads_check_neither_offsets_nor_epochs, check.check_reads),
+    (index_files_are_believed, check.check_index_files),
+    (torn_bytes_of_a_failed_append_stay, check.check_torn_bytes_are_cut),
+    (producers_are_not_undone, check.check_failed_append_is_undone),
+    (failed_sync_is_swallowed, check.check_failed_sync),
+    (flush_does_not_sync, check.check_power_loss),
+    (names_are_not_synced, check.check_power_loss),
+    (recovery_point_is_not_lowered_before_a_truncation, check.check_truncation_and_power_loss),
+    (truncation_is_not_synced, check.check_truncation_and_power_loss),
+    (running_sync_does_not_hear_of_a_truncation, check.check_truncation_during_sync),
+    (sync_claims_what_was_appended_while_it_ran, check.check_flush_covers_what_was_before_it),
+    (epoch_is_saved_after_its_first_batch, check.check_follower_epochs),
+    (epoch_that_was_taken_back_stays_on_disk, check.check_follower_epochs),
+    (retention_ignores_the_high_watermark, check.check_retention_below_high_watermark),
+    (segments_are_deleted_before_the_log_start_is_raised, check.check_log_start_before_deletion),
+    (storage_errors_are_not_on_record, check.check_marker_after_storage_error),
+    (marker_is_not_removed_at_the_start, check.check_marker_is_removed),
+    (boot_is_noted_before_the_logs_are_recovered, check.check_power_loss_during_start),
+]
+
+
+@pytest.mark.parametrize(
+    ("mutate", "checker"), MUTANTS, ids=[mutate.__name__.replace("_", " ") for mutate, _ in MUTANTS]
+)
+async def test_mutant_is_noticed(
+    mutate: Callable[[Patch], None], checker: Callable[[], Awaitable[None]], monkeypatch: Patch
+) -> None:
+    mutate(monkeypatch)
+    with pytest.raises(AssertionError):
+        await checker()
+
+
+@pytest.mark.parametrize("name", check.__all__)
+async def test_checker_is_content_with_the_log_as_it_is(name: str) -> None:
+    await getattr(check, name)()
