@@ -10,9 +10,10 @@ BIN := .venv/bin
 INSTALLED := .venv/.set-up
 CODEC := .venv/.codec
 GRPCURL := .tools/grpcurl-$(GRPCURL_VERSION)
+KAFKA_TOOLS := .tools/kafka
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs bench fuzz pins clean grpcurl stale
+.PHONY: help setup demo test check format protos docs bench fuzz pins clean grpcurl kafkatools stale
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -23,7 +24,7 @@ setup: $(CODEC) ## make .venv with everything in it; the other targets do this f
 demo: setup ## one node: produce, kill -9 in the middle, recover, verify
 	@$(BIN)/python -m quorate.node.demo
 
-test: setup grpcurl check ## everything CI runs: make check, then every suite, within its time budget
+test: setup grpcurl kafkatools check ## everything CI runs: make check, then every suite, within its time budget
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
 check: setup ## format, lint, types, import rules, proto lint, generated stubs, namespace
@@ -95,4 +96,17 @@ $(GRPCURL):
 	    touch $@; \
 	else \
 	    echo 'set-up: grpcurl could not be built, its test will be skipped; see .tools/grpcurl.log' >&2; \
+	fi
+
+# Likewise: one test lets Kafka's own tool read our segments.
+kafkatools: $(if $(shell command -v mvn),$(KAFKA_TOOLS))
+
+$(KAFKA_TOOLS): tools/kafka-tools.pom.xml
+	@echo "set-up: fetching Kafka's tools for the interoperability test (half a minute, once)"
+	@mkdir -p .tools
+	@rm -rf $@ $@.new
+	@if mvn -q -f $< dependency:copy-dependencies -DoutputDirectory='$(CURDIR)/$@.new' >.tools/kafka.log 2>&1; then \
+	    mv $@.new $@ && touch $@; \
+	else \
+	    echo 'set-up: they could not be fetched, the test will be skipped; see .tools/kafka.log' >&2; \
 	fi

@@ -29,6 +29,7 @@ from tests.log.log_harness import (
     make_context,
     os_error,
     read_all,
+    record_operations,
     small_config,
 )
 
@@ -111,7 +112,7 @@ async def _life_that_fails(operation: Operation, error: OSError) -> tuple[LogHar
 
 async def _operations(*names: str) -> list[Operation]:
     harness = LogHarness(LIFE_CONFIG)
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     await busy_life(Life(harness, Ledger()))
     return [operation for operation in trace if operation.name in names]
 

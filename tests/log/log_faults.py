@@ -169,7 +169,11 @@ class Life:
         log, sequences = self.harness.log, dict(self._sequences)
         batches = [_make_batch(content, sequences) for content in pending]
         self.ledger.in_flight = _stamp_all(batches, self.ledger.end, log.latest_leader_epoch)
-        outcomes = log.append_all_as_leader(batches, leader_epoch=log.latest_leader_epoch)
+        try:
+            outcomes = log.append_all_as_leader(batches, leader_epoch=log.latest_leader_epoch)
+        except QuorateError:
+            self.ledger.in_flight = []  # this is an answer too; only a process that dies gives none
+            raise
         self.ledger.in_flight = []
         sent, pending[:] = list(zip(pending, batches, strict=True)), []
         first_error = None

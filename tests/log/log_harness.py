@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
+from quorate.chaos.sim.disk_faults import Operation
 from quorate.core.clock import SystemClock
 from quorate.core.disk import Disk
 from quorate.core.ids import LeaderEpoch, ProducerId, TimestampMs
@@ -39,6 +40,7 @@ __all__ = [
     "os_error",
     "producers_of",
     "read_all",
+    "record_operations",
     "replay",
     "small_config",
     "split_batches",
@@ -85,6 +87,12 @@ class ManualClock(SystemClock):
 def make_context(disk: Disk, clock: SystemClock | None = None, *, files_max: int = 16) -> LogContext:
     """As one process has it: a new one forgets which errors the old one saw."""
     return LogContext(disk, clock or ManualClock(), OpenFiles(disk, files_max=files_max), end_process)
+
+
+def record_operations(disk: SimDisk) -> list[Operation]:
+    """From now on; the list grows with every operation."""
+    disk.trace = operations = list[Operation]()
+    return operations
 
 
 # -- batches

@@ -7,7 +7,8 @@ one description of an operation serves all tests:
 
 - it returned: the log is in the last stage;
 - it was refused, or the process died: ``adopt`` says in which stage, or that there is none;
-- the power failed: ``adopt_after_power_loss``; what was flushed is there, and nothing is invented.
+- the power failed: ``adopt_after_power_loss``; what was flushed is there, nothing was made up, and
+  nothing that was refused or cut off has come back.
 
 A comparison takes in all that a log holds: the bytes of its files, what reads return, the epochs and
 the producers, the latter two derived from the model's batches by the tests' own code.
@@ -15,14 +16,13 @@ the producers, the latter two derived from the model's batches by the tests' own
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from quorate.core.records import parse_header, patch_header
 from quorate.storage import PartitionLog
 from tests.log.log_harness import ProducerImage, image_of, replay, split_batches
-from tests.log.log_harness import epochs_of as epochs_in
 
 __all__ = ["LogModel", "Stages", "StoredBatch", "adopt", "adopt_after_power_loss", "stamped"]
 
@@ -161,6 +161,28 @@ class LogModel:
         """An epoch without a batch is forgotten: whoever leads next has a new one."""
         return replace(self, noted_epoch=None)
 
+    def remainders(self) -> Iterator[LogModel]:
+        """What a power loss may leave: all that was flushed, and perhaps some of what came after."""
+        for count in range(len(self.batches), -1, -1):
+            left = replace(self, batches=self.batches[:count])
+            end = left.log_end_offset
+            if end < self.flushed_offset:
+                return
+            if end < self.log_start_offset:
+                # Not even the batch at the log start is there: the log begins anew, and knows of nobody.
+                yield self.reset(self.log_start_offset)[-1]
+                return
+            yield replace(left, flushed_offset=end)
+
+    def forgetful(self, first_offset: int) -> LogModel:
+        """Without the producers of deleted batches.
+
+        The snapshot that remembers them is synced before the batches go, or else with the first batch
+        behind it. Where neither has happened, nothing of what is left was promised to anyone.
+        """
+        batches = tuple(batch for batch in self.batches if batch.next_offset > first_offset)
+        return replace(self, batches=batches, first_offset=first_offset)
+
     def starting_at(self, first_offset: int) -> LogModel:
         """Files before ``first_offset`` are gone."""
         assert self.first_offset <= first_offset
@@ -214,61 +236,16 @@ def adopt(stages: Sequence[LogModel], log: PartitionLog, *, after_crash: bool = 
     raise AssertionError(f"the log is\n     {_describe(observed)}\nand should be\n     {expected}")
 
 
-def adopt_after_power_loss(
-    stages: Sequence[LogModel], log: PartitionLog, *, ever: Collection[bytes]
-) -> LogModel:
-    """The log that is left: what was flushed, then perhaps more of what was ever appended.
-
-    Behind what was flushed there may be batches that were truncated since, because a truncation
-    becomes durable with the next flush only. Such a replica counts for nothing until its leader has
-    brought it in line (rules 8 and 30).
-    """
-    log.validate()
-    left = tuple(StoredBatch.of(content) for content in split_batches(_files_of(log)))
-    invented = [batch for batch in left if batch.content not in ever]
-    assert not invented, f"batches that nobody appended: {invented}"
+def adopt_after_power_loss(stages: Sequence[LogModel], log: PartitionLog) -> LogModel:
+    """As ``adopt``, where the log may be what is left of a stage."""
     first_offset = _first_offset_of(log)
-    refused = []
-    for stage in reversed(stages):
-        survivor = replace(
-            stage,
-            batches=left,
-            first_offset=first_offset,
-            noted_epoch=None,
-            flushed_offset=log.log_end_offset,
-        )
-        reason = _why_not(stage, survivor, log)
-        if reason is None:
-            return _with_remembered(stage, survivor, log)
-        refused.append(reason)
-    raise AssertionError(f"{_describe(_observe(log))}\nis no remainder: {'; '.join(refused)}")
-
-
-def _why_not(stage: LogModel, survivor: LogModel, log: PartitionLog) -> str | None:
-    """The reason why the log cannot be what is left of this stage."""
-    if log.log_start_offset != stage.log_start_offset:
-        return f"log start {log.log_start_offset} instead of {stage.log_start_offset}"
-    flushed = [
-        batch.content
-        for batch in stage.readable
-        if batch.base_offset >= survivor.first_offset and batch.next_offset <= stage.flushed_offset
-    ]
-    left = [batch.content for batch in survivor.batches if batch.next_offset > stage.log_start_offset]
-    if left[: len(flushed)] != flushed:
-        return f"what was flushed up to offset {stage.flushed_offset} is not there"
-    if epochs_in(log) != survivor.epochs:
-        return f"epochs {epochs_in(log)} instead of {survivor.epochs}"
-    return None
-
-
-def _with_remembered(stage: LogModel, survivor: LogModel, log: PartitionLog) -> LogModel:
-    """A snapshot remembers the producers of the batches that were deleted."""
-    deleted = tuple(batch for batch in stage.batches if batch.next_offset <= survivor.first_offset)
-    remembered = replace(survivor, batches=deleted + survivor.batches)
-    # It was synced before they went, or with the first batch behind it. Where neither happened, nothing
-    # that is left was promised to anyone.
-    must_remember = stage.flushed_offset > survivor.first_offset
-    return adopt((remembered,) if must_remember else (survivor, remembered), log)
+    remainders: list[LogModel] = []
+    for stage in stages:
+        for left in reversed(list(stage.remainders())):
+            if stage.flushed_offset <= first_offset >= stage.first_offset:
+                remainders.append(left.forgetful(first_offset))
+            remainders.append(left)
+    return adopt(remainders, log, after_crash=True)
 
 
 def _describe(observation: _Observation) -> str:

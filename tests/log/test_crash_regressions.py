@@ -10,9 +10,17 @@ import pytest
 from quorate.chaos.sim.disk_faults import fail_nth, fail_path
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import DiskFull, StorageError, StorageFailed
-from quorate.storage import StartKind
+from quorate.storage import Appended, StartKind
 from quorate.storage.inspect import verify
-from tests.log.log_harness import LogHarness, batch, epochs_of, image_of, os_error, producers_of
+from tests.log.log_harness import (
+    LogHarness,
+    batch,
+    epochs_of,
+    image_of,
+    os_error,
+    producers_of,
+    read_all,
+)
 from tests.log.log_model import stamped
 
 
@@ -24,20 +32,40 @@ def make_room(harness: LogHarness) -> None:
     harness.disk.capacity_bytes = None
 
 
-async def test_refused_append_does_not_come_back_with_a_power_loss_after_a_clean_stop() -> None:
-    for seed in range(50):
+async def test_batch_that_was_refused_for_want_of_room_never_comes_back() -> None:
+    """The bytes that did fit are cut off, and a power loss can undo that, also after a clean stop."""
+    for seed in range(100):
         harness = LogHarness()
         log = await harness.lead()
-        harness.append(batch(b"kept"))
-        await log.flush()
+        fill(harness, room=150)
+        outcomes = log.append_all_as_leader(
+            [batch(b"1"), batch(b"2"), batch(b"3")], leader_epoch=LeaderEpoch(0)
+        )
+        assert [type(outcome) for outcome in outcomes] == [Appended, Appended, DiskFull]
         before = image_of(log)
-        fill(harness, room=100)
-        outcomes = log.append_all_as_leader([batch(b"1"), batch(b"2" * 90)], leader_epoch=LeaderEpoch(0))
-        assert all(isinstance(outcome, DiskFull) for outcome in outcomes)
         make_room(harness)
-        assert await log.close()
-        harness.disk.power_loss(random.Random(seed))
-        assert image_of(await harness.open(StartKind.CLEAN)) == before
+        if seed % 2:
+            assert await log.close()
+            harness.disk.power_loss(random.Random(seed))
+            assert image_of(await harness.open(StartKind.CLEAN)) == before
+        else:
+            log = await harness.power_loss(random.Random(seed))
+            assert before.batches.startswith(read_all(log))
+
+
+async def test_follower_keeps_of_a_group_what_fitted() -> None:
+    harness = LogHarness()
+    log = await harness.lead(9)
+    sent = [stamped(batch(b"v"), base_offset=offset, leader_epoch=5 + offset) for offset in range(3)]
+    fill(harness, room=190)
+    with pytest.raises(DiskFull):
+        log.append_as_follower(b"".join(sent))
+    assert read_all(log) == b"".join(sent[:2])
+    assert epochs_of(log) == [(5, 0), (6, 1)]
+    make_room(harness)
+    log.append_as_follower(sent[2])
+    before = image_of(log)
+    assert image_of(await harness.crash()) == before
 
 
 async def test_damaged_snapshot_is_made_anew_before_the_batches_it_stands_for_are_deleted() -> None:

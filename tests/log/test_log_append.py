@@ -33,9 +33,11 @@ from tests.log.log_harness import (
     image_of,
     os_error,
     read_all,
+    record_operations,
     replay,
     small_config,
 )
+from tests.unit.records.batches import raw_batch, raw_record
 
 EPOCH = LeaderEpoch(0)
 
@@ -166,8 +168,6 @@ async def test_batch_of_just_the_largest_size_is_accepted() -> None:
 
 async def test_batch_whose_count_of_records_does_not_cover_its_offsets_is_refused() -> None:
     """Offsets are assigned by the count; a gap would be read as loss."""
-    from tests.unit.records.batches import raw_batch, raw_record
-
     log = await LogHarness().lead()
     lying = raw_batch(raw_record(), last_offset_delta=5, record_count=1)
     with pytest.raises(CorruptBatch):
@@ -180,7 +180,7 @@ async def test_batch_whose_count_of_records_does_not_cover_its_offsets_is_refuse
 async def test_group_is_written_by_one_call_and_each_batch_has_its_outcome() -> None:
     harness = LogHarness(small_config(segment_bytes=10_000))
     log = await harness.lead()
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     outcomes = append_all(
         log,
         batch(b"a"),
@@ -206,7 +206,7 @@ async def test_group_is_written_by_one_call_and_each_batch_has_its_outcome() -> 
 async def test_empty_group_writes_nothing() -> None:
     harness = LogHarness()
     log = await harness.lead()
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     assert append_all(log) == []
     assert isinstance(append_all(log, b"nonsense")[0], CorruptBatch)
     assert trace == []

@@ -41,7 +41,7 @@ async def test_every_flipped_bit_of_a_batch_is_found_by_reads_after_a_clean_star
 
 async def test_no_flipped_bit_of_a_batch_misleads_a_time_lookup() -> None:
     small = await small_log(is_closed=True)
-    for name, bit in small.bits(".log"):
+    for name, bit in small.bits(f"{0:020d}.log"):
         small.flip(name, bit)
         await small.harness.open(StartKind.CLEAN)
         with suppress(LogDamaged):

@@ -21,6 +21,7 @@ from tests.log.log_harness import (
     image_of,
     make_context,
     os_error,
+    record_operations,
     small_config,
 )
 
@@ -198,7 +199,7 @@ async def test_every_flipped_bit_of_marker_or_note_makes_the_start_lossy(name: s
 async def test_marker_is_gone_before_anything_else_happens() -> None:
     disk, directory = await disk_with_log()
     assert await directory.close(broker_epoch=EPOCH)
-    disk.trace = trace = []
+    trace = record_operations(disk)
     directory = await open_directory(disk)
     await open_all(directory)
     changes = [op for op in trace if op.name in ("unlink", "rename", "pwrite", "pwritev", "truncate")]

@@ -7,7 +7,6 @@ import errno
 
 import pytest
 
-from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import Operation, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import NotLeaderOrFollower, StorageFailed
@@ -18,6 +17,7 @@ from tests.log.log_harness import (
     image_of,
     os_error,
     read_all,
+    record_operations,
     replay,
     small_config,
 )
@@ -42,7 +42,7 @@ async def turns(count: int) -> None:
 
 async def test_append_alone_waits_for_no_device() -> None:
     harness = await leading()
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     harness.append(BATCH, BATCH)
     assert [op.name for op in trace] == ["pwritev", "pwritev"]
     assert harness.log.recovery_point == 0
@@ -62,7 +62,7 @@ async def test_flushed_batches_survive_power_loss_and_others_may_not() -> None:
 async def test_concurrent_flushes_share_one_sync() -> None:
     harness = await leading()
     harness.append(*[BATCH] * 10)
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     await asyncio.gather(*(harness.log.flush() for _ in range(50)))
     assert len(syncs(trace)) == 1
     assert harness.log.recovery_point == 10
@@ -70,7 +70,7 @@ async def test_concurrent_flushes_share_one_sync() -> None:
 
 async def test_flushes_that_come_while_a_sync_runs_share_the_next() -> None:
     harness = await leading()
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     flushes = []
     for _ in range(20):
         harness.append(BATCH)
@@ -97,7 +97,7 @@ async def test_flush_with_nothing_to_do_touches_no_file() -> None:
     harness = await leading()
     harness.append(BATCH)
     await harness.log.flush()
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     await harness.log.flush()
     assert trace == []
 
@@ -105,16 +105,15 @@ async def test_flush_with_nothing_to_do_touches_no_file() -> None:
 async def test_flush_syncs_every_segment_sealed_since_the_last_and_their_names() -> None:
     harness = await leading(segment_bytes=len(BATCH))
     harness.append(*[BATCH] * 4)
-    expected = image_of(harness.log)
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     await harness.log.flush()
     assert syncs(trace) == [harness.path(f"{n:020d}.log") for n in range(4)]
-    assert [op.name for op in trace][-1] == "fsync_directory"
+    assert trace[-1].name == "fsync_directory"
     trace.clear()
-    harness.append(batch(b"small"))
+    harness.append(BATCH)
     await harness.log.flush()
-    assert len(syncs(trace)) == 2
-    await harness.log.truncate_to(Offset(4))
+    assert syncs(trace) == [harness.path(f"{n:020d}.log") for n in (3, 4)]
+    expected = image_of(harness.log)
     await harness.power_loss()
     assert image_of(harness.log) == expected
 
@@ -222,7 +221,7 @@ async def test_failed_sync_ends_the_process_and_is_never_repeated() -> None:
     harness = await leading()
     harness.append(BATCH)
     harness.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     flushes = [asyncio.create_task(harness.log.flush()) for _ in range(5)]
     await asyncio.wait(flushes)
     assert all(isinstance(flush.exception(), ProcessEnded) for flush in flushes)
@@ -296,10 +295,9 @@ async def test_what_a_failed_sync_lost_is_not_counted_after_the_restart() -> Non
 async def test_checkpoint_on_disk_never_promises_what_is_not_on_the_device() -> None:
     """After each operation of a busy life the power may fail (rule 46)."""
     for number in range(1, 200, 3):
-        disk = SimDisk()
-        harness = LogHarness(small_config(segment_bytes=2 * len(BATCH)), disk=disk)
+        harness = LogHarness(small_config(segment_bytes=2 * len(BATCH)))
         await harness.lead(1)
-        disk.fault_hook = fail_nth(number, os_error(errno.EIO))
+        harness.disk.fault_hook = fail_nth(number, os_error(errno.EIO))
         try:
             for _ in range(4):
                 harness.append(BATCH, BATCH)
@@ -310,7 +308,7 @@ async def test_checkpoint_on_disk_never_promises_what_is_not_on_the_device() -> 
             pass
         else:
             return
-        disk.fault_hook = None
+        harness.disk.fault_hook = None
         await harness.power_loss()
         assert harness.log.damage is None, f"operation {number}: {harness.log.damage}"
     raise AssertionError("it never went well")

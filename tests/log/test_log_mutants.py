@@ -24,6 +24,7 @@ from quorate.storage import (
     log_trimmer,
     opening,
     recovery,
+    retention,
 )
 from quorate.storage.append_group import AppendGroup
 from quorate.storage.durability import Durability
@@ -214,7 +215,7 @@ def _replace_and_pretend_that_it_was_saved(
 
 
 def retention_ignores_the_high_watermark(patch: Patch) -> None:
-    original = log_trimmer.count_deletable
+    original = retention.count_deletable
 
     def count(segments: Any, config: Any, *, now_ms: Any, high_watermark: Offset) -> int:
         return original(segments, config, now_ms=now_ms, high_watermark=Offset(1 << 62))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, fail_nth, fail_path
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
-from quorate.errors import LogDamaged, StorageFailed
+from quorate.errors import LogClosed, LogDamaged, StorageFailed
 from quorate.storage import PartitionLog, StartKind
 from tests.log.log_harness import (
     EVERYTHING,
@@ -21,6 +22,7 @@ from tests.log.log_harness import (
     image_of,
     os_error,
     read_all,
+    record_operations,
     replay,
     small_config,
 )
@@ -49,7 +51,7 @@ async def test_clean_start_reads_no_batch() -> None:
     harness = await log_of()
     expected = image_of(harness.log)
     assert await harness.log.close()
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     log = await harness.open(StartKind.CLEAN)
     assert content_reads(trace) == []
     assert not any(op.name in ("pwrite", "pwritev", "rename", "fdatasync", "open") for op in trace), trace
@@ -73,18 +75,21 @@ async def test_any_number_of_clean_restarts_changes_nothing() -> None:
 async def test_clean_start_trusts_nothing_that_says_otherwise() -> None:
     """Each of these is a reason to scan, and then the log is as it was."""
     reasons = {
-        "no checkpoint": lambda disk, path: disk.unlink(path("log-checkpoint")),
-        "damaged checkpoint": lambda disk, path: disk.flip_bit(path("log-checkpoint"), 400),
-        "no epochs": lambda disk, path: disk.unlink(path("leader-epoch-checkpoint")),
-        "damaged epochs": lambda disk, path: disk.flip_bit(path("leader-epoch-checkpoint"), 400),
-        "no snapshot": lambda disk, path: disk.unlink(path(f"{18:020d}.snapshot")),
-        "damaged snapshot": lambda disk, path: disk.flip_bit(path(f"{18:020d}.snapshot"), 400),
+        ("no checkpoint", "log-checkpoint"),
+        ("damaged checkpoint", "log-checkpoint"),
+        ("no epochs", "leader-epoch-checkpoint"),
+        ("damaged epochs", "leader-epoch-checkpoint"),
+        ("no snapshot", f"{18:020d}.snapshot"),
+        ("damaged snapshot", f"{18:020d}.snapshot"),
     }
-    for reason, damage in reasons.items():
+    for reason, name in sorted(reasons):
         harness = await log_of()
         expected = image_of(harness.log)
         assert await harness.log.close()
-        damage(harness.disk, harness.path)
+        if reason.startswith("no"):
+            harness.disk.unlink(harness.path(name))
+        else:
+            harness.disk.flip_bit(harness.path(name), 400)
         log = await harness.open(StartKind.CLEAN)
         assert log.opening_report.start is StartKind.PROCESS_CRASH, reason
         assert image_of(log) == expected, reason
@@ -153,9 +158,35 @@ async def _sync(disk: SimDisk, path: str) -> None:
 async def test_log_that_was_only_read_is_closed_without_writing_indexes_anew() -> None:
     harness = await log_of()
     await harness.restart()
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     assert await harness.log.close()
     assert not any("index" in op.path and op.name == "pwrite" for op in trace)
+
+
+async def test_nothing_is_accepted_while_the_log_is_being_closed() -> None:
+    """It would be acknowledged, and neither synced nor part of the clean end."""
+    harness = await log_of()
+    expected = image_of(harness.log)
+    closing = asyncio.create_task(harness.log.close())
+    for _ in range(30):
+        await asyncio.sleep(0)
+        with pytest.raises(LogClosed):
+            harness.append(batch(b"late"))
+    assert await closing
+    harness.disk.power_loss()
+    log = await harness.open(StartKind.CLEAN)
+    assert log.opening_report.start is StartKind.CLEAN
+    assert image_of(log) == expected
+
+
+async def test_close_that_failed_is_not_a_clean_one_when_asked_again() -> None:
+    harness = await log_of()
+    harness.disk.fault_hook = fail_nth(1, os_error(errno.ENOSPC), names={"rename"})
+    assert not await harness.log.close()
+    assert not await harness.log.close()
+    await harness.crash()
+    await harness.log.abandon()
+    assert not await harness.log.close()
 
 
 # -- not clean
@@ -167,7 +198,7 @@ async def test_recovery_scans_from_the_segment_of_the_recovery_point() -> None:
     point, last = harness.log.recovery_point, harness.log._state.active
     assert point >= last.base_offset
     expected = image_of(harness.log)
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     log = await harness.crash()
     assert {op.path for op in content_reads(trace)} == {last.path}
     assert log.opening_report.scanned_bytes == last.size
@@ -218,6 +249,21 @@ async def test_batch_of_an_epoch_that_is_not_on_record_is_damage() -> None:
     assert log.damage is not None
     assert (log.damage.position, log.damage.offset) == (0, 0)
     assert "epoch" in log.damage.reason
+
+
+async def test_damaged_log_checkpoint_costs_at_most_the_log_start_within_a_segment() -> None:
+    """Deleted records at the front of the first segment can be read again; nothing is missing."""
+    harness = await log_of()
+    await harness.log.advance_log_start(Offset(9))
+    first = harness.log._state.segments[0].base_offset
+    assert first < 9
+    expected = image_of(harness.log)
+    harness.disk.flip_bit(harness.path("log-checkpoint"), 400)
+    log = await harness.crash()
+    assert log.damage is None
+    assert log.log_start_offset == first
+    await log.advance_log_start(Offset(9))
+    assert image_of(log) == expected
 
 
 async def test_without_the_epoch_checkpoint_epochs_are_taken_from_the_batches() -> None:

@@ -22,6 +22,7 @@ from tests.log.log_harness import (
     image_of,
     producers_of,
     read_all,
+    record_operations,
     replay,
     small_config,
     split_batches,
@@ -140,7 +141,7 @@ async def test_recovery_point_on_disk_is_lowered_before_anything_is_cut() -> Non
     assert await harness.log.close()
     await harness.open(StartKind.CLEAN)
     assert harness.log.recovery_point == ENDS[-1]
-    harness.disk.trace = trace = []
+    trace = record_operations(harness.disk)
     await harness.log.truncate_to(Offset(10))
     assert harness.log.recovery_point == 10
     checkpointed = next(op.number for op in trace if op.name == "rename" and "log-checkpoint" in op.path)

@@ -165,8 +165,6 @@ class LogMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.harness = LogHarness(_CONFIG)
         self.model = LogModel()
-        #: every batch that was ever on its way into the log
-        self.ever: set[bytes] = set()
         #: what to do when the process dies in an operation: None, or the seed of a power loss
         self.death: int | None = None
         self.value_count = 0
@@ -240,7 +238,7 @@ class LogMachine(RuleBasedStateMachine):
             return
         assert self.log.damage is None, self.log.damage
         if start is StartKind.LOSSY:
-            self.model = adopt_after_power_loss(stages, self.log, ever=self.ever)
+            self.model = adopt_after_power_loss(stages, self.log)
         else:
             was_clean = self.log.opening_report.start is StartKind.CLEAN
             self.follow(stages, after_crash=not was_clean)
@@ -309,7 +307,6 @@ class LogMachine(RuleBasedStateMachine):
         if self.disk_is_full and self.is_doomed:
             del members[1:]  # which of several had room when it died cannot be known
         sent, expected, added = self.plan(members)
-        self.ever.update(added)
         stages = self.model.append(*added)
         leader_epoch = LeaderEpoch(self.model.latest_epoch)
         try:
@@ -341,13 +338,11 @@ class LogMachine(RuleBasedStateMachine):
 
     def accepted(self, sent: list[bytes], outcomes: list[Appended | QuorateError]) -> list[bytes]:
         """On a full disk each batch is in the log if, and only if, its answer says so."""
-        stored = [
+        return [
             stamped(each, base_offset=outcome.base_offset, leader_epoch=self.model.latest_epoch)
             for each, outcome in zip(sent, outcomes, strict=True)
             if isinstance(outcome, Appended) and not outcome.is_duplicate
         ]
-        self.ever.update(stored)
-        return stored
 
     def client_batch(
         self, content: Content, sender: Sender | None, producers: dict[int, ProducerImage]
@@ -380,7 +375,6 @@ class LogMachine(RuleBasedStateMachine):
             stored = stamped(sent, base_offset=model.log_end_offset, leader_epoch=epoch)
             stages += model.append(stored)[1:]
         added = [each.content for each in stages[-1].batches[len(self.model.batches) :]]
-        self.ever.update(added)
         self.perform(tuple(stages), lambda: self.log.append_as_follower(b"".join(added)))
 
     @rule(content=contents, fault=st.sampled_from(("gap", "overlap", "epoch", "bit", "cut")))
@@ -419,7 +413,6 @@ class LogMachine(RuleBasedStateMachine):
             base_offset=self.model.log_end_offset,
             leader_epoch=max(0, self.model.last_batch_epoch),
         )
-        self.ever.add(stored)
 
         async def flush_and_append() -> None:
             flush = asyncio.ensure_future(self.log.flush())

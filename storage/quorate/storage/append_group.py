@@ -3,6 +3,11 @@
 Staging gives each batch its offset and tells the producer state of it, so that a second batch of
 the same producer in the group is judged after the first. If the write then fails, ``undo`` takes
 all of that back: the log is as if nobody had asked.
+
+If it failed for want of room, some batches of the group may lie whole in the file. They count. Cutting
+them off again is not enough: until the cut is on the device a power loss can undo it, and a batch that
+was refused would be back where another replica has the one that came after it, in the same epoch, so
+that nothing would ever tell the two apart.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ class AppendGroup:
         "_producers",
         "_staged",
         "_undo",
+        "base_offset",
         "buffers",
         "epochs_before",
         "members",
@@ -53,7 +59,7 @@ class AppendGroup:
         #: which of the caller's outcomes hold only if the write succeeds
         self.members: list[int] = []
         self.size = 0
-        self.next_offset = next_offset
+        self.base_offset = self.next_offset = next_offset
 
     def add_stamped(self, header: BatchHeader, batch: Bytes, leader_epoch: LeaderEpoch) -> None:
         """A client's batch: stamp offset and epoch into its first bytes, copy nothing else.
@@ -87,6 +93,22 @@ class AppendGroup:
                 max_timestamp=header.max_timestamp,
             )
 
+    def keep_what_fitted(self, segment: Segment) -> None:
+        """The disk was full in the middle of the write: count what is whole, undo the rest."""
+        held_bytes = segment.file.size() - segment.size
+        for header, last_offset in self._staged:
+            held_bytes -= header.size_in_bytes
+            if held_bytes < 0:
+                break
+            segment.add_batch(
+                last_offset=last_offset,
+                size_in_bytes=header.size_in_bytes,
+                max_timestamp=header.max_timestamp,
+            )
+            if header.producer_id >= 0:
+                del self._undo[0]
+        self.undo()
+
     def undo(self) -> None:
-        for producer_id, entry in reversed(self._undo):
-            self._producers.restore(producer_id, entry)
+        while self._undo:
+            self._producers.restore(*self._undo.pop())

@@ -8,6 +8,7 @@ answered.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from quorate.core.disk import Bytes
@@ -29,6 +30,7 @@ from quorate.errors import (
 )
 from quorate.storage.append_group import Appended, AppendGroup
 from quorate.storage.durability import Durability
+from quorate.storage.log_context import is_disk_full
 from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import save_snapshot
 from quorate.storage.quarantine import Damage
@@ -175,7 +177,9 @@ class LogWriter:
             self._write(group)
         except StorageError as error:
             for index in group.members:
-                outcomes[index] = error
+                outcome = outcomes[index]
+                if isinstance(outcome, Appended) and outcome.base_offset >= self._state.log_end_offset:
+                    outcomes[index] = error
 
     def _wrong_epoch(self, leader_epoch: LeaderEpoch) -> QuorateError:
         latest = self._state.epochs.latest
@@ -211,7 +215,10 @@ class LogWriter:
             # Producers and epochs were told of batches that did not make it.
             group.undo()
             if group.epochs_before is not None:
-                self._state.epochs.replace(group.epochs_before)
+                if self._state.log_end_offset == group.base_offset:
+                    self._state.epochs.replace(group.epochs_before)
+                else:
+                    self._state.epochs.truncate_from_end(self._state.log_end_offset)
             raise
 
     def _check_follows(self, header: BatchHeader, group: AppendGroup) -> None:
@@ -252,10 +259,16 @@ class LogWriter:
             group.undo()
             raise
         except OSError as error:
-            group.undo()
-            raise self._write_failed(error) from error
+            raise self._group_failed(group, error) from error
         if self._first_append_ms is None:
             self._first_append_ms = self._state.context.clock.wall_ms()
+
+    def _group_failed(self, group: AppendGroup, error: OSError) -> StorageError:
+        if is_disk_full(error):
+            with suppress(OSError):
+                group.keep_what_fitted(self._state.active)
+        group.undo()
+        return self._write_failed(error)
 
     def _write_failed(self, error: OSError) -> StorageError:
         """Nothing torn may stay. If even that fails, nothing more is written behind it."""

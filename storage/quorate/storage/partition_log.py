@@ -45,11 +45,20 @@ log = structlog.get_logger(__name__)
 
 
 class PartitionLog:
-    __slots__ = ("_durability", "_reader", "_state", "_trimmer", "_writer", "opening_report")
+    __slots__ = (
+        "_durability",
+        "_reader",
+        "_state",
+        "_trimmer",
+        "_was_closed_cleanly",
+        "_writer",
+        "opening_report",
+    )
 
     def __init__(self, state: LogState, report: OpeningReport) -> None:
         """For ``open``."""
         self._state = state
+        self._was_closed_cleanly = False
         self.opening_report = report
         self._durability = Durability(state, recovery_point=report.recovery_point)
         self._reader = LogReader(state)
@@ -94,17 +103,19 @@ class PartitionLog:
         """Sync everything, and leave what a clean start needs. False if that was not possible."""
         state = self._state
         if state.is_closed:
-            return True
-        is_clean = False
+            return self._was_closed_cleanly
         try:
-            await self.flush()
+            state.check_writable()
+            # From here on nothing is accepted: it would be neither synced nor part of the clean end.
+            state.is_closed = True
+            await self._durability.flush()
             async with self._durability.files_lock:
                 await self._leave_cleanly()
-                is_clean = True
+            self._was_closed_cleanly = True
         except (OSError, QuorateError) as error:
             log.error("log_not_closed_cleanly", directory=state.directory, error=str(error))
         await self.abandon()
-        return is_clean
+        return self._was_closed_cleanly
 
     async def _leave_cleanly(self) -> None:
         state = self._state
