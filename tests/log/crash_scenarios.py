@@ -105,6 +105,16 @@ class Life:
             offset += int.from_bytes(stored[23:27], "big") + 1
             yield stored
 
+    async def roll_by_age(self) -> None:
+        self.clock.now_ms += 2 * CONFIG.segment_ms
+        segments = self.log.segment_count
+
+        async def roll() -> None:
+            self.log.roll_if_old()
+            assert self.log.segment_count == segments + 1
+
+        await self.do("roll", action=roll)
+
     async def flush(self) -> None:
         await self.do("flush", action=lambda: self.log.flush())
 
@@ -189,7 +199,7 @@ async def _roll(life: Life) -> None:
     """By size, within a group, and by the age of the first batch."""
     await life.append(life.large(700))
     await life.append(life.large(300), *[life.small() for _ in range(8)])
-    life.clock.now_ms += 2 * CONFIG.segment_ms
+    await life.roll_by_age()
     await life.append(life.small(producer=(42, 0, 36)))
 
 
