@@ -122,7 +122,7 @@ class CrashLab:
         said so many things.
         """
         directory = self._directory / f"{next(self._names)}"
-        shutil.copytree(after.directory, directory)
+        shutil.copytree(after.directory, directory, copy_function=shutil.copyfile)
         corpse = Corpse(directory, Ledger.going_on_from(after.ledger))
         point = None if kill is None else [kill.number, kill.moment.value]
         pid = 0

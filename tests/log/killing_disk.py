@@ -163,6 +163,8 @@ class KillingFile(HastyFile):
             die()
 
     def truncate(self, length: int) -> None:
+        if length == self.size():
+            return
         with self._disk.change("truncate", self.path):
             super().truncate(length)
 

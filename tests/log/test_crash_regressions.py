@@ -167,3 +167,24 @@ async def test_what_is_appended_after_a_reset_that_failed_is_not_dropped_by_the_
         assert image_of(await harness.crash()) == before
     else:
         pytest.fail("the reset never got through")
+
+
+async def test_epochs_that_a_full_disk_keeps_off_do_not_make_sound_batches_look_damaged() -> None:
+    harness = LogHarness()
+    log = await harness.lead(1)
+    harness.append(batch())
+    name = "leader-epoch-checkpoint"
+    older = harness.files()[name]
+    await log.become_leader(LeaderEpoch(2))
+    harness.append(batch())
+    await log.flush()
+    before = read_all(log)
+    harness.disk.power_loss()
+    # As if the batch had reached the device and the epoch had not.
+    await harness.disk.write_file(harness.path(name), older)
+    fill(harness, room=10)
+    await harness.open(StartKind.LOSSY)
+    assert read_all(harness.log) == before
+    await harness.crash()
+    assert harness.log.damage is None, harness.log.damage
+    assert epochs_of(harness.log) == [(1, 0), (2, 1)]

@@ -158,6 +158,12 @@ class LeaderEpochCache:
         self.is_saved = True
         self._dirty = True
 
+    def remove_file(self) -> None:
+        """Better none than one that is wrong: without, the next start takes epochs from the batches."""
+        if self._disk.exists(self._path):
+            self._disk.unlink(self._path)
+        self._dirty = False
+
     async def sync(self) -> None:
         if not self._dirty:
             return

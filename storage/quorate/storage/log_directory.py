@@ -25,7 +25,7 @@ import structlog
 
 from quorate.core.disk import Disk, File
 from quorate.core.ids import BrokerEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed
+from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed, TopicAlreadyExists
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, tolerate_full_disk
@@ -182,6 +182,8 @@ class LogDirectory:
         """A new, empty log; its directory is on the device when this returns."""
         if PartitionKey.parse(key.directory_name) != key:
             raise InvalidTopic(f"{key.directory_name!r} is no name for a partition", topic=key.topic)
+        if key in self._logs:
+            raise TopicAlreadyExists(f"{key.directory_name} exists already", topic=key.topic)
         try:
             self._context.disk.make_directory(f"{self._path}/{key.directory_name}")
             await self._context.disk.fsync_directory(self._path)

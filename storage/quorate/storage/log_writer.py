@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from quorate.core.disk import Bytes
-from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
+from quorate.core.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs
 from quorate.core.records import (
     LEADER_EPOCH_END,
     BatchHeader,
@@ -127,7 +127,7 @@ class LogWriter:
     def _begin_append(self, leader_epoch: LeaderEpoch) -> Segment:
         state = self._state
         state.check_writable()
-        if leader_epoch != state.epochs.latest:
+        if leader_epoch != state.epochs.latest or leader_epoch == NO_LEADER_EPOCH:
             raise self._wrong_epoch(leader_epoch)
         if not state.epochs.is_saved:
             self._save_epochs()

@@ -269,5 +269,7 @@ class _Opening:
                 if segment.has_indexes_in_memory:
                     segment.persist_indexes()
                     segment.retire()
+        if not state.epochs.is_saved:
+            state.epochs.remove_file()
         first = state.segments[0].base_offset
         remove_snapshots(self._context.disk, self._directory, below=first, above=state.log_end_offset)
