@@ -113,12 +113,12 @@ def is_up_to_date() -> bool:
 def compile_module(output: Path) -> None:
     """What runs in the compiler's process: Cython to C, C to a module in `output`."""
     from Cython.Build import cythonize
-    from setuptools import Distribution, Extension  # type: ignore[import-untyped]
+    from setuptools import Distribution, Extension  # type: ignore[import-untyped]  # no types
 
     with tempfile.TemporaryDirectory(prefix="quorate-codec-") as scratch:
         flags = [] if sys.platform == "win32" else ["-O3", "-g0"]
         extension = Extension(f"{PACKAGE}._compiled", [str(SOURCE)], extra_compile_args=flags)
-        generated = cythonize([extension], build_dir=scratch, quiet=True)  # type: ignore[no-untyped-call]
+        generated = cythonize([extension], build_dir=scratch, quiet=True)  # type: ignore[no-untyped-call]  # nor here
         command = Distribution({"ext_modules": generated}).get_command_obj("build_ext")
         command.build_lib = command.build_temp = scratch
         command.ensure_finalized()

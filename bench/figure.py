@@ -43,7 +43,7 @@ def show(title: str, figures: list[Figure]) -> None:
         ("", "left"),
         ("how", "left"),
     ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]  # rich wants a literal
     for figure in figures:
         verdict = {True: "met", False: "MISSED", None: ""}[figure.passed]
         bar = "" if figure.bar is None else f"{figure.bar:,g} {figure.unit}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import platform
 
 from hypothesis import HealthCheck, settings
 
 from quorate.core.records import CODEC
+
+# Before gRPC is imported: its C core remarks on every server that stops, between the dots of a run.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 pytest_plugins = ["pytester", "tests.hang_guard", "tests.suite_budget"]
 

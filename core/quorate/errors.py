@@ -82,6 +82,8 @@ __all__ = [
     "UnknownServerError",
     "UnknownTopicOrPartition",
     "UnsupportedBatch",
+    "copy_of",
+    "wrong_leader_epoch",
 ]
 
 #: What an error may carry: ids, offsets, names
@@ -104,6 +106,11 @@ class QuorateError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.facts))
+
+
+def copy_of(error: QuorateError) -> QuorateError:
+    """For an error that is kept: raising one and the same again and again would pile up its traceback."""
+    return type(error)(error.message, **error.facts)
 
 
 def _rebuild(kind: type[QuorateError], message: str, facts: dict[str, Fact]) -> QuorateError:
@@ -240,6 +247,16 @@ class UnknownLeaderEpoch(LeadershipError):
     """The request's leader epoch is newer than the replica's (rule 3)."""
 
     code = "UNKNOWN_LEADER_EPOCH"
+
+
+def wrong_leader_epoch(of: object, *, request: int, current: int) -> LeadershipError:
+    """The error for a request in another leader epoch than the one that ``of`` is in."""
+    kind = FencedLeaderEpoch if request < current else UnknownLeaderEpoch
+    return kind(
+        f"{of} is in leader epoch {current}, the request in {request}",
+        request_leader_epoch=request,
+        current_leader_epoch=current,
+    )
 
 
 class StorageError(QuorateError):

@@ -74,6 +74,8 @@ class Corpse:
     """What is left of a process."""
 
     directory: Path
+    #: where it was told to die, for who reads a failed test
+    kill: KillPoint | None
     ledger: Ledger
     exit_status: int = 0
     trace: list[TracedChange] = field(default_factory=list)
@@ -98,7 +100,7 @@ class CrashLab:
         """An empty directory, as the first process finds it."""
         directory = self._directory / f"{next(self._names)}"
         directory.mkdir()
-        return Corpse(directory, Ledger())
+        return Corpse(directory, None, Ledger())
 
     def close(self) -> None:
         assert self._child.stdin is not None
@@ -123,7 +125,7 @@ class CrashLab:
         """
         directory = self._directory / f"{next(self._names)}"
         shutil.copytree(after.directory, directory, copy_function=shutil.copyfile)
-        corpse = Corpse(directory, Ledger.going_on_from(after.ledger))
+        corpse = Corpse(directory, kill, Ledger.going_on_from(after.ledger))
         point = None if kill is None else [kill.number, kill.moment.value]
         pid = 0
         for count, (kind, *rest) in enumerate(self._ask([scenario, str(directory), point, traced])):
@@ -199,7 +201,7 @@ async def _check_recovery(corpse: Corpse) -> Corpse:
         disk.close()
     # What can be rebuilt need not be there: retention gives up indexes first.
     assert all(problem.kind is ProblemKind.REBUILDABLE for problem in _check_files(path))
-    return Corpse(path, Ledger(stages=(model,)))
+    return Corpse(path, None, Ledger(stages=(model,)))
 
 
 async def _go_on(log: PartitionLog, model: LogModel) -> LogModel:

@@ -211,11 +211,11 @@ async def _checkpoint(life: Life) -> None:
 
 
 async def _truncate(life: Life) -> None:
-    """Within the last segment, then to before the recovery point, and go on from there."""
+    """Within a segment, then to before the recovery point, and go on from there."""
     await life.flush()
     await life.checkpoint()
-    await life.truncate(55)
-    await life.truncate(20)
+    await life.truncate(47)
+    await life.truncate(10)
     await life.replicate(life.small(), leader_epoch=5)
 
 

@@ -10,6 +10,7 @@ import pytest
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth, fail_path
 from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
 from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed
 from quorate.storage import LogContext, LogDirectory, PartitionKey, StartKind
 from tests.log.log_harness import (
@@ -57,7 +58,9 @@ async def disk_with_log(disk: SimDisk | None = None) -> tuple[SimDisk, LogDirect
 # -- names
 
 
-@pytest.mark.parametrize("topic", ["orders", "a", "x" * 249, "with-dash-7", "with.dots_and-0.more"])
+@pytest.mark.parametrize(
+    "topic", ["orders", "a", "x" * TOPIC_NAME_CHARACTERS_MAX, "with-dash-7", "with.dots_and-0.more"]
+)
 def test_directory_name_says_topic_partition_and_topic_id(topic: str) -> None:
     key = KEY._replace(topic=TopicName(topic))
     assert PartitionKey.parse(key.directory_name) == key

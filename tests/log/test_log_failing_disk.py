@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from quorate.chaos.sim.disk_faults import Operation, ShortWrite, fail_nth
-from quorate.errors import DiskFull, StorageFailed
+from quorate.errors import DiskFull, StorageError
 from quorate.storage import StartKind
 from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, busy_life, check_goes_on, check_survivors
 from tests.log.log_harness import LogHarness, ProcessEnded, os_error, record_operations
@@ -47,9 +47,9 @@ async def life_with(failure: Callable[[Operation], OSError], operation: Operatio
         await busy_life(life)
     except ProcessEnded:
         pass
-    except StorageFailed:
+    except StorageError as error:
         # It could not even be opened.
-        ledger.saw_storage_error = True
+        ledger.saw_storage_error |= not isinstance(error, DiskFull)
     harness.disk.fault_hook = None
     return harness, life
 

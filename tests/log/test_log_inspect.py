@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from quorate.core.ids import LeaderEpoch, Offset
+from quorate.chaos.sim.disk import SimDisk
+from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.errors import InvalidRequest, StorageFailed
+from quorate.storage import StartKind
+from quorate.storage.checkpoint import write_durably
+from quorate.storage.file_writes import overwrite
+from quorate.storage.index import OffsetIndex, TimeIndex
 from quorate.storage.inspect import LogReport, Problem, ProblemKind, dump_segment, verify
-from tests.log.log_harness import LogHarness, batch, small_config, split_batches
+from quorate.storage.log_directory import LogDirectory, PartitionKey
+from tests.log.log_harness import NOW_MS, LogHarness, batch, make_context, small_config, split_batches
 
 
 async def log_of() -> LogHarness:
@@ -126,6 +132,15 @@ PROBLEMS = {
     "unfinished write": (_append(segment(2), bytes(7) + b"\x0a\0"), ProblemKind.TORN, segment(2), SIZE, 10),
     "offset index": (_flip(f"{0:020d}.index", 3), ProblemKind.REBUILDABLE, f"{0:020d}.index", 0, 0),
     "no offset index": (_remove(f"{0:020d}.index"), ProblemKind.REBUILDABLE, f"{0:020d}.index", 0, 0),
+    "time index": (_flip(f"{4:020d}.timeindex", 3), ProblemKind.REBUILDABLE, f"{4:020d}.timeindex", 0, 0),
+    "no time index": (_remove(f"{0:020d}.timeindex"), ProblemKind.REBUILDABLE, f"{0:020d}.timeindex", 0, 0),
+    "producer snapshot": (
+        _flip(f"{4:020d}.snapshot", 50),
+        ProblemKind.REBUILDABLE,
+        f"{4:020d}.snapshot",
+        0,
+        0,
+    ),
     "epochs": (
         _flip("leader-epoch-checkpoint", 50),
         ProblemKind.REBUILDABLE,
@@ -146,6 +161,98 @@ async def test_each_kind_of_problem_is_named_with_its_place(name: str) -> None:
     assert (found.kind, found.position, found.offset) == (kind, position, offset), found
     assert found.path == (harness.path(path) if path else harness.directory)
     assert verified(harness).is_damaged == (kind is ProblemKind.DAMAGE)
+
+
+def offset_index(*entries: tuple[int, int]) -> bytes:
+    index = OffsetIndex()
+    for relative_offset, position in entries:
+        index.append(relative_offset=relative_offset, position=position)
+    return index.to_bytes()
+
+
+def time_index(*entries: tuple[int, int]) -> bytes:
+    index = TimeIndex()
+    for timestamp, relative_offset in entries:
+        index.maybe_append(timestamp=timestamp, relative_offset=relative_offset)
+    return index.to_bytes()
+
+
+#: files with a good checksum for the first segment: two batches of two records, all of one time
+WRONG_INDEXES = {
+    "position": (".index", offset_index((1, 0), (3, SIZE + 1)), 3),
+    "offset": (".index", offset_index((1, 0), (2, SIZE)), 2),
+    "behind the end": (".index", offset_index((1, 0), (5, 2 * SIZE)), 5),
+    "time too late": (".timeindex", time_index((NOW_MS + 1, 1)), 1),
+    "time too early": (".timeindex", time_index((NOW_MS - 1, 1), (NOW_MS, 3)), 1),
+    "time of no batch": (".timeindex", time_index((NOW_MS, 2)), 2),
+    "time behind the end": (".timeindex", time_index((NOW_MS, 5)), 5),
+    "newest time missing": (".timeindex", time_index(), 3),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_INDEXES)
+async def test_index_file_is_compared_with_the_batches(name: str) -> None:
+    suffix, content, offset = WRONG_INDEXES[name]
+    harness = await log_of()
+    overwrite(harness.disk, harness.path(f"{0:020d}{suffix}"), content)
+    found = problem_of(harness)
+    assert (found.kind, found.offset) == (ProblemKind.REBUILDABLE, offset), found
+    assert found.path == harness.path(f"{0:020d}{suffix}")
+
+
+async def test_index_files_may_skip_batches() -> None:
+    harness = await log_of()
+    overwrite(harness.disk, harness.path(f"{0:020d}.index"), offset_index((3, SIZE)))
+    overwrite(harness.disk, harness.path(f"{0:020d}.timeindex"), time_index((NOW_MS, 3)))
+    assert verified(harness).problems == []
+
+
+async def test_damaged_files_are_reported_each_by_its_own_name() -> None:
+    harness = await log_of()
+    names = [
+        *(f"{base:020d}{suffix}" for base in (0, 4) for suffix in (".index", ".timeindex")),
+        *(f"{offset:020d}.snapshot" for offset in (4, 8)),
+        "leader-epoch-checkpoint",
+        "log-checkpoint",
+    ]
+    for name in names:
+        harness.disk.flip_bit(harness.path(name), 8 * 3)
+    found = verified(harness).problems
+    assert sorted(problem.path for problem in found) == sorted(map(harness.path, names))
+    assert {problem.kind for problem in found} == {ProblemKind.REBUILDABLE}
+
+
+async def test_last_segments_index_files_count_after_a_clean_stop_alone() -> None:
+    harness = await log_of()
+    assert await harness.log.close()
+    path = harness.path(f"{8:020d}.timeindex")
+    overwrite(harness.disk, path, time_index((NOW_MS + 1, 1)))
+    assert problem_of(harness).path == path
+    await harness.open(StartKind.CLEAN)
+    harness.append(batch(b"x"))
+    assert verified(harness).problems == []
+
+
+async def test_own_checkpoints_of_a_data_directory_are_checked() -> None:
+    disk = SimDisk()
+    directory = await LogDirectory.open(make_context(disk), "/data")
+    assert list(verify(disk, "/data")) == []
+    key = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("A" * 22))
+    await directory.create(key, small_config())
+    await write_durably(disk, "/data/metadata", {"topics": []})
+    assert await directory.close(broker_epoch=BrokerEpoch(1))
+    (report,) = verify(disk, "/data")
+    assert report.problems == []
+    for name in ("metadata", "incarnation", "clean-shutdown"):
+        disk.flip_bit(f"/data/{name}", 8 * 3)
+    own, report = verify(disk, "/data")
+    assert report.problems == []
+    assert own.directory == "/data"
+    assert [(problem.path, problem.kind) for problem in own.problems] == [
+        ("/data/metadata", ProblemKind.DAMAGE),
+        ("/data/incarnation", ProblemKind.REBUILDABLE),
+        ("/data/clean-shutdown", ProblemKind.REBUILDABLE),
+    ]
 
 
 async def test_what_verify_calls_damage_is_what_a_start_refuses() -> None:

@@ -27,12 +27,12 @@ from quorate.storage import (
     retention,
 )
 from quorate.storage.append_group import AppendGroup
-from quorate.storage.durability import Durability
 from quorate.storage.group_commit import GroupCommit
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
 from quorate.storage.recovery import LogScanner
 from quorate.storage.segment import Segment
+from quorate.storage.sync_state import SyncState
 from tests.log import log_checkers as check
 
 Patch = pytest.MonkeyPatch
@@ -149,27 +149,27 @@ def flush_does_not_sync(patch: Patch) -> None:
 
 
 def names_are_not_synced(patch: Patch) -> None:
-    original = Durability._sync
+    original = SyncState._sync
 
-    async def sync(self: Durability) -> None:
+    async def sync(self: SyncState) -> None:
         self._directory_changed = False
         await original(self)
 
-    patch.setattr(Durability, "_sync", sync)
+    patch.setattr(SyncState, "_sync", sync)
 
 
 def recovery_point_is_not_lowered_before_a_truncation(patch: Patch) -> None:
-    async def lower_on_disk(self: Durability, offset: Offset) -> None:
+    async def lower_on_disk(self: SyncState, offset: Offset) -> None:
         self.lower(offset)
 
-    patch.setattr(Durability, "lower_on_disk", lower_on_disk)
+    patch.setattr(SyncState, "lower_on_disk", lower_on_disk)
 
 
 def truncation_is_not_synced(patch: Patch) -> None:
-    async def sync_cut(self: Durability) -> None:
+    async def sync_cut(self: SyncState) -> None:
         pass
 
-    patch.setattr(Durability, "sync_cut", sync_cut)
+    patch.setattr(SyncState, "sync_cut", sync_cut)
 
 
 def running_sync_does_not_hear_of_a_truncation(patch: Patch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, fail_nth, fail_path
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
-from quorate.errors import LogClosed, LogDamaged, StorageFailed
+from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageFailed
 from quorate.storage import PartitionLog, StartKind
 from tests.log.log_harness import (
     EVERYTHING,
@@ -363,7 +363,7 @@ async def test_log_is_not_used_while_its_checkpoint_still_tells_of_a_reset() -> 
         await harness.log.reset_to(Offset(30))
     harness.disk.crash()
     harness.disk.fault_hook = fail_path("log-checkpoint", lambda: os_error(errno.ENOSPC), names={"pwrite"})
-    with pytest.raises(StorageFailed):
+    with pytest.raises(DiskFull):
         await harness.open()
 
 
@@ -449,3 +449,15 @@ async def test_damaged_log_keeps_its_files_as_they_were_found() -> None:
     await harness.crash()
     assert harness.log.damage is not None
     assert harness.files(".log") == before
+
+
+async def test_quarantined_log_tells_with_all_facts_what_every_use_of_it_ends_in() -> None:
+    harness = await log_of()
+    assert harness.log.failure is None
+    harness.disk.flip_bit(harness.path(sorted(harness.files(".log"))[-1]), 8 * 70)
+    log = await harness.crash()
+    with pytest.raises(LogDamaged) as raised:
+        log.read(log.log_start_offset, bytes_max=1)
+    assert log.failure is not None
+    assert (log.failure.message, log.failure.facts) == (raised.value.message, raised.value.facts)
+    assert log.failure.facts.keys() == {"path", "position", "offset", "reason"}

@@ -17,6 +17,7 @@ from tests.log.log_harness import (
     image_of,
     os_error,
     read_all,
+    record_operations,
     replay,
     small_config,
     split_batches,
@@ -97,6 +98,34 @@ async def test_age_of_a_segment_outlives_a_restart() -> None:
     harness.clock.now_ms += 2_000
     harness.log.roll_if_old()
     assert harness.log.segment_count == 2
+
+
+async def test_idle_log_rolls_too_although_nothing_was_appended_since_the_start() -> None:
+    for reopen in (LogHarness.restart, LogHarness.crash):
+        harness = LogHarness(small_config(segment_ms=10_000, segment_bytes=100_000))
+        await harness.lead()
+        harness.append(BATCH)
+        before = image_of(harness.log)
+        await reopen(harness)
+        harness.clock.now_ms += 9_999
+        harness.log.roll_if_old()
+        assert harness.log.segment_count == 1
+        harness.clock.now_ms += 1
+        harness.log.roll_if_old()
+        assert harness.log.segment_count == 2
+        harness.log.validate()
+        assert image_of(await harness.crash()) == before
+
+
+async def test_age_of_an_idle_log_is_read_from_disk_once() -> None:
+    harness = LogHarness(small_config(segment_ms=10_000))
+    await harness.lead()
+    harness.append(BATCH)
+    await harness.restart()
+    harness.log.roll_if_old()
+    operations = record_operations(harness.disk)
+    harness.log.roll_if_old()
+    assert operations == []
 
 
 async def test_segment_is_sealed_before_relative_offsets_run_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -415,7 +415,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(
-    max_examples=int(_EXAMPLES or 60),
+    max_examples=int(_EXAMPLES or 120),
     stateful_step_count=40,
     derandomize=_EXAMPLES is None,
     deadline=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorate.chaos.sim.disk import SimDisk
-from quorate.core.ids import Offset
+from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import patch_header
 from quorate.errors import CorruptBatch
 from quorate.storage.segment import NO_TIMESTAMP, Segment, segment_path
@@ -27,9 +27,9 @@ def fill(segment: Segment) -> bytes:
         patch_header(stamped, 0, base_offset=segment.next_offset, leader_epoch=1)
         segment.write([stamped])
         segment.add_batch(
-            last_offset=segment.next_offset + count - 1,
+            last_offset=Offset(segment.next_offset + count - 1),
             size_in_bytes=len(stamped),
-            max_timestamp=NOW_MS + (40, 10, 60, 20, 30)[n],
+            max_timestamp=TimestampMs(NOW_MS + (40, 10, 60, 20, 30)[n]),
         )
         content += stamped
     return content
@@ -50,7 +50,7 @@ def test_name_is_the_first_offset_in_twenty_digits() -> None:
 def test_new_segment_is_empty_and_has_no_time(disk: SimDisk) -> None:
     segment = new_segment(disk)
     assert (segment.size, segment.next_offset, segment.is_active) == (0, BASE, True)
-    assert segment.largest_timestamp == NO_TIMESTAMP
+    assert segment.max_timestamp == NO_TIMESTAMP
     assert segment.first_timestamp() is None
     assert list(segment.walk(0)) == []
 
@@ -161,7 +161,7 @@ def test_sealed_segment_knows_its_newest_record_from_the_time_index(disk: SimDis
     fill(segment)
     segment.persist_indexes()
     sealed = reopened(disk, segment)
-    assert sealed.largest_timestamp == NOW_MS + 60
+    assert sealed.max_timestamp == NOW_MS + 60
     assert not sealed.is_active
 
 
@@ -181,7 +181,7 @@ def test_index_file_damaged_at_any_byte_is_rebuilt(disk: SimDisk, suffix: str) -
     for byte in range(disk.size(path)):
         disk.flip_bit(path, 8 * byte + byte % 8)
         sealed = reopened(disk, segment)
-        assert sealed.largest_timestamp == NOW_MS + 60
+        assert sealed.max_timestamp == NOW_MS + 60
         assert sealed.offset_index == segment.offset_index
         disk.flip_bit(path, 8 * byte + byte % 8)
 
@@ -193,7 +193,7 @@ def test_missing_index_file_is_rebuilt(disk: SimDisk, names: tuple[str, ...]) ->
     segment.persist_indexes()
     for suffix in names:
         disk.unlink(segment_path("/log", BASE, suffix))
-    assert reopened(disk, segment).largest_timestamp == NOW_MS + 60
+    assert reopened(disk, segment).max_timestamp == NOW_MS + 60
 
 
 def test_rebuilding_notices_batches_that_end_elsewhere(disk: SimDisk) -> None:

@@ -63,7 +63,7 @@ class Broker:
         context = LogContext(disk, clock, OpenFiles(disk, files_max=_SEALED_FILES_OPEN_MAX), on_fatal)
         directory = await LogDirectory.open(context, config.data_dir)
         try:
-            metadata = await LocalMetadata.open(disk, config.data_dir)
+            metadata = LocalMetadata.open(disk, config.data_dir)
             topics = TopicRegistry(config, directory, metadata, random_bytes=random_bytes)
             await topics.open()
         except BaseException:
@@ -102,6 +102,8 @@ class Broker:
         while True:
             await self._clock.sleep(self._config.log_retention_check_interval_ms / 1000)
             await self._directory.maintain(self._topics.high_watermark_of)
+            # Afterwards: what retention has freed may be what was missing.
+            await self._topics.lead_waiting()
 
     async def close(self) -> bool:
         """Sync and close every log. True if the next start need not recover anything."""

@@ -11,22 +11,29 @@ start and left alone, because "nobody knows this directory" never proves that no
 next one. Taking the log's latest epoch plus one was rejected: an epoch leaves no trace in a log if
 its records were lost with the power, and the next start would then write other records at the same
 offsets in the same epoch (rule 5).
+
+A full disk must not keep a node from starting: only a started node serves reads and frees space. So
+the epoch may begin before it is on the device, and ``persist_epoch`` has to succeed before anybody
+leads in it. If the process ends before that, the next one begins the same epoch again, and no batch
+carries it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from quorate.core.disk import Disk
 from quorate.core.ids import BrokerEpoch, TopicId, TopicName
-from quorate.errors import StorageFailed
+from quorate.errors import DiskFull, StorageFailed
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
+from quorate.storage.log_context import is_disk_full
+from quorate.storage.log_directory import METADATA_NAME
 
 __all__ = ["LocalMetadata", "TopicEntry"]
 
-_FILE_NAME: Final = "metadata"
 _BEFORE_THE_FIRST_START: Final = BrokerEpoch(-1)
 
 
@@ -40,7 +47,7 @@ class TopicEntry:
 
 
 class LocalMetadata:
-    __slots__ = ("_disk", "_path", "_topics", "broker_epoch")
+    __slots__ = ("_disk", "_is_epoch_durable", "_path", "_topics", "_writing", "broker_epoch")
 
     def __init__(
         self, disk: Disk, path: str, broker_epoch: BrokerEpoch, topics: Mapping[TopicName, TopicEntry]
@@ -49,32 +56,43 @@ class LocalMetadata:
         self._disk = disk
         self._path = path
         self._topics = topics
+        self._is_epoch_durable = False
+        #: one write at a time: they share the name of the temporary file
+        self._writing = asyncio.Lock()
         self.broker_epoch = broker_epoch
 
     @classmethod
-    async def open(cls, disk: Disk, data_directory: str) -> LocalMetadata:
-        """Load what is known, and begin a new broker epoch; it is on the device when this returns."""
-        path = f"{data_directory}/{_FILE_NAME}"
+    def open(cls, disk: Disk, data_directory: str) -> LocalMetadata:
+        """Load what is known, and begin a new broker epoch; ``persist_epoch`` puts it on record."""
+        path = f"{data_directory}/{METADATA_NAME}"
         state = _read(disk, path)
         topics = [TopicEntry(**topic) for topic in state["topics"]]
-        metadata = cls(
+        return cls(
             disk,
             path,
             BrokerEpoch(state["broker_epoch"] + 1),
             {topic.name: topic for topic in topics},
         )
-        await metadata._write(metadata._topics)
-        return metadata
 
     def topics(self) -> Iterator[TopicEntry]:
         return iter(self._topics.values())
 
+    async def persist_epoch(self) -> None:
+        """Returns once the broker epoch is on the device: from then on it may be led in."""
+        async with self._writing:
+            if not self._is_epoch_durable:
+                await self._write(self._topics)
+
     async def add_topic(self, topic: TopicEntry) -> None:
-        """Returns once the topic is on the device; if that fails, there is no such topic."""
-        assert topic.name not in self._topics
-        topics = {**self._topics, topic.name: topic}
-        await self._write(topics)
-        self._topics = topics
+        """Returns once the topic is on the device. DiskFull: it is not, and will not be.
+
+        After StorageFailed nobody knows what the next start will find.
+        """
+        async with self._writing:
+            assert topic.name not in self._topics
+            topics = {**self._topics, topic.name: topic}
+            await self._write(topics)
+            self._topics = topics
 
     async def _write(self, topics: Mapping[TopicName, TopicEntry]) -> None:
         state = {
@@ -84,7 +102,10 @@ class LocalMetadata:
         try:
             await write_durably(self._disk, self._path, state)
         except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(f"no space left to write {self._path}", path=self._path) from error
             raise StorageFailed(f"cannot write {self._path}: {error}", path=self._path) from error
+        self._is_epoch_durable = True
 
 
 def _read(disk: Disk, path: str) -> dict[str, Any]:

@@ -9,6 +9,9 @@ for it, and it never moves back. With a single replica it follows that replica a
 
 Invariant: log_start_offset <= high_watermark <= log_end_offset.
 
+A partition can be read from the moment it is opened, and written to once it leads. On a full disk
+there may be no room to put the new leader epoch on record: then it is read only, and tries again.
+
 Two kinds of waiters, both woken from the one place that moves the high watermark:
 
 - producers wait for an offset (``when_committed``). Offsets are handed out in order, so the waiters
@@ -29,7 +32,13 @@ from quorate.core.config import Durability
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition
 from quorate.core.logging import get_logger
-from quorate.errors import FencedLeaderEpoch, LogDamaged, QuorateError, Unavailable, UnknownLeaderEpoch
+from quorate.errors import (
+    NotLeaderOrFollower,
+    QuorateError,
+    Unavailable,
+    copy_of,
+    wrong_leader_epoch,
+)
 from quorate.storage import LogRead, PartitionLog, TimestampedOffset
 
 __all__ = ["AppendResult", "FetchWatch", "Partition"]
@@ -73,6 +82,7 @@ class Partition:
         "_durability",
         "_is_closed",
         "_log",
+        "_not_leading",
         "_syncing",
         "_uncommitted_bytes",
         "_watches",
@@ -105,20 +115,23 @@ class Partition:
         self._uncommitted_bytes = 0
         self._syncing: asyncio.Task[None] | None = None
         self._is_closed = False
+        #: why nothing is appended although everything can be read; None: this replica leads
+        self._not_leading: QuorateError | None = NotLeaderOrFollower(f"{topic_partition} has no leader yet")
 
-    @classmethod
-    async def lead(
-        cls,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        partition_log: PartitionLog,
-        *,
-        durability: Durability,
-        leader_epoch: LeaderEpoch,
-    ) -> Partition:
+    # -- leading
+
+    @property
+    def is_leading(self) -> bool:
+        return self._not_leading is None
+
+    async def lead(self) -> None:
         """Take the lead; the epoch is on record before the first append (rule 6)."""
-        await partition_log.become_leader(leader_epoch)
-        return cls(topic_partition, topic_id, partition_log, durability=durability, leader_epoch=leader_epoch)
+        await self._log.become_leader(self.leader_epoch)
+        self._not_leading = None
+
+    def wait_to_lead(self, reason: QuorateError) -> None:
+        """Serve reads alone; appends are refused for this reason until ``lead`` succeeds."""
+        self._not_leading = reason
 
     # -- state
 
@@ -136,20 +149,13 @@ class Partition:
 
     @property
     def failure(self) -> QuorateError | None:
-        """Why nothing is served, if damage was found since the log was opened."""
-        damage = self._log.damage
-        return None if damage is None else LogDamaged(f"the log is damaged and not served: {damage}")
+        """Why this replica is no leader: damage found since the log was opened, or still no room."""
+        return self._log.failure or self._not_leading
 
     def check_leader_epoch(self, current: int) -> None:
         """Only a caller who knows the current epoch proceeds (rule 3)."""
-        if current == self.leader_epoch:
-            return
-        kind = FencedLeaderEpoch if current < self.leader_epoch else UnknownLeaderEpoch
-        raise kind(
-            f"{self.topic_partition} is in leader epoch {self.leader_epoch}, the request in {current}",
-            leader_epoch=self.leader_epoch,
-            request_leader_epoch=current,
-        )
+        if current != self.leader_epoch:
+            raise wrong_leader_epoch(self.topic_partition, request=current, current=self.leader_epoch)
 
     def validate(self) -> None:
         """The invariants, for tests after every event."""
@@ -163,6 +169,8 @@ class Partition:
 
     def append(self, batch: Bytes) -> AppendResult:
         """Append one batch whole, or raise and leave the log as it was."""
+        if self._not_leading is not None:
+            raise copy_of(self._not_leading)
         appended = self._log.append_as_leader(batch, leader_epoch=self.leader_epoch)
         if not appended.is_duplicate:
             self._uncommitted_bytes += len(batch)
@@ -244,7 +252,8 @@ class Partition:
     def _outcome_unknown(self, reason: str) -> Unavailable:
         return Unavailable(
             f"{self.topic_partition}: appended, but not known to be stored: {reason}",
-            partition=str(self.topic_partition),
+            topic=self.topic_partition.topic,
+            partition=self.topic_partition.partition,
         )
 
     # -- reading

@@ -11,12 +11,10 @@ from typing import Final
 from quorate.broker.partition import Partition
 from quorate.core.config import TopicConfig
 from quorate.core.ids import PartitionId, TopicId, TopicName
-from quorate.errors import InvalidTopic, QuorateError, UnknownTopicOrPartition
+from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
+from quorate.errors import InvalidTopic, QuorateError, UnknownTopicOrPartition, copy_of
 
-__all__ = ["TOPIC_NAME_CHARACTERS_MAX", "Topic", "check_topic_name", "topic_id_from"]
-
-#: A partition's directory is named <topic>-<partition>.<topic id>, and file systems stop at 255 bytes.
-TOPIC_NAME_CHARACTERS_MAX: Final = 220
+__all__ = ["Topic", "check_topic_name", "topic_id_from"]
 
 _LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _TOPIC_ID_BYTES: Final = 16
@@ -60,6 +58,5 @@ class Topic:
             )
         partition = self.partitions[PartitionId(number)]
         if isinstance(partition, QuorateError):
-            # A copy: raising one and the same error again and again would pile up its traceback.
-            raise type(partition)(partition.message, **partition.facts)
+            raise copy_of(partition)
         return partition

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from quorate.broker.local_metadata import LocalMetadata, TopicEntry
 from quorate.broker.partition import Partition
 from quorate.broker.topic import Topic, check_topic_name, topic_id_from
 from quorate.core.config import NodeConfig, TopicConfig
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicPartition
+from quorate.core.limits import PARTITIONS_PER_TOPIC_MAX
 from quorate.core.logging import get_logger
 from quorate.errors import (
+    DiskFull,
     InvalidConfig,
     InvalidRequest,
     InvalidTopic,
@@ -24,15 +26,17 @@ from quorate.errors import (
 )
 from quorate.storage import LogConfig, LogDirectory, PartitionKey, PartitionLog
 
-__all__ = ["PARTITIONS_PER_TOPIC_MAX", "TopicRegistry"]
+__all__ = ["TopicRegistry"]
 
 log = get_logger(__name__)
 
-#: Each is a directory with files of its own; more in one request is a typing mistake.
-PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+T = TypeVar("T")
 
 #: logs between two reports while a start takes long
 _PROGRESS_EVERY: Final = 100
+
+#: Taking the lead and making a log wait for the device: enough at once to keep it busy.
+_PARTITIONS_AT_ONCE: Final = 32
 
 
 class TopicRegistry:
@@ -80,7 +84,7 @@ class TopicRegistry:
         return [each for topic in self.all() for each in topic.partitions if isinstance(each, Partition)]
 
     def high_watermark_of(self, key: PartitionKey) -> Offset:
-        """0 for a partition that nobody leads: nothing of it may be deleted (rules 42 and 48)."""
+        """0 for a partition that is not served: nothing of it may be deleted (rules 42 and 48)."""
         topic = self._by_id.get(key.topic_id)
         if topic is None or key.partition >= len(topic.partitions):
             return Offset(0)
@@ -94,8 +98,9 @@ class TopicRegistry:
         topics = {entry: self._config_of(entry) for entry in self._metadata.topics()}
         await self._open_logs({key: config for entry, config in topics.items() for key in _keys(entry)})
         for entry, config in topics.items():
-            partitions = [await self._lead_existing(key, config) for key in _keys(entry)]
-            self._add(Topic(entry.name, entry.topic_id, entry.configs, config, tuple(partitions)))
+            partitions = tuple(self._existing_partition(key, config) for key in _keys(entry))
+            self._add(Topic(entry.name, entry.topic_id, entry.configs, config, partitions))
+        await self.lead_waiting()
 
     def _config_of(self, entry: TopicEntry) -> TopicConfig:
         try:
@@ -121,8 +126,8 @@ class TopicRegistry:
                 log.info("opening_logs_progress", opened=opened, logs=total, scanned_bytes=scanned_bytes)
         log.info("logs_opened", logs=opened, scanned_bytes=scanned_bytes, cut_bytes=cut_bytes)
 
-    async def _lead_existing(self, key: PartitionKey, config: TopicConfig) -> Partition | QuorateError:
-        """A partition that cannot be led is represented by the reason; the others go on."""
+    def _existing_partition(self, key: PartitionKey, config: TopicConfig) -> Partition | QuorateError:
+        """A partition that cannot even be read is represented by the reason; the others go on."""
         partition_log = self._directory.get(key)
         if partition_log is None:
             error: QuorateError = StorageFailed(
@@ -130,13 +135,24 @@ class TopicRegistry:
                 "are gone unless it is put back",
                 path=key.directory_name,
             )
+        elif partition_log.failure is not None:
+            error = partition_log.failure
         else:
-            try:
-                return await self._lead(key, partition_log, config)
-            except StorageError as refused:
-                error = refused
+            return self._partition(key, partition_log, config)
         log.error("partition_offline", directory=key.directory_name, code=error.code, error=error.message)
         return error
+
+    async def lead_waiting(self) -> None:
+        """Lead every partition that is not led yet; one that cannot be is read only until the next try."""
+        waiting = [partition for partition in self.partitions() if not partition.is_leading]
+        try:
+            await self._metadata.persist_epoch()
+        except StorageError as error:
+            log.error("no_partition_led", partitions=len(waiting), code=error.code, error=error.message)
+            for partition in waiting:
+                partition.wait_to_lead(error)
+            return
+        await _all_of(_lead_or_wait(partition) for partition in waiting)
 
     # -- creating
 
@@ -163,16 +179,36 @@ class TopicRegistry:
         async with self._creating:
             if entry.name in self._by_name:
                 raise TopicAlreadyExists(f"there is a topic {entry.name} already", topic=entry.name)
-            partitions = [await self._create_partition(key, config) for key in _keys(entry)]
-            await self._metadata.add_topic(entry)
-            topic = Topic(entry.name, entry.topic_id, entry.configs, config, tuple(partitions))
+            await self._metadata.persist_epoch()
+            partitions = await self._create_partitions(entry, config)
+            try:
+                await self._metadata.add_topic(entry)
+            except DiskFull:
+                # After any other error the topic may be on record, and then it needs its directories.
+                await self._discard(entry)
+                raise
+            topic = Topic(entry.name, entry.topic_id, entry.configs, config, partitions)
             self._add(topic)
         log.info("topic_created", topic=entry.name, topic_id=entry.topic_id, partitions=entry.partition_count)
         return topic
 
+    async def _create_partitions(self, entry: TopicEntry, config: TopicConfig) -> tuple[Partition, ...]:
+        """All of them; if one cannot be made or led, none is left behind."""
+        try:
+            return tuple(await _all_of(self._create_partition(key, config) for key in _keys(entry)))
+        except QuorateError:
+            await self._discard(entry)
+            raise
+
     async def _create_partition(self, key: PartitionKey, config: TopicConfig) -> Partition:
         partition_log = await self._directory.create(key, self._log_config(config))
-        return await self._lead(key, partition_log, config)
+        partition = self._partition(key, partition_log, config)
+        await partition.lead()
+        return partition
+
+    async def _discard(self, entry: TopicEntry) -> None:
+        for key in _keys(entry):
+            await self._directory.discard(key)
 
     async def stop(self) -> None:
         """Finish creations under way, and end what waits for partitions; the logs stay open."""
@@ -183,8 +219,8 @@ class TopicRegistry:
 
     # -- both
 
-    async def _lead(self, key: PartitionKey, partition_log: PartitionLog, config: TopicConfig) -> Partition:
-        return await Partition.lead(
+    def _partition(self, key: PartitionKey, partition_log: PartitionLog, config: TopicConfig) -> Partition:
+        return Partition(
             TopicPartition(key.topic, key.partition),
             key.topic_id,
             partition_log,
@@ -211,3 +247,30 @@ class TopicRegistry:
 def _keys(entry: TopicEntry) -> list[PartitionKey]:
     numbers = range(entry.partition_count)
     return [PartitionKey(entry.name, PartitionId(number), entry.topic_id) for number in numbers]
+
+
+async def _lead_or_wait(partition: Partition) -> None:
+    try:
+        await partition.lead()
+    except StorageError as error:
+        log.error(
+            "partition_not_led", partition=partition.topic_partition, code=error.code, error=error.message
+        )
+        partition.wait_to_lead(error)
+
+
+async def _all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Every result in order, a few at a time. If one fails, the rest is finished first, then it is raised."""
+    slots = asyncio.Semaphore(_PARTITIONS_AT_ONCE)
+
+    async def run(work: Coroutine[Any, Any, T]) -> T:
+        async with slots:
+            return await work
+
+    outcomes = await asyncio.gather(*map(run, works), return_exceptions=True)
+    results: list[T] = []
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
+    return results

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import IO, Any, Final
 
+import click
+
+from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
 from quorate.errors import QuorateError
 
-__all__ = ["describe"]
+__all__ = ["AdvisedError", "describe"]
 
 _ADVICE: Final = {
     "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
     "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
-    "INVALID_TOPIC": "a name has 1 to 220 characters A-Z a-z 0-9 . _ -, and no more copies than brokers",
+    "INVALID_TOPIC": (
+        f"a name has 1 to {TOPIC_NAME_CHARACTERS_MAX} characters A-Z a-z 0-9 . _ -, "
+        "and no more copies than brokers"
+    ),
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
     "OFFSET_OUT_OF_RANGE": "start --from beginning, end, or an offset that the partition still holds",
@@ -25,10 +31,21 @@ _ADVICE: Final = {
 }
 
 
-def describe(error: QuorateError) -> str:
+class AdvisedError(click.ClickException):
+    """An error for which a command knows better advice than its code alone gives."""
+
+    def __init__(self, error: QuorateError, advice: str) -> None:
+        super().__init__(error.message)
+        self._text = describe(error, advice)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(self._text, file, err=True)
+
+
+def describe(error: QuorateError, advice: str | None = None) -> str:
     """``error: CODE: message``, and on the next line what to do."""
     lines = [f"error: {error.code}: {error.message}"]
-    advice = _ADVICE.get(error.code)
+    advice = advice or _ADVICE.get(error.code)
     if advice is None and error.retriable:
         advice = "try again in a moment"
     if advice is not None:

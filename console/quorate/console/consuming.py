@@ -15,7 +15,7 @@ from quorate.console.connecting import with_connection
 from quorate.console.output import forget_standard_output, print_json_line
 from quorate.console.record_document import record_document
 from quorate.console.session import Session
-from quorate.core.records import Record, decode_batch, parse_header
+from quorate.core.records import Record, decode_batch, split_batches
 from quorate.v1 import admin_pb2, broker_pb2
 
 __all__ = ["ConsumeOptions", "consume_records", "decode_batches", "parse_start"]
@@ -141,11 +141,8 @@ class _Reading:
 
 def decode_batches(batches: bytes, *, from_offset: int) -> Iterator[Record]:
     """The records of batches that lie end to end, without those before ``from_offset``."""
-    position = 0
-    while position < len(batches):
-        size = parse_header(batches, position).size_in_bytes
-        yield from _from(decode_batch(memoryview(batches)[position : position + size]), from_offset)
-        position += size
+    for batch in split_batches(batches):
+        yield from _from(decode_batch(batch), from_offset)
 
 
 def _from(records: Iterable[Record], offset: int) -> Iterator[Record]:

@@ -7,6 +7,7 @@ a traceback is for our mistakes, and those are let through.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,7 +25,7 @@ from quorate.errors import QuorateError
 __all__ = ["cli", "main"]
 
 
-def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
+def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  # click calls it
     if not value:
         return
     from quorate.console.version import version_line
@@ -61,6 +62,8 @@ for _command in (consume, log, node, produce, topic):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit status (the installed script exits with it)."""
+    # gRPC's C core would add lines of its own to ours. It looks once, while a command imports it.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         result = cli.main(args=arguments, prog_name="quorate", standalone_mode=False)
     except click.UsageError as error:

@@ -10,10 +10,8 @@ from typing import NamedTuple, NewType
 
 __all__ = [
     "NO_LEADER_EPOCH",
-    "NO_PRODUCER_ID",
     "BrokerEpoch",
     "BrokerId",
-    "DirectoryId",
     "LeaderEpoch",
     "Offset",
     "PartitionId",
@@ -28,14 +26,13 @@ __all__ = [
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 BrokerId = NewType("BrokerId", int)
-#: one per process uptime: the metadata offset of the broker's registration (rule 2)
+#: one for each run of a broker's process: the metadata offset of its registration, and while
+#: there is no controller a count of starts
 BrokerEpoch = NewType("BrokerEpoch", int)
 PartitionId = NewType("PartitionId", int)
 #: 22 characters of URL-safe base64, a UUID; a recreated topic has another one (rule 43)
 TopicId = NewType("TopicId", str)
 TopicName = NewType("TopicName", str)
-#: identity of a data directory, so that a wiped disk is noticed (rule 32)
-DirectoryId = NewType("DirectoryId", str)
 ProducerId = NewType("ProducerId", int)
 ProducerEpoch = NewType("ProducerEpoch", int)
 #: milliseconds since 1970, UTC
@@ -43,8 +40,6 @@ TimestampMs = NewType("TimestampMs", int)
 
 #: the epoch of a batch that no leader has appended yet
 NO_LEADER_EPOCH = LeaderEpoch(-1)
-#: the producer id of a batch whose producer is not idempotent
-NO_PRODUCER_ID = ProducerId(-1)
 
 
 class TopicPartition(NamedTuple):

@@ -15,41 +15,41 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from quorate.core.ids import TopicPartition
-from quorate.errors import InvalidConfig
 
-__all__ = ["LEVELS", "configure_logging", "get_logger"]
+__all__ = ["LogLevel", "configure_logging", "get_logger"]
 
-LEVELS: Final[dict[str, int]] = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-}
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
 
 #: structlog keeps the field name "logger" for itself until the event is on its way
 _LOGGER_KEY: Final = "_logger"
 
 
-def configure_logging(*, json: bool | None = None, level: str = "info") -> None:
+def configure_logging(*, json: bool | None = None, level: LogLevel = LogLevel.INFO) -> None:
     """Send every event from ``level`` up to standard error.
 
     ``json=None`` chooses: colours on a terminal, else JSON lines.
     """
-    if level not in LEVELS:
-        raise InvalidConfig(f"no such log level: {level!r}; there are {', '.join(LEVELS)}", level=level)
+    threshold = logging.getLevelNamesMapping()[level.name]
     as_json = not sys.stderr.isatty() if json is None else json
     common, rendering = _common_steps(), _rendering_steps(as_json=as_json)
     # Standard error is looked up at each write: a test, or a daemon, may replace it at any time.
     stream = cast(TextIO, _StandardError())
     structlog.configure(
         processors=[*common, *rendering],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=True,
     )
@@ -62,7 +62,7 @@ def configure_logging(*, json: bool | None = None, level: str = "info") -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(LEVELS[level])
+    root.setLevel(threshold)
 
 
 def get_logger(name: str, **bound: Any) -> FilteringBoundLogger:

@@ -8,17 +8,16 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 import structlog
-import uvloop
 
 from quorate.core.clock import SystemClock
 from quorate.core.config import LoggingFormat, NodeConfig
 from quorate.core.logging import configure_logging, get_logger
 from quorate.core.os_disk import OsDisk
 from quorate.node.node import Node, Surroundings
-from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
 
 __all__ = ["READY_PREFIX", "run_node"]
 
@@ -33,12 +32,23 @@ _DEADLINE_MARGIN_S: Final = 5.0
 
 def run_node(config: NodeConfig) -> int:
     """Run until SIGTERM or SIGINT. 0: stopped cleanly, 1: the next start has to recover."""
+    _silence_grpc_core()
     _configure_logging(config)
     structlog.contextvars.bind_contextvars(node_id=config.node_id)
     _raise_open_files_limit()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         is_clean = runner.run(_run(config))
     return 0 if is_clean else 1
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """None: asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError as error:
+        log.warning("uvloop_missing", consequence="asyncio's own loop, which is slower", error=str(error))
+        return None
+    return uvloop.new_event_loop
 
 
 async def _run(config: NodeConfig) -> bool:
@@ -59,7 +69,15 @@ async def _run(config: NodeConfig) -> bool:
     return is_clean
 
 
+def _silence_grpc_core() -> None:
+    """gRPC's C core would write lines of its own between the log's JSON objects; set it to hear them."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
 def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
+    # Not before now: the C core looks at its variable once, while it is imported.
+    from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
+
     longest_wait_s = max(config.fetch_wait_max_ms, config.produce_timeout_max_ms) / 1000
     options = GrpcioOptions(
         message_bytes_max=config.socket_request_max_bytes,
@@ -82,7 +100,7 @@ def _announce(node: Node) -> None:
 
 def _configure_logging(config: NodeConfig) -> None:
     choice = {LoggingFormat.AUTO: None, LoggingFormat.JSON: True, LoggingFormat.TEXT: False}
-    configure_logging(json=choice[config.logging_format], level=config.logging_level.value)
+    configure_logging(json=choice[config.logging_format], level=config.logging_level)
 
 
 def _raise_open_files_limit() -> None:

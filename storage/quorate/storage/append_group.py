@@ -12,11 +12,12 @@ that nothing would ever tell the two apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, ProducerId, TimestampMs
-from quorate.core.records import LEADER_EPOCH_END, BatchHeader, stamped_prefix
+from quorate.core.records import LEADER_EPOCH_END, BatchHeader, scan_batches, stamped_prefix
 from quorate.storage.leader_epochs import EpochStart
 from quorate.storage.producer_state import ProducerEntry, ProducerStates
 from quorate.storage.segment import Segment
@@ -73,42 +74,37 @@ class AppendGroup:
         """Give the batch its place in the log; its bytes go to ``buffers``."""
         base_offset = self.next_offset
         if header.producer_id >= 0:
-            producer_id = ProducerId(header.producer_id)
+            producer_id = header.producer_id
             self._undo.append((producer_id, self._producers.get(producer_id)))
             self._producers.apply(header, base_offset)
         last_offset = Offset(base_offset + header.last_offset_delta)
         self._staged.append((header, last_offset))
         self.size += header.size_in_bytes
         self.next_offset = Offset(last_offset + 1)
-        return Appended(base_offset, last_offset, TimestampMs(header.max_timestamp))
+        return Appended(base_offset, last_offset, header.max_timestamp)
 
     def write_to(self, segment: Segment) -> None:
         """One write; then, and only then, the batches count."""
         segment.write(self.buffers)
+        self._count(segment, self._staged)
+
+    def keep_what_fitted(self, segment: Segment) -> None:
+        """The disk was full in the middle of the write: batches that lie whole in the file count."""
+        fitted = scan_batches(segment.file.pread(self.size, segment.size)).headers
+        self._count(segment, self._staged[: len(fitted)])
+        del self._undo[: sum(header.producer_id >= 0 for header in fitted)]
+
+    @staticmethod
+    def _count(segment: Segment, staged: Sequence[tuple[BatchHeader, Offset]]) -> None:
         add_batch = segment.add_batch
-        for header, last_offset in self._staged:
+        for header, last_offset in staged:
             add_batch(
                 last_offset=last_offset,
                 size_in_bytes=header.size_in_bytes,
                 max_timestamp=header.max_timestamp,
             )
 
-    def keep_what_fitted(self, segment: Segment) -> None:
-        """The disk was full in the middle of the write: count what is whole, undo the rest."""
-        held_bytes = segment.file.size() - segment.size
-        for header, last_offset in self._staged:
-            held_bytes -= header.size_in_bytes
-            if held_bytes < 0:
-                break
-            segment.add_batch(
-                last_offset=last_offset,
-                size_in_bytes=header.size_in_bytes,
-                max_timestamp=header.max_timestamp,
-            )
-            if header.producer_id >= 0:
-                del self._undo[0]
-        self.undo()
-
     def undo(self) -> None:
+        """Forget what producers wrote by the batches that do not count."""
         while self._undo:
             self._producers.restore(*self._undo.pop())

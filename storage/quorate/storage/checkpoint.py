@@ -18,6 +18,7 @@ from typing import Any, Final
 from crc32c import crc32c
 
 from quorate.core.disk import Disk
+from quorate.storage.file_writes import overwrite
 
 __all__ = ["TEMPORARY_SUFFIX", "DamagedCheckpoint", "read_checkpoint", "write_cached", "write_durably"]
 
@@ -70,12 +71,5 @@ async def write_durably(disk: Disk, path: str, state: dict[str, Any]) -> None:
 
 def write_cached(disk: Disk, path: str, state: dict[str, Any]) -> None:
     temporary = path + TEMPORARY_SUFFIX
-    file = disk.open(temporary, create=True)
-    try:
-        content = _encode(state)
-        file.pwrite(content, 0)
-        # A leftover of the same name may have been longer.
-        file.truncate(len(content))
-    finally:
-        file.close()
+    overwrite(disk, temporary, _encode(state))
     disk.rename(temporary, path)

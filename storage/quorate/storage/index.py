@@ -174,6 +174,15 @@ class TimeIndex:
                 self._timestamps.append(timestamp)
                 self._offsets.append(last_offset - base_offset)
 
+    def entries(self) -> Iterator[tuple[int, int]]:
+        """(timestamp, relative offset), oldest first."""
+        return zip(self._timestamps, self._offsets, strict=True)
+
+    def timestamp_at(self, relative_offset: int) -> int | None:
+        """The timestamp of the last entry at or before the offset."""
+        index = bisect_right(self._offsets, relative_offset) - 1
+        return self._timestamps[index] if index >= 0 else None
+
     def offset_before(self, timestamp: int) -> int | None:
         """The largest relative offset known to have nothing at or after ``timestamp`` up to it."""
         index = bisect_left(self._timestamps, timestamp) - 1

@@ -9,27 +9,27 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from quorate.core.clock import SystemClock
 from quorate.core.disk import Disk
-from quorate.core.ids import Offset
 from quorate.core.records import (
-    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
     BatchHeader,
     Record,
     check_batch,
     decode_batch,
     parse_header,
+    stated_bytes,
 )
-from quorate.errors import CorruptBatch, InvalidRequest, QuorateError, StorageFailed, UnsupportedBatch
+from quorate.errors import InvalidRequest, QuorateError, StorageFailed
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
-from quorate.storage.log_directory import PartitionKey
-from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments
+from quorate.storage.log_directory import INCARNATION_NAME, MARKER_NAME, METADATA_NAME, PartitionKey
+from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments, list_snapshots, snapshot_path
 from quorate.storage.open_files import OpenFiles
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import DAMAGE_NAME
@@ -55,20 +55,18 @@ def dump_segment(disk: Disk, path: str, *, with_records: bool = False) -> Iterat
         file = disk.open(path)
         size = file.size()
     except OSError as error:
-        raise StorageFailed(f"cannot read {path}: {error.strerror}", path=path) from error
+        raise _cannot_read(path, error) from error
     position = 0
     while position < size:
-        dump = _dump_batch(
-            file.pread(min(BATCH_BYTES_MAX, _stated_bytes(file.pread(12, position))), position)
-        )
+        try:
+            stated = stated_bytes(file.pread(LOG_OVERHEAD_BYTES, position))
+            dump = _dump_batch(file.pread(min(BATCH_BYTES_MAX, stated), position))
+        except OSError as error:
+            raise _cannot_read(path, error) from error
         yield BatchDump(position, *dump) if with_records else BatchDump(position, dump[0], dump[1], [])
         if dump[0] is None:
             return
         position += dump[0].size_in_bytes
-
-
-def _stated_bytes(prefix: bytes) -> int:
-    return max(HEADER_BYTES, 12 + int.from_bytes(prefix[8:12], "big", signed=True))
 
 
 def _dump_batch(batch: bytes) -> tuple[BatchHeader | None, str | None, list[Record]]:
@@ -84,12 +82,23 @@ def _dump_batch(batch: bytes) -> tuple[BatchHeader | None, str | None, list[Reco
 
 
 class ProblemKind(enum.Enum):
-    #: bytes that may have been acknowledged and are wrong or gone
+    #: bytes that may have been acknowledged, or that a node does not start without, are wrong or gone
     DAMAGE = "damage"
     #: an unfinished write at the very end, which the next start cuts off
     TORN = "torn"
-    #: a file beside the batches that the next start rebuilds
+    #: a file beside the batches that the next start rebuilds, or does without
     REBUILDABLE = "rebuildable"
+
+
+#: a data directory's own checkpoints, and what it means if one is damaged
+_OWN_CHECKPOINTS: Final = {
+    METADATA_NAME: ProblemKind.DAMAGE,  # no start without: every topic would be unknown
+    INCARNATION_NAME: ProblemKind.REBUILDABLE,
+    MARKER_NAME: ProblemKind.REBUILDABLE,
+}
+
+#: so that a scan leaves an index entry for every batch, whatever the interval of the files on disk
+_EVERY_BATCH: Final = LogConfig(index_interval_bytes=0)
 
 
 class Problem(NamedTuple):
@@ -117,27 +126,45 @@ class LogReport:
 
 
 def verify(disk: Disk, path: str) -> Iterator[LogReport]:
-    """Check every log in a data directory, or the one in a partition's directory."""
+    """Check every log in a data directory, or the one in a partition's directory.
+
+    If something is wrong with a data directory's own files, a report of the directory itself comes first.
+    """
     path = path.rstrip("/")
     try:
         names = disk.list(path)
         if list_segments(disk, path):
-            yield _verify_log(disk, path)
+            yield _Verification(disk, path).run()
             return
         partitions = [name for name in names if PartitionKey.parse(name)]
-        if not partitions:
+        if not partitions and not _OWN_CHECKPOINTS.keys() & set(names):
             raise InvalidRequest(f"{path} is neither a data directory nor a partition's directory", path=path)
+        own = LogReport(path, problems=list(_damaged_checkpoints(disk, path)))
+        if own.problems:
+            yield own
         for name in partitions:
-            yield _verify_log(disk, f"{path}/{name}")
+            yield _Verification(disk, f"{path}/{name}").run()
     except OSError as error:
-        raise StorageFailed(f"cannot read {path}: {error.strerror}", path=path) from error
+        raise _cannot_read(path, error) from error
 
 
-def _verify_log(disk: Disk, directory: str) -> LogReport:
-    return _Verification(disk, directory).run()
+def _cannot_read(path: str, error: OSError) -> StorageFailed:
+    """Names the very file where the error does, not only the directory that it is in."""
+    path = error.filename or path
+    return StorageFailed(f"cannot read {path}: {error.strerror}", path=path)
+
+
+def _damaged_checkpoints(disk: Disk, path: str) -> Iterator[Problem]:
+    for name, kind in _OWN_CHECKPOINTS.items():
+        try:
+            read_checkpoint(disk, f"{path}/{name}")
+        except DamagedCheckpoint as damaged:
+            yield Problem(kind, damaged.path, 0, 0, damaged.reason)
 
 
 class _Verification:
+    """Of one log. Each file is checked by itself, against the batches and not against each other."""
+
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
@@ -147,10 +174,11 @@ class _Verification:
     def run(self) -> LogReport:
         report = self._report
         segments = [
-            Segment(self._context, LogConfig(), self._directory, base)
+            Segment(self._context, _EVERY_BATCH, self._directory, base)
             for base in list_segments(self._disk, self._directory)
         ]
         self._check_quarantine()
+        checkpoint = self._read_checkpoint(f"{self._directory}/{LOG_CHECKPOINT_NAME}")
         scanner = self._scanner()
         for index, segment in enumerate(segments):
             following = segments[index + 1] if index + 1 < len(segments) else None
@@ -158,20 +186,31 @@ class _Verification:
             if fault is not None:
                 kind = ProblemKind.TORN if fault.torn else ProblemKind.DAMAGE
                 self._add(kind, segment.path, fault.reason, position=fault.position, offset=fault.offset)
-            elif following is not None:
-                self._check_indexes(segment)
+            elif following is not None or _was_closed_with(segment, checkpoint):
+                self._check_indexes(segment, must_exist=following is not None)
             report.size_in_bytes += segment.size
+            segment.retire()
         report.segments = len(segments)
         report.batches = scanner.batch_count
         report.records = scanner.record_count
         if segments:
             report.log_start_offset = segments[0].base_offset
             report.log_end_offset = segments[-1].next_offset
-        self._check_log_checkpoint()
+        for offset in list_snapshots(self._disk, self._directory):
+            self._read_checkpoint(snapshot_path(self._directory, offset))
+        if checkpoint is not None:
+            self._check_log_checkpoint(checkpoint)
         return report
 
     def _add(self, kind: ProblemKind, path: str, reason: str, *, position: int = 0, offset: int = 0) -> None:
         self._report.problems.append(Problem(kind, path, position, offset, reason))
+
+    def _read_checkpoint(self, path: str) -> dict[str, Any] | None:
+        try:
+            return read_checkpoint(self._disk, path)
+        except DamagedCheckpoint as damaged:
+            self._add(ProblemKind.REBUILDABLE, damaged.path, damaged.reason)
+            return None
 
     def _scanner(self) -> LogScanner:
         path = f"{self._directory}/{EPOCH_CHECKPOINT_NAME}"
@@ -188,19 +227,11 @@ class _Verification:
             path = f"{self._directory}/{DAMAGE_NAME}"
             self._add(ProblemKind.DAMAGE, path, "the log is quarantined: damage was found in it before")
 
-    def _check_log_checkpoint(self) -> None:
-        path = f"{self._directory}/{LOG_CHECKPOINT_NAME}"
-        try:
-            checkpoint = read_checkpoint(self._disk, path)
-        except DamagedCheckpoint as damaged:
-            self._add(ProblemKind.REBUILDABLE, path, damaged.reason)
-            return
-        if checkpoint is None:
-            return
+    def _check_log_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if checkpoint["reset_to"] is not None:
             # Whatever is here was given up; the next start removes it.
             reason = f"a reset to offset {checkpoint['reset_to']} is unfinished"
-            self._add(ProblemKind.REBUILDABLE, path, reason)
+            self._add(ProblemKind.REBUILDABLE, f"{self._directory}/{LOG_CHECKPOINT_NAME}", reason)
             return
         report = self._report
         if checkpoint["log_start_offset"] < report.log_start_offset:
@@ -220,23 +251,54 @@ class _Verification:
                 offset=report.log_end_offset,
             )
 
-    def _check_indexes(self, segment: Segment) -> None:
-        try:
-            index = OffsetIndex.from_bytes(self._disk.read_file(segment.index_path))
-            TimeIndex.from_bytes(self._disk.read_file(segment.time_index_path))
-        except (FileNotFoundError, IndexFileDamaged) as error:
-            self._add(ProblemKind.REBUILDABLE, segment.index_path, str(error))
-            return
-        for relative_offset, position in index.entries():
+    def _check_indexes(self, segment: Segment, *, must_exist: bool) -> None:
+        """The scan has left an entry for every batch in memory: the files may say less, nothing else."""
+        for path, check in (
+            (segment.index_path, _wrong_offset_entry),
+            (segment.time_index_path, _wrong_time_entry),
+        ):
             try:
-                header = parse_header(segment.file.pread(HEADER_BYTES, position))
-            except (CorruptBatch, UnsupportedBatch):
-                header = None
-            if header is None or header.last_offset - segment.base_offset != relative_offset:
-                offset = Offset(segment.base_offset + relative_offset)
-                reason = f"entry for offset {offset} points to byte {position}, where no such batch starts"
-                self._add(ProblemKind.REBUILDABLE, segment.index_path, reason, offset=offset)
-                return
+                wrong = check(segment, self._disk.read_file(path))
+            except FileNotFoundError:
+                wrong = _WrongEntry(0, "the file is missing") if must_exist else None
+            except IndexFileDamaged as damaged:
+                wrong = _WrongEntry(0, str(damaged))
+            if wrong is not None:
+                self._add(ProblemKind.REBUILDABLE, path, wrong.reason, offset=wrong.offset)
+
+
+class _WrongEntry(NamedTuple):
+    offset: int
+    reason: str
+
+
+def _wrong_offset_entry(segment: Segment, content: bytes) -> _WrongEntry | None:
+    for entry in OffsetIndex.from_bytes(content).entries():
+        if segment.offset_index.entry_before(entry[0]) != entry:
+            offset = segment.base_offset + entry[0]
+            reason = f"entry for offset {offset} points to byte {entry[1]}, where no such batch starts"
+            return _WrongEntry(offset, reason)
+    return None
+
+
+def _wrong_time_entry(segment: Segment, content: bytes) -> _WrongEntry | None:
+    index = TimeIndex.from_bytes(content)
+    for timestamp, relative_offset in index.entries():
+        batch = segment.offset_index.entry_before(relative_offset)
+        ends_a_batch = batch is not None and batch[0] == relative_offset
+        if not ends_a_batch or segment.time_index.timestamp_at(relative_offset) != timestamp:
+            offset = segment.base_offset + relative_offset
+            reason = f"entry says that time {timestamp} is the newest up to offset {offset}, which it is not"
+            return _WrongEntry(offset, reason)
+    if segment.size and index.max_timestamp != segment.max_timestamp:
+        last = segment.next_offset - 1
+        return _WrongEntry(last, f"does not tell of time {segment.max_timestamp}, the segment's newest")
+    return None
+
+
+def _was_closed_with(segment: Segment, checkpoint: dict[str, Any] | None) -> bool:
+    """Of the last segment the index files count only after a clean stop: who appends, does so in memory."""
+    return checkpoint is not None and checkpoint["clean_end"] == [segment.next_offset, segment.size]
 
 
 def _never_fatal(reason: str) -> NoReturn:

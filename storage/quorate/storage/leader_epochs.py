@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from quorate.core.disk import Disk
 from quorate.core.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from quorate.storage.checkpoint import read_checkpoint, write_cached
+from quorate.storage.file_writes import sync_file
 
 __all__ = ["EPOCH_CHECKPOINT_NAME", "EpochEnd", "EpochStart", "LeaderEpochCache"]
 
@@ -170,11 +171,7 @@ class LeaderEpochCache:
         # Cleared first: an assignment during the await makes it dirty again. The file is synced as
         # it stands, not written anew, so that a sync can never put an older state over a newer one.
         self._dirty = False
-        file = self._disk.open(self._path)
-        try:
-            await file.fdatasync()
-        finally:
-            file.close()
+        await sync_file(self._disk, self._path)
         await self._disk.fsync_directory(self._path.rpartition("/")[0])
 
     def validate(self) -> None:

@@ -8,15 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-import structlog
-
 from quorate.core.clock import Clock
 from quorate.core.disk import Disk
+from quorate.core.logging import get_logger
 from quorate.storage.open_files import OpenFiles
 
 __all__ = ["LogContext", "is_disk_full", "tolerate_full_disk"]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 

@@ -3,6 +3,7 @@
     .lock                        held while a process uses the directory
     incarnation                  boot id of the machine when every log here was sound at last
     clean-shutdown               present only after a clean stop; holds the broker epoch (rule 30)
+    metadata                     the broker's: its topics, and how often it has started
     <topic>-<partition>.<topic id>/   one log each; a recreated topic has another id (rule 43)
 
 The marker is written after every log was synced and closed without an error (rule 31), and removed
@@ -21,10 +22,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-import structlog
-
 from quorate.core.disk import Disk, File
 from quorate.core.ids import BrokerEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
+from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed, TopicAlreadyExists
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
 from quorate.storage.log_config import LogConfig
@@ -32,16 +33,21 @@ from quorate.storage.log_context import LogContext, is_disk_full, tolerate_full_
 from quorate.storage.partition_log import PartitionLog
 from quorate.storage.recovery import StartKind
 
-__all__ = ["LogDirectory", "PartitionKey"]
+__all__ = ["INCARNATION_NAME", "MARKER_NAME", "METADATA_NAME", "LogDirectory", "PartitionKey"]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
+
+INCARNATION_NAME: Final = "incarnation"
+MARKER_NAME: Final = "clean-shutdown"
+#: written by the broker; named here with all that lies in the directory
+METADATA_NAME: Final = "metadata"
 
 #: closing syncs every log: enough at once to keep the device busy
 _CLOSING_AT_ONCE: Final = 16
 _LOCK_NAME: Final = ".lock"
-_INCARNATION_NAME: Final = "incarnation"
-_MARKER_NAME: Final = "clean-shutdown"
-_PARTITION_NAME: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)\.(?P<id>[\w-]{22})")
+_PARTITION_NAME: Final = re.compile(
+    rf"(?P<topic>[A-Za-z0-9._-]{{1,{TOPIC_NAME_CHARACTERS_MAX}}})-(?P<partition>\d+)\.(?P<id>[\w-]{{22}})"
+)
 
 
 class PartitionKey(NamedTuple):
@@ -119,8 +125,8 @@ class LogDirectory:
     @staticmethod
     def _classify(context: LogContext, path: str, broker_epoch: BrokerEpoch | None) -> StartKind:
         try:
-            marker = read_checkpoint(context.disk, f"{path}/{_MARKER_NAME}")
-            incarnation = read_checkpoint(context.disk, f"{path}/{_INCARNATION_NAME}")
+            marker = read_checkpoint(context.disk, f"{path}/{MARKER_NAME}")
+            incarnation = read_checkpoint(context.disk, f"{path}/{INCARNATION_NAME}")
         except DamagedCheckpoint as damaged:
             log.warning("start_kind_unknown", path=damaged.path, reason=damaged.reason)
             return StartKind.LOSSY
@@ -136,7 +142,7 @@ class LogDirectory:
 
     @staticmethod
     async def _remove_marker(disk: Disk, path: str) -> None:
-        marker = f"{path}/{_MARKER_NAME}"
+        marker = f"{path}/{MARKER_NAME}"
         if disk.exists(marker):
             disk.unlink(marker)
             await disk.fsync_directory(path)
@@ -145,13 +151,13 @@ class LogDirectory:
         disk = self._context.disk
         # Without it the next start, if this process crashes, counts as lossy: safe, only slower.
         with tolerate_full_disk("note the boot id", self._path):
-            await write_durably(disk, f"{self._path}/{_INCARNATION_NAME}", {"boot_id": disk.boot_id()})
+            await write_durably(disk, f"{self._path}/{INCARNATION_NAME}", {"boot_id": disk.boot_id()})
         self._is_recovered = True
 
     def _forget_boot(self) -> None:
         """The next start is a lossy one, unless the disk is so broken that not even this can be said."""
         with suppress(OSError):
-            self._context.disk.unlink(f"{self._path}/{_INCARNATION_NAME}")
+            self._context.disk.unlink(f"{self._path}/{INCARNATION_NAME}")
 
     def partitions_on_disk(self) -> list[PartitionKey]:
         keys = (PartitionKey.parse(name) for name in self._context.disk.list(self._path))
@@ -194,6 +200,22 @@ class LogDirectory:
             raise StorageFailed(f"cannot create {key.directory_name}: {error}", path=self._path) from error
         return await self._open_log(key, config, StartKind.PROCESS_CRASH)
 
+    async def discard(self, key: PartitionKey) -> None:
+        """Take back ``create``, whether or not it succeeded: for a log that nothing was ever promised of."""
+        partition_log = self._logs.pop(key, None)
+        if partition_log is not None:
+            assert partition_log.log_end_offset == 0, "only a log that never held a record is discarded"
+            await partition_log.abandon()
+        disk, directory = self._context.disk, f"{self._path}/{key.directory_name}"
+        try:
+            if disk.exists(directory):
+                for name in disk.list(directory):
+                    disk.unlink(f"{directory}/{name}")
+                disk.remove_directory(directory)
+        except OSError as error:
+            # An empty log that no topic knows: the next start reports it, and it is in nobody's way.
+            log.warning("log_not_discarded", path=directory, error=str(error))
+
     def get(self, key: PartitionKey) -> PartitionLog | None:
         return self._logs.get(key)
 
@@ -215,7 +237,7 @@ class LogDirectory:
             except StorageError as error:
                 # One log's trouble is no reason to neglect the others. Said once, not every time.
                 if key not in self._neglected:
-                    log.error("maintenance_failed", partition=key.directory_name, error=str(error))
+                    log.error("maintenance_failed", path=partition_log.directory, error=str(error))
                 self._neglected.add(key)
 
     async def close(self, *, broker_epoch: BrokerEpoch) -> bool:
@@ -229,7 +251,7 @@ class LogDirectory:
         results = await asyncio.gather(*map(close, self._logs.values()))
         is_clean = self._is_recovered and all(results) and self._context.storage_error is None
         if is_clean:
-            marker = f"{self._path}/{_MARKER_NAME}"
+            marker = f"{self._path}/{MARKER_NAME}"
             try:
                 await write_durably(self._context.disk, marker, {"broker_epoch": broker_epoch})
             except OSError as error:

@@ -89,7 +89,7 @@ class LogReader:
             if segment.next_offset <= state.log_start_offset:
                 continue
             with self._guard(segment, segment.base_offset):
-                if segment.largest_timestamp >= timestamp:
+                if segment.max_timestamp >= timestamp:
                     found = self._find_in_segment(segment, timestamp)
                     if found is not None:
                         return found

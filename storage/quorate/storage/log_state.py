@@ -1,6 +1,6 @@
 """What the parts of one log share: its segments, epochs and producers, and whether it may be used.
 
-The parts are ``LogWriter``, ``LogReader``, ``LogTrimmer`` and ``Durability``; ``PartitionLog`` puts
+The parts are ``LogWriter``, ``LogReader``, ``LogTrimmer`` and ``SyncState``; ``PartitionLog`` puts
 them together. They all run on one event loop, so the state needs no lock.
 """
 
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-import structlog
-
 from quorate.core.ids import Offset
+from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageError, StorageFailed
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
@@ -21,7 +20,7 @@ from quorate.storage.segment import Segment
 
 __all__ = ["LogState"]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class LogState:
@@ -77,7 +76,7 @@ class LogState:
         if self.is_closed or self.damage is not None:
             self.check_open()
             assert self.damage is not None
-            raise _quarantined(self.damage)
+            raise _damage_error(self.damage)
 
     def check_writable(self) -> None:
         if self.is_closed or self.damage is not None or self.write_failure is not None:
@@ -86,6 +85,11 @@ class LogState:
                 f"the log in {self.directory} takes no writes until the node restarts: {self.write_failure}",
                 path=self.directory,
             )
+
+    @property
+    def failure(self) -> LogDamaged | None:
+        """What a caller is told while the log is quarantined."""
+        return None if self.damage is None else _damage_error(self.damage)
 
     def quarantine(self, damage: Damage) -> LogDamaged:
         """From now on nothing of this log is served; the mark outlives a restart."""
@@ -101,7 +105,7 @@ class LogState:
             save_damage(self.context.disk, self.directory, damage)
         except OSError as error:
             self.context.note_storage_error("mark damage in", self.directory, error)
-        return _quarantined(damage)
+        return _damage_error(damage)
 
     def storage_error(self, doing: str, path: str, error: OSError) -> StorageError:
         """The typed error for a change to the files that did not happen."""
@@ -131,7 +135,7 @@ def _base_offset(segment: Segment) -> Offset:
     return segment.base_offset
 
 
-def _quarantined(damage: Damage) -> LogDamaged:
+def _damage_error(damage: Damage) -> LogDamaged:
     return LogDamaged(
         f"the log is damaged and not served: {damage}",
         path=damage.path,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from quorate.core.ids import Offset
 from quorate.errors import CorruptBatch, OffsetOutOfRange
-from quorate.storage.durability import Durability
 from quorate.storage.log_files import remove_all
 from quorate.storage.log_state import LogState
 from quorate.storage.log_writer import LogWriter
@@ -18,33 +17,34 @@ from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, lift_damage
 from quorate.storage.retention import count_deletable
 from quorate.storage.segment import Segment
+from quorate.storage.sync_state import SyncState
 
 __all__ = ["LogTrimmer"]
 
 
 class LogTrimmer:
-    __slots__ = ("_durability", "_state", "_writer")
+    __slots__ = ("_state", "_sync_state", "_writer")
 
-    def __init__(self, state: LogState, durability: Durability, writer: LogWriter) -> None:
+    def __init__(self, state: LogState, sync_state: SyncState, writer: LogWriter) -> None:
         self._state = state
-        self._durability = durability
+        self._sync_state = sync_state
         self._writer = writer
 
     # -- the end
 
     async def truncate_to(self, offset: Offset) -> None:
         state = self._state
-        async with self._durability.files_lock:
+        async with self._sync_state.files_lock:
             state.check_writable()
             if offset < state.log_start_offset:
                 raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
             try:
                 if offset < state.log_end_offset:
                     boundary = state.segment_of(offset).batch_start(offset)
-                    await self._durability.lower_on_disk(boundary)
+                    await self._sync_state.lower_on_disk(boundary)
                     state.check_writable()
                     self._cut_at(boundary)
-                    await self._durability.sync_cut()
+                    await self._sync_state.sync_cut()
                 # Also when nothing was cut: an epoch without batches may stand at the end.
                 state.epochs.truncate_from_end(state.log_end_offset)
                 if not state.epochs.is_saved:
@@ -59,8 +59,8 @@ class LogTrimmer:
         """``offset`` is a batch boundary. Half done, it leaves nothing to write behind."""
         state = self._state
         disk = state.context.disk
-        self._durability.lower(offset)
-        self._durability.note_names_changed()
+        self._sync_state.lower(offset)
+        self._sync_state.note_names_changed()
         state.log_start_offset = min(state.log_start_offset, offset)
         try:
             while len(state.segments) > 1 and state.active.base_offset >= offset:
@@ -77,21 +77,27 @@ class LogTrimmer:
 
     async def apply_retention(self, high_watermark: Offset) -> int:
         state = self._state
-        async with self._durability.files_lock:
+        async with self._sync_state.files_lock:
             state.check_writable()
             count = self._count_deletable(high_watermark)
             if count == 0:
                 return 0
             if count == len(state.segments):
                 self._writer.roll()
-            await self._raise_log_start(state.segments[count].base_offset)
+            await self._raise_log_start(max(state.log_start_offset, state.segments[count].base_offset))
             return count
 
     def _count_deletable(self, high_watermark: Offset) -> int:
         state = self._state
         now_ms = state.context.clock.wall_ms()
         try:
-            return count_deletable(state.segments, state.config, now_ms=now_ms, high_watermark=high_watermark)
+            return count_deletable(
+                state.segments,
+                state.config,
+                now_ms=now_ms,
+                high_watermark=high_watermark,
+                log_start_offset=state.log_start_offset,
+            )
         except OSError as error:
             raise state.storage_error("read the indexes of", state.directory, error) from error
         except CorruptBatch as error:
@@ -100,7 +106,7 @@ class LogTrimmer:
 
     async def advance_log_start(self, offset: Offset) -> None:
         state = self._state
-        async with self._durability.files_lock:
+        async with self._sync_state.files_lock:
             state.check_writable()
             if offset > state.log_end_offset:
                 raise OffsetOutOfRange(
@@ -121,9 +127,9 @@ class LogTrimmer:
                 await keep_snapshot(state.context.disk, state.directory, state.segments, first_kept)
             # Files go only when the device knows the new start. Not before that do readers: on a full
             # disk the log start stays where it was.
-            await self._durability.write_checkpoint(log_start_offset=offset)
+            await self._sync_state.write_checkpoint(log_start_offset=offset)
             state.log_start_offset = offset
-            self._durability.note_names_changed()
+            self._sync_state.note_names_changed()
             while len(state.segments) > 1 and state.segments[1].base_offset <= offset:
                 state.segments.pop(0).delete()
             first = state.segments[0].base_offset
@@ -142,10 +148,10 @@ class LogTrimmer:
     async def reset_to(self, offset: Offset) -> None:
         """The intention is on the device first; a crash in between is finished at the next start."""
         state = self._state
-        async with self._durability.files_lock:
+        async with self._sync_state.files_lock:
             state.check_open()
             try:
-                await self._durability.write_checkpoint(reset_to=offset)
+                await self._sync_state.write_checkpoint(reset_to=offset)
             except OSError as error:
                 raise state.storage_error("reset", state.directory, error) from error
             try:
@@ -164,9 +170,9 @@ class LogTrimmer:
         state.producers = ProducerStates()
         state.log_start_offset = offset
         self._writer.forget_first_append()
-        self._durability.restart_at(offset)
+        self._sync_state.restart_at(offset)
         await state.context.disk.fsync_directory(state.directory)
-        await self._durability.write_checkpoint()
+        await self._sync_state.write_checkpoint()
         # The mark of damage goes last: until here the log must not pass for a sound one.
         await lift_damage(state.context.disk, state.directory)
         state.damage = None

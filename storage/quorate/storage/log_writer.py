@@ -7,8 +7,8 @@ answered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from quorate.core.disk import Bytes
@@ -23,19 +23,18 @@ from quorate.core.records import (
 from quorate.errors import (
     BatchTooLarge,
     CorruptBatch,
-    FencedLeaderEpoch,
     QuorateError,
     StorageError,
-    UnknownLeaderEpoch,
+    wrong_leader_epoch,
 )
 from quorate.storage.append_group import Appended, AppendGroup
-from quorate.storage.durability import Durability
 from quorate.storage.log_context import is_disk_full
 from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import save_snapshot
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import BATCH_BYTES_MAX
 from quorate.storage.segment import Segment
+from quorate.storage.sync_state import SyncState
 
 __all__ = ["LogWriter"]
 
@@ -44,11 +43,11 @@ _RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 
 class LogWriter:
-    __slots__ = ("_durability", "_first_append_ms", "_state")
+    __slots__ = ("_first_append_ms", "_state", "_sync_state")
 
-    def __init__(self, state: LogState, durability: Durability) -> None:
+    def __init__(self, state: LogState, sync_state: SyncState) -> None:
         self._state = state
-        self._durability = durability
+        self._sync_state = sync_state
         #: when the active segment got its first batch, None while it has none
         self._first_append_ms: TimestampMs | None = None
 
@@ -71,7 +70,7 @@ class LogWriter:
         try:
             await state.epochs.sync()
         except OSError as error:
-            raise self._durability.sync_failed(error) from error
+            raise self._sync_state.sync_failed(error) from error
 
     def append_as_leader(self, batch: Bytes, leader_epoch: LeaderEpoch) -> Appended:
         """One batch, one write: the shortest way there is, because most appends take it."""
@@ -98,7 +97,7 @@ class LogWriter:
             self._state.producers.apply(header, base_offset)
         if self._first_append_ms is None:
             self._first_append_ms = self._state.context.clock.wall_ms()
-        return Appended(base_offset, last_offset, TimestampMs(header.max_timestamp))
+        return Appended(base_offset, last_offset, header.max_timestamp)
 
     def append_all_as_leader(
         self, batches: Sequence[Bytes], leader_epoch: LeaderEpoch
@@ -182,12 +181,9 @@ class LogWriter:
                     outcomes[index] = error
 
     def _wrong_epoch(self, leader_epoch: LeaderEpoch) -> QuorateError:
-        latest = self._state.epochs.latest
-        kind = FencedLeaderEpoch if leader_epoch < latest else UnknownLeaderEpoch
-        return kind(
-            f"append with leader epoch {leader_epoch}, the log is at {latest}",
-            leader_epoch=leader_epoch,
-            current_leader_epoch=latest,
+        state = self._state
+        return wrong_leader_epoch(
+            f"the log in {state.directory}", request=leader_epoch, current=state.epochs.latest
         )
 
     # -- follower
@@ -228,7 +224,7 @@ class LogWriter:
         if header.size_in_bytes > BATCH_BYTES_MAX:
             raise BatchTooLarge(f"the leader sent a batch of {header.size_in_bytes} bytes")
         epochs = self._state.epochs
-        epoch = LeaderEpoch(header.leader_epoch)
+        epoch = header.leader_epoch
         if epoch == epochs.latest and epochs.is_saved:
             return
         before = epochs.epoch_at(Offset(due - 1))
@@ -292,16 +288,20 @@ class LogWriter:
 
     def _activate(self) -> None:
         """Open the last segment for appending, the first time it is needed."""
-        state = self._state
-        active = state.active
-        try:
+        active = self._state.active
+        with self._reading(active):
             active.activate()
             self._first_append_ms = active.first_timestamp()
+
+    @contextmanager
+    def _reading(self, segment: Segment) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise state.storage_error("open", active.path, error) from error
+            raise self._state.storage_error("open", segment.path, error) from error
         except CorruptBatch as error:
-            damage = Damage.found_by(error, path=active.path, offset=active.base_offset)
-            raise state.quarantine(damage) from error
+            damage = Damage.found_by(error, path=segment.path, offset=segment.base_offset)
+            raise self._state.quarantine(damage) from error
 
     def _must_roll(self, filled: int, next_offset: Offset, header: BatchHeader) -> bool:
         """Does the batch at ``next_offset`` still fit the active segment, of which ``filled`` is taken?"""
@@ -323,11 +323,15 @@ class LogWriter:
         """Not checked at every append: the clock would cost more there than it is worth."""
         state = self._state
         state.check_writable()
-        # A log that nothing was appended to since the start is left asleep; retention does without.
-        first = self._first_append_ms
-        if state.active.size == 0 or first is None:
+        if state.active.size == 0:
             return
-        if state.context.clock.wall_ms() - first >= state.config.segment_ms:
+        now = state.context.clock.wall_ms()
+        if self._first_append_ms is None:
+            # Nothing was appended since the start: read once, and remembered, so that idle logs sleep on.
+            with self._reading(state.active):
+                first = state.active.first_timestamp()
+            self._first_append_ms = now if first is None else first
+        if now - self._first_append_ms >= state.config.segment_ms:
             self.roll()
 
     def roll(self) -> None:
@@ -342,7 +346,7 @@ class LogWriter:
             raise state.storage_error("roll", active.path, error) from error
         active.retire()
         state.segments.append(new)
-        self._durability.note_sealed(active)
+        self._sync_state.note_sealed(active)
         self._first_append_ms = None
 
     def forget_first_append(self) -> None:

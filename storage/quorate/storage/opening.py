@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
-
-from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.ids import Offset
+from quorate.core.logging import get_logger
 from quorate.errors import CorruptBatch
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint
 from quorate.storage.log_config import LogConfig
@@ -27,7 +26,7 @@ from quorate.storage.segment import Segment
 
 __all__ = ["OpeningReport", "open_state"]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _NOTHING: Final = Offset(0)
 
@@ -206,6 +205,10 @@ class _Opening:
             reason = f"the log ends here, but was synced up to offset {self.report.recovery_point}"
             return Damage(last.path, last.size, last.next_offset, reason)
         if state.log_end_offset < state.log_start_offset:
+            if self.report.start is not StartKind.LOSSY:
+                last = state.segments[-1]
+                reason = f"the log ends here, but starts at offset {state.log_start_offset}"
+                return Damage(last.path, last.size, last.next_offset, reason)
             # A power loss took the batches behind the log start; those before it were to be forgotten.
             self._finish_reset(state.log_start_offset)
             return None
@@ -232,7 +235,7 @@ class _Opening:
             for segment in trusted:
                 for _, header in segment.walk(0):
                     if header.leader_epoch > epochs.latest:
-                        epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+                        epochs.assign(header.leader_epoch, header.base_offset)
         return False
 
     def _cut(self, fault: Fault) -> None:

@@ -19,16 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import structlog
-
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
-from quorate.errors import QuorateError, StorageFailed
+from quorate.core.logging import get_logger
+from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
 from quorate.storage.append_group import Appended
-from quorate.storage.durability import Durability
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, tolerate_full_disk
+from quorate.storage.log_context import LogContext, is_disk_full, tolerate_full_disk
 from quorate.storage.log_reader import LogRead, LogReader, TimestampedOffset
 from quorate.storage.log_state import LogState
 from quorate.storage.log_trimmer import LogTrimmer
@@ -38,17 +36,18 @@ from quorate.storage.producer_snapshots import save_snapshot, sync_snapshot
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import StartKind
 from quorate.storage.segment import FileRegion
+from quorate.storage.sync_state import SyncState
 
 __all__ = ["PartitionLog"]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class PartitionLog:
     __slots__ = (
-        "_durability",
         "_reader",
         "_state",
+        "_sync_state",
         "_trimmer",
         "_was_closed_cleanly",
         "_writer",
@@ -60,10 +59,10 @@ class PartitionLog:
         self._state = state
         self._was_closed_cleanly = False
         self.opening_report = report
-        self._durability = Durability(state, recovery_point=report.recovery_point)
+        self._sync_state = SyncState(state, recovery_point=report.recovery_point)
         self._reader = LogReader(state)
-        self._writer = LogWriter(state, self._durability)
-        self._trimmer = LogTrimmer(state, self._durability, self._writer)
+        self._writer = LogWriter(state, self._sync_state)
+        self._trimmer = LogTrimmer(state, self._sync_state, self._writer)
 
     # -- opening and closing
 
@@ -74,19 +73,21 @@ class PartitionLog:
         """Open the log in an existing directory, which may be empty, and recover it if need be.
 
         A damaged log opens too: ``damage`` says what is wrong, and every use but ``reset_to`` is
-        refused. An error of the disk is StorageFailed.
+        refused. An error of the disk is StorageFailed, or DiskFull.
         """
         try:
             state, report = open_state(context, config, directory, start)
             opened = cls(state, report)
             if state.damage is None and report.start is not StartKind.CLEAN:
                 # What was recovered from the page cache must not depend on it any more (rule 30).
-                opened._durability.note_sealed(*state.segments[:-1])
+                opened._sync_state.note_sealed(*state.segments[:-1])
                 # Of producers whose batches are deleted only this one tells.
                 await sync_snapshot(context.disk, directory, state.segments[0].base_offset)
-                await opened._durability.flush_all()
+                await opened._sync_state.flush_all()
                 await opened._checkpoint_recovery()
         except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(f"no space left to open the log in {directory}", path=directory) from error
             context.note_storage_error("open", directory, error)
             raise StorageFailed(f"cannot open the log in {directory}: {error}", path=directory) from error
         return opened
@@ -94,10 +95,10 @@ class PartitionLog:
     async def _checkpoint_recovery(self) -> None:
         if self.opening_report.reset_finished:
             # While the checkpoint on disk tells of the reset, the next start would drop what comes now.
-            await self._durability.write_checkpoint()
+            await self._sync_state.write_checkpoint()
             return
         with tolerate_full_disk("checkpoint", self.directory):
-            await self._durability.write_checkpoint()
+            await self._sync_state.write_checkpoint()
 
     async def close(self) -> bool:
         """Sync everything, and leave what a clean start needs. False if that was not possible."""
@@ -108,12 +109,12 @@ class PartitionLog:
             state.check_writable()
             # From here on nothing is accepted: it would be neither synced nor part of the clean end.
             state.is_closed = True
-            await self._durability.flush()
-            async with self._durability.files_lock:
+            await self._sync_state.flush()
+            async with self._sync_state.files_lock:
                 await self._leave_cleanly()
             self._was_closed_cleanly = True
         except (OSError, QuorateError) as error:
-            log.error("log_not_closed_cleanly", directory=state.directory, error=str(error))
+            log.error("log_not_closed_cleanly", path=state.directory, error=str(error))
         await self.abandon()
         return self._was_closed_cleanly
 
@@ -131,12 +132,12 @@ class PartitionLog:
         if not state.epochs.is_saved:
             state.epochs.save_cached()
         await state.epochs.sync()
-        await self._durability.write_checkpoint(clean_end=(active.next_offset, active.size))
+        await self._sync_state.write_checkpoint(clean_end=(active.next_offset, active.size))
 
     async def abandon(self) -> None:
         """Let go of the files and leave nothing behind; the next start recovers."""
         self._state.is_closed = True
-        await self._durability.settle()
+        await self._sync_state.settle()
         for segment in self._state.segments:
             segment.retire()
 
@@ -152,6 +153,11 @@ class PartitionLog:
         return self._state.damage
 
     @property
+    def failure(self) -> LogDamaged | None:
+        """The same as the error that every use of a quarantined log ends in."""
+        return self._state.failure
+
+    @property
     def log_start_offset(self) -> Offset:
         """Inclusive: the first offset that may be read."""
         return self._state.log_start_offset
@@ -164,7 +170,7 @@ class PartitionLog:
     @property
     def recovery_point(self) -> Offset:
         """Everything below is on the device (exclusive)."""
-        return self._durability.recovery_point
+        return self._sync_state.recovery_point
 
     @property
     def size_in_bytes(self) -> int:
@@ -207,16 +213,16 @@ class PartitionLog:
     async def flush(self) -> None:
         """Returns once everything appended before the call is on the device; calls share a sync."""
         self._state.check_writable()
-        await self._durability.flush()
+        await self._sync_state.flush()
 
     async def checkpoint(self) -> None:
         """Sync sealed segments and move the recovery point on disk past them (rule 46)."""
-        if not self._durability.is_checkpoint_due:
+        if not self._sync_state.is_checkpoint_due:
             return
         await self.flush()
-        async with self._durability.files_lock:
+        async with self._sync_state.files_lock:
             try:
-                await self._durability.write_checkpoint()
+                await self._sync_state.write_checkpoint()
             except OSError as error:
                 raise self._state.storage_error("checkpoint", self.directory, error) from error
 

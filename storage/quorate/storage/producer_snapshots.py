@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import structlog
-
 from quorate.core.disk import Disk
 from quorate.core.ids import Offset
+from quorate.core.logging import get_logger
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached
+from quorate.storage.file_writes import sync_file
 from quorate.storage.log_files import list_snapshots, snapshot_path
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.segment import Segment
@@ -22,7 +22,7 @@ __all__ = [
     "sync_snapshot",
 ]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def save_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_offset: Offset) -> None:
@@ -43,13 +43,8 @@ async def keep_snapshot(disk: Disk, directory: str, segments: Sequence[Segment],
 async def sync_snapshot(disk: Disk, directory: str, end_offset: Offset) -> None:
     """To the device (the name excluded), if there is one."""
     path = snapshot_path(directory, end_offset)
-    if not disk.exists(path):
-        return
-    file = disk.open(path)
-    try:
-        await file.fdatasync()
-    finally:
-        file.close()
+    if disk.exists(path):
+        await sync_file(disk, path)
 
 
 def load_snapshot(disk: Disk, directory: str, end_offset: Offset) -> ProducerStates | None:
@@ -78,7 +73,7 @@ def replay_producers(
         start = segment.position_of(max(replay_from, segment.base_offset))
         for _, header in segment.walk(start):
             if header.producer_id >= 0 and header.base_offset < end_offset:
-                producers.apply(header, Offset(header.base_offset))
+                producers.apply(header, header.base_offset)
     return producers
 
 

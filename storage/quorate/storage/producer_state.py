@@ -74,7 +74,7 @@ class ProducerStates:
 
     def check(self, header: BatchHeader) -> RememberedBatch | None:
         """May the leader append this batch? The original's batch if it is a duplicate, else None."""
-        producer_id = ProducerId(header.producer_id)
+        producer_id = header.producer_id
         entry = self._entries.get(producer_id)
         if entry is None:
             if header.base_sequence != 0:
@@ -134,15 +134,15 @@ class ProducerStates:
             header.last_sequence,
             base_offset,
             Offset(base_offset + header.last_offset_delta),
-            TimestampMs(header.max_timestamp),
+            header.max_timestamp,
         )
-        producer_id = ProducerId(header.producer_id)
+        producer_id = header.producer_id
         entry = self._entries.get(producer_id)
         if entry is not None and entry.epoch == header.producer_epoch:
             kept = entry.batches[1 - BATCHES_REMEMBERED :]
             self._entries[producer_id] = ProducerEntry(entry.epoch, (*kept, batch))
         else:
-            self._entries[producer_id] = ProducerEntry(ProducerEpoch(header.producer_epoch), (batch,))
+            self._entries[producer_id] = ProducerEntry(header.producer_epoch, (batch,))
 
     def apply_all(self, headers: list[BatchHeader]) -> None:
         """As ``apply`` for batches that carry their offsets, in order. Only the last ones leave a trace."""
@@ -153,7 +153,7 @@ class ProducerStates:
                 batches.append(header)
         for batches in newest.values():
             for header in reversed(batches):
-                self.apply(header, Offset(header.base_offset))
+                self.apply(header, header.base_offset)
 
     def restore(self, producer_id: ProducerId, entry: ProducerEntry | None) -> None:
         """Undo ``apply`` after a write that failed."""

@@ -36,16 +36,19 @@ from typing import Final
 from crc32c import crc32c
 
 from quorate.core.disk import File
-from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.ids import Offset
 from quorate.core.records import (
+    ATTRIBUTES_POSITION,
     HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
     BatchHeader,
     BatchRun,
     FaultKind,
     parse_header,
     scan_batches,
     scan_run,
+    stated_bytes,
 )
 from quorate.errors import CorruptBatch, UnsupportedBatch
 from quorate.storage.leader_epochs import LeaderEpochCache
@@ -60,8 +63,6 @@ BATCH_BYTES_MAX: Final = 128 << 20
 
 _WINDOW_BYTES: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 20
-_CRC_START: Final = 21  # the checksum covers everything from the attributes on
-_MAGIC_POSITION: Final = 16
 
 
 class StartKind(enum.Enum):
@@ -145,7 +146,7 @@ class LogScanner:
             # Not one whole batch in the window: it is larger, or cut off by the end of the file.
             if len(window.content) < HEADER_BYTES:
                 return self._short_batch(segment, file, file_size, is_last=is_last)
-            stated = _stated_bytes(window.content)
+            stated = stated_bytes(window.content)
             if segment.size + stated > file_size:
                 return self._short_batch(segment, file, file_size, is_last=is_last)
             if stated > BATCH_BYTES_MAX:
@@ -202,7 +203,7 @@ class LogScanner:
             return f"leader epoch is {header.leader_epoch}, the epoch checkpoint says {on_record}"
         if header.leader_epoch < self._epochs.latest:
             return f"leader epoch goes back from {self._epochs.latest} to {header.leader_epoch}"
-        self._epochs.assign(LeaderEpoch(header.leader_epoch), due)
+        self._epochs.assign(header.leader_epoch, due)
         return None
 
     def _short_batch(self, segment: Segment, file: File, file_size: int, *, is_last: bool) -> Fault:
@@ -258,18 +259,13 @@ class _Window:
         self._memory.extend(bytes(size - len(self._memory)))
 
 
-def _stated_bytes(content: memoryview) -> int:
-    """The size of the batch that begins here, by its header."""
-    return LOG_OVERHEAD_BYTES + int.from_bytes(content[8:12], "big")
-
-
 def _complete_elsewhere(header: BatchHeader, file: File, position: int, file_size: int) -> bool:
     """Does the batch at ``position`` match its checksum when it ends earlier than it states?
 
     It can end where the next batch begins (recognisable by the offset due there) or with the file.
     """
     next_offset = header.next_offset.to_bytes(8, "big", signed=True)
-    at, end = position + _CRC_START, min(file_size, position + BATCH_BYTES_MAX)
+    at, end = position + ATTRIBUTES_POSITION, min(file_size, position + BATCH_BYTES_MAX)
     running = 0
     while at < end:
         # Overlap, so that a header across two chunks is seen whole.
@@ -279,7 +275,8 @@ def _complete_elsewhere(header: BatchHeader, file: File, position: int, file_siz
         while 0 <= candidate < _CHUNK_BYTES:
             running = crc32c(memoryview(chunk)[done:candidate], running)
             done = candidate
-            if running == header.crc and chunk[candidate + _MAGIC_POSITION : candidate + 17] == b"\x02":
+            magic_at = candidate + MAGIC_POSITION
+            if running == header.crc and magic_at < len(chunk) and chunk[magic_at] == MAGIC:
                 return True
             candidate = chunk.find(next_offset, candidate + 1)
         step = min(len(chunk), _CHUNK_BYTES)

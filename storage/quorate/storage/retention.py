@@ -12,16 +12,22 @@ __all__ = ["count_deletable"]
 
 
 def count_deletable(
-    segments: Sequence[Segment], config: LogConfig, *, now_ms: TimestampMs, high_watermark: Offset
+    segments: Sequence[Segment],
+    config: LogConfig,
+    *,
+    now_ms: TimestampMs,
+    high_watermark: Offset,
+    log_start_offset: Offset,
 ) -> int:
-    """How many segments from the front are past their retention, by time or by size."""
+    """How many segments from the front are past their retention: by time, by size, or forgotten already."""
     excess_bytes = sum(segment.size for segment in segments) - config.retention_bytes
     count = 0
     for segment in segments:
         if segment.size == 0 or segment.next_offset > high_watermark:
             break
         too_many_bytes = config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size
-        if not too_many_bytes and not _too_old(segment, config, now_ms):
+        forgotten = segment.next_offset <= log_start_offset and segment is not segments[-1]
+        if not (forgotten or too_many_bytes or _too_old(segment, config, now_ms)):
             break
         excess_bytes -= segment.size
         count += 1
@@ -29,7 +35,7 @@ def count_deletable(
 
 
 def _too_old(segment: Segment, config: LogConfig, now_ms: TimestampMs) -> bool:
-    newest = segment.largest_timestamp
+    newest = segment.max_timestamp
     if config.retention_ms == NO_LIMIT or newest == NO_TIMESTAMP:
         return False
     return now_ms - newest > config.retention_ms

@@ -18,6 +18,7 @@ from quorate.core.disk import Bytes, File
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import HEADER_BYTES, BatchHeader, BatchRun, check_batch, parse_header
 from quorate.errors import CorruptBatch, UnsupportedBatch
+from quorate.storage.file_writes import overwrite, sync_file
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
@@ -58,9 +59,9 @@ class Segment:
         "_file",
         "_index",
         "_indexed_size",
+        "_max_timestamp",
         "_time_index",
         "base_offset",
-        "max_timestamp",
         "next_offset",
         "size",
     )
@@ -81,7 +82,8 @@ class Segment:
         self.next_offset = base_offset
         #: bytes of whole batches; the next append goes here
         self.size = 0
-        self.max_timestamp = NO_TIMESTAMP
+        #: not known while NO_TIMESTAMP, unless the indexes are in memory: ask ``max_timestamp``
+        self._max_timestamp = NO_TIMESTAMP
 
     @property
     def path(self) -> str:
@@ -128,15 +130,15 @@ class Segment:
         else:
             self._file.pwritev(buffers, self.size)
 
-    def add_batch(self, *, last_offset: int, size_in_bytes: int, max_timestamp: int) -> None:
+    def add_batch(self, *, last_offset: Offset, size_in_bytes: int, max_timestamp: TimestampMs) -> None:
         """A batch lies whole at ``size``: count it, and index it if the last entry is far behind."""
         position = self.size
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = TimestampMs(max_timestamp)
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
         if position >= self._indexed_size + self._config.index_interval_bytes:
             relative_offset = last_offset - self.base_offset
             self.offset_index.append(relative_offset=relative_offset, position=position)
-            self.time_index.maybe_append(timestamp=self.max_timestamp, relative_offset=relative_offset)
+            self.time_index.maybe_append(timestamp=self._max_timestamp, relative_offset=relative_offset)
             self._indexed_size = position
         self.size = position + size_in_bytes
         self.next_offset = Offset(last_offset + 1)
@@ -148,9 +150,9 @@ class Segment:
             self.offset_index.extend(run.marks, base_offset=self.base_offset, shift=shift)
             self.time_index.extend(run.marks, base_offset=self.base_offset)
             self._indexed_size = self.offset_index.last_position
-        self.max_timestamp = TimestampMs(run.max_timestamp)
+        self._max_timestamp = run.max_timestamp
         self.size = run.end + shift
-        self.next_offset = Offset(run.next_offset)
+        self.next_offset = run.next_offset
 
     @property
     def next_index_position(self) -> int:
@@ -166,18 +168,10 @@ class Segment:
         # The last entry carries the segment's largest timestamp, which retention needs.
         if self.next_offset > self.base_offset:
             self.time_index.maybe_append(
-                timestamp=self.max_timestamp, relative_offset=self.next_offset - 1 - self.base_offset
+                timestamp=self._max_timestamp, relative_offset=self.next_offset - 1 - self.base_offset
             )
-        for path, content in (
-            (self.index_path, self.offset_index.to_bytes()),
-            (self.time_index_path, self.time_index.to_bytes()),
-        ):
-            file = self._context.disk.open(path, create=True)
-            try:
-                file.pwrite(content, 0)
-                file.truncate(len(content))
-            finally:
-                file.close()
+        overwrite(self._context.disk, self.index_path, self.offset_index.to_bytes())
+        overwrite(self._context.disk, self.time_index_path, self.time_index.to_bytes())
 
     def retire(self) -> None:
         """No longer active: give the descriptor and the indexes' memory back."""
@@ -196,20 +190,13 @@ class Segment:
         if self._file is not None:
             await self._file.fdatasync()
             return
-        await self._sync_file(self.path)
+        await sync_file(self._context.disk, self.path)
         await self.sync_indexes()
 
     async def sync_indexes(self) -> None:
         for path in (self.index_path, self.time_index_path):
             if self._context.disk.exists(path):
-                await self._sync_file(path)
-
-    async def _sync_file(self, path: str) -> None:
-        file = self._context.disk.open(path)
-        try:
-            await file.fdatasync()
-        finally:
-            file.close()
+                await sync_file(self._context.disk, path)
 
     # -- reading
 
@@ -239,7 +226,7 @@ class Segment:
     def batch_start(self, offset: Offset) -> Offset:
         """Base offset of the first batch whose last offset is at or behind ``offset``."""
         for _, header in self.walk(self.position_of(offset)):
-            return Offset(header.base_offset)
+            return header.base_offset
         return self.next_offset
 
     def walk(self, position: int, *, read_bytes: int = _WALK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
@@ -263,7 +250,7 @@ class Segment:
                 raise CorruptBatch(reason, path=self.path, position=position)
             yield position, header
             position += header.size_in_bytes
-            due = Offset(header.next_offset)
+            due = header.next_offset
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The batch that a walk found at ``position``, with a checksum that holds."""
@@ -277,7 +264,7 @@ class Segment:
     def first_timestamp(self) -> TimestampMs | None:
         """Of the first batch; None if there is none, or it carries no time."""
         for _, header in self.walk(0):
-            return TimestampMs(header.max_timestamp) if header.max_timestamp >= 0 else None
+            return header.max_timestamp if header.max_timestamp >= 0 else None
         return None
 
     def region(self, start: int, *, bytes_max: int, end: int) -> FileRegion:
@@ -329,7 +316,7 @@ class Segment:
         self._index, self._time_index = index, time_index
         self._indexed_size = index.last_position
         if time_index.max_timestamp is not None:
-            self.max_timestamp = TimestampMs(time_index.max_timestamp)
+            self._max_timestamp = TimestampMs(time_index.max_timestamp)
 
     def rebuild_indexes(self) -> None:
         """From the batches themselves: an index is only ever a shortcut."""
@@ -356,7 +343,7 @@ class Segment:
         self._index = other._index
         self._time_index = other._time_index
         self._indexed_size = other._indexed_size
-        self.max_timestamp = other.max_timestamp
+        self._max_timestamp = other._max_timestamp
 
     def forget_batches(self) -> None:
         """As if empty, before the file's batches are counted (again)."""
@@ -365,14 +352,14 @@ class Segment:
         self._indexed_size = 0
         self.size = 0
         self.next_offset = self.base_offset
-        self.max_timestamp = NO_TIMESTAMP
+        self._max_timestamp = NO_TIMESTAMP
 
     @property
-    def largest_timestamp(self) -> TimestampMs:
-        """As ``max_timestamp``, read from the time index where the segment was not scanned."""
-        if self.max_timestamp == NO_TIMESTAMP and self.size:
+    def max_timestamp(self) -> TimestampMs:
+        """The largest of all batches; from the time index where the segment was not scanned."""
+        if self._max_timestamp == NO_TIMESTAMP and self._index is None and self.size:
             self._load_indexes()
-        return self.max_timestamp
+        return self._max_timestamp
 
     # -- shrinking
 
@@ -396,14 +383,14 @@ class Segment:
         start = self.offset_index.last_position
         self.size = position
         self.next_offset = self.base_offset
-        self.max_timestamp = NO_TIMESTAMP
+        self._max_timestamp = NO_TIMESTAMP
         for _, header in self.walk(start):
-            self.next_offset = Offset(header.last_offset + 1)
-            self.max_timestamp = max(self.max_timestamp, TimestampMs(header.max_timestamp))
+            self.next_offset = header.next_offset
+            self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
         self.time_index.truncate(self.next_offset - self.base_offset)
         self._indexed_size = start
         if self.time_index.max_timestamp is not None:
-            self.max_timestamp = max(self.max_timestamp, TimestampMs(self.time_index.max_timestamp))
+            self._max_timestamp = max(self._max_timestamp, TimestampMs(self.time_index.max_timestamp))
 
     def delete(self) -> None:
         """Remove the file and its indexes; the ``.log`` goes last, so that no index is orphaned."""

@@ -12,11 +12,12 @@ from quorate.broker.broker import Broker
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.core.config import NodeConfig
+from quorate.core.ids import BrokerId
 from quorate.core.records import Record, encode_batch
 from quorate.v1 import admin_pb2, broker_pb2, records_pb2
 
 DATA_DIRECTORY = "/data"
-DEFAULT_CONFIG = NodeConfig(node_id=1, data_dir=DATA_DIRECTORY)
+DEFAULT_CONFIG = NodeConfig(node_id=BrokerId(1), data_dir=DATA_DIRECTORY)
 
 
 class NoCall:

@@ -99,6 +99,17 @@ def test_fetch_wait_is_bounded_by_the_broker() -> None:
     simulate(scenario, fetch_wait_max_ms=2_000)
 
 
+@pytest.mark.parametrize("epoch", [-1, 1])
+def test_wrong_leader_epoch_is_told_with_both_epochs(epoch: int) -> None:
+    async def scenario(world: World) -> None:
+        await world.create_topic()
+        [result] = await world.fetch_all(FetchPartition(topic="t", current_leader_epoch=epoch))
+        facts = error_from_detail(result.error).facts
+        assert facts == {"request_leader_epoch": epoch, "current_leader_epoch": 0}
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize(
     ("entry", "code"),
     [

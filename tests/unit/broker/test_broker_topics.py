@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
+from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied
 from quorate.core.config.topic import TOPIC_SETTINGS
 from quorate.errors import (
     InvalidConfig,
@@ -199,6 +199,19 @@ def test_name_and_id_have_to_agree() -> None:
     simulate(scenario)
 
 
+def die_at(number: int) -> FaultHook:
+    """Dead from that operation on: partitions are made side by side, and all of them end there."""
+    seen = 0
+
+    def hook(_operation: Operation) -> None:
+        nonlocal seen
+        seen += 1
+        if seen >= number:
+            raise ProcessDied
+
+    return hook
+
+
 def test_crash_at_any_point_of_a_creation_leaves_the_whole_topic_or_none() -> None:
     outcomes: set[bool] = set()
 
@@ -209,7 +222,7 @@ def test_crash_at_any_point_of_a_creation_leaves_the_whole_topic_or_none() -> No
         async def scenario(world: World) -> None:
             nonlocal finished
             await world.create_topic("other")
-            world.disk.fault_hook = fail_nth(number, ProcessDied())
+            world.disk.fault_hook = die_at(number)
             try:
                 await world.create_topic(partitions=2)
                 finished = True

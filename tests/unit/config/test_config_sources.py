@@ -9,6 +9,7 @@ import pytest
 from quorate.core.config import Durability, HostPort, NodeConfig, load_node_config
 from quorate.core.config.node import NODE_SETTINGS
 from quorate.core.config.sources import from_environment
+from quorate.core.ids import BrokerId
 from quorate.errors import InvalidConfig
 
 REQUIRED = ("node.id=1", "data.dir=/data")
@@ -183,4 +184,4 @@ def test_batch_that_fits_into_no_request_is_refused_naming_both_keys() -> None:
 
 def test_configuration_built_by_code_is_held_to_the_same_bounds() -> None:
     with pytest.raises(InvalidConfig, match=r"num\.partitions: 0 is too small"):
-        NodeConfig(node_id=1, data_dir="/data", num_partitions=0)
+        NodeConfig(node_id=BrokerId(1), data_dir="/data", num_partitions=0)

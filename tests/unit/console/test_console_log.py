@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -111,8 +112,35 @@ def test_dump_marks_a_damaged_batch_and_exits_with_1(
 
 
 def test_dump_of_what_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["log", "dump", str(tmp_path / "absent.log")]) == 1
-    assert "error: STORAGE_FAILED" in capsys.readouterr().err
+    for path in (tmp_path / "absent.log", tmp_path):
+        assert main(["log", "dump", str(path)]) == 1
+        told = capsys.readouterr().err
+        assert f"error: STORAGE_FAILED: cannot read {path}: " in told
+        assert "restart" not in told
+
+
+def test_verify_names_the_file_that_cannot_be_read(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = segment.parent / "leader-epoch-checkpoint"
+    checkpoint.unlink(missing_ok=True)
+    checkpoint.mkdir()
+    assert main(["log", "verify", str(segment.parent)]) == 1
+    told = capsys.readouterr().err
+    assert f"error: STORAGE_FAILED: cannot read {checkpoint}: " in told
+    assert "restart" not in told
+
+
+def test_dump_and_verify_open_files_for_reading_only(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+    real_open = os.open
+
+    def watched_open(path: str, flags: int, *more: int) -> int:
+        opened.append(flags & os.O_ACCMODE)
+        return real_open(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", watched_open)
+    assert main(["log", "dump", str(segment)]) == 0
+    assert main(["log", "verify", str(segment.parent)]) == 0
+    assert set(opened) == {os.O_RDONLY}
 
 
 @pytest.mark.parametrize("of_one_partition", [True, False])

@@ -14,11 +14,12 @@ from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
 from quorate.client.connection import Connection
 from quorate.core.config import HostPort, NodeConfig
+from quorate.core.ids import BrokerId
 from quorate.errors import CannotListen, Unavailable
 from quorate.node.node import Node, Surroundings
 from quorate.v1 import admin_pb2, broker_pb2, records_pb2
 
-CONFIG = NodeConfig(node_id=1, data_dir="/data", listeners=(HostPort("node", 9092),))
+CONFIG = NodeConfig(node_id=BrokerId(1), data_dir="/data", listeners=(HostPort("node", 9092),))
 
 
 def _fatal(reason: str) -> NoReturn:
@@ -73,7 +74,7 @@ def test_node_serves_stops_cleanly_and_serves_again() -> None:
 
 def test_node_that_cannot_listen_lets_go_of_its_directory() -> None:
     async def scenario(machine: Machine) -> None:
-        elsewhere = NodeConfig(node_id=1, data_dir="/data", listeners=(HostPort("other", 1),))
+        elsewhere = NodeConfig(node_id=BrokerId(1), data_dir="/data", listeners=(HostPort("other", 1),))
         with pytest.raises(CannotListen):
             await machine.start(elsewhere)
         assert machine.disk.open_paths == []

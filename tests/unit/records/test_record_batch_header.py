@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorate.core.records import Compression, FaultKind, TimestampType
+from quorate.core.records import Compression, FaultKind, TimestampType, stated_bytes
 from quorate.errors import CorruptBatch, UnsupportedBatch
 from tests.unit.records.batches import TIMESTAMP, raw_batch, raw_record
 
@@ -243,3 +243,10 @@ def test_a_stamped_prefix_replaces_the_first_sixteen_bytes(codec: ModuleType) ->
     stamped = bytearray(GOOD)
     codec.patch_header(stamped, 0, base_offset=2**40, leader_epoch=9)
     assert prefix + GOOD[16:] == stamped
+
+
+def test_the_size_a_batch_states_is_read_from_its_first_bytes() -> None:
+    assert stated_bytes(GOOD) == stated_bytes(memoryview(GOOD)[:12]) == len(GOOD)
+    for length in (-(2**31), -1, 0, 48):
+        assert stated_bytes(bytes(8) + length.to_bytes(4, "big", signed=True)) == 61
+    assert stated_bytes(b"\xff") == 61

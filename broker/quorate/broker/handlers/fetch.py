@@ -8,10 +8,11 @@ is quiet. It wakes when enough bytes were committed, when its time is over, or w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from quorate.broker.handlers.structured_records import decode_records
-from quorate.broker.handlers.targets import check_enum, find_partitions
+from quorate.broker.handlers.targets import answer, check_enum, find_partitions
 from quorate.broker.partition import FetchWatch, Partition
 from quorate.broker.topic_registry import TopicRegistry
 from quorate.core.clock import Clock
@@ -19,7 +20,6 @@ from quorate.core.config import NodeConfig
 from quorate.core.ids import Offset
 from quorate.core.transport import Call
 from quorate.errors import InvalidRequest, QuorateError
-from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import broker_pb2
 
 __all__ = ["FetchHandler"]
@@ -94,28 +94,17 @@ class FetchHandler:
         response = broker_pb2.FetchResponse()
         size, has_error = 0, False
         for entry, target in zip(request.partitions, targets, strict=True):
-            result = response.partitions.add(
-                topic=entry.topic, topic_id=entry.topic_id, partition=entry.partition
+            result = response.partitions.add()
+            read = partial(
+                _read, result, entry, bytes_left=budget - size, is_first=size == 0, structured=structured
             )
-            if isinstance(target, QuorateError):
-                has_error = True
-                result.error.CopyFrom(detail_from_error(target))
-                continue
-            _describe(result, target, entry)
-            if size >= budget:
-                continue
-            try:
-                size += _read(
-                    result, target, entry, bytes_left=budget - size, is_first=size == 0, structured=structured
-                )
-            except QuorateError as error:
-                has_error = True
-                result.error.CopyFrom(detail_from_error(error))
+            size += answer(result, entry, target, read) or 0
+            has_error = has_error or result.HasField("error")
         return _Reading(response, size, has_error)
 
 
 def _check(request: broker_pb2.FetchRequest) -> None:
-    check_enum(broker_pb2.RecordFormat, request.format, "format")
+    check_enum(broker_pb2.RecordFormat.DESCRIPTOR, request.format, "format")
     if request.max_wait_ms < 0 or request.min_bytes < 0:
         raise InvalidRequest("max_wait_ms and min_bytes cannot be negative")
     if request.HasField("max_bytes") and request.max_bytes <= 0:
@@ -130,7 +119,6 @@ def _check(request: broker_pb2.FetchRequest) -> None:
 def _describe(
     result: broker_pb2.FetchPartitionResult, partition: Partition, entry: broker_pb2.FetchPartition
 ) -> None:
-    result.topic, result.topic_id = partition.topic_partition.topic, partition.topic_id
     result.high_watermark = partition.high_watermark
     result.log_start_offset = partition.log_start_offset
     result.leader_epoch = partition.leader_epoch
@@ -140,8 +128,8 @@ def _describe(
 
 def _read(
     result: broker_pb2.FetchPartitionResult,
-    partition: Partition,
     entry: broker_pb2.FetchPartition,
+    partition: Partition,
     *,
     bytes_left: int,
     is_first: bool,
@@ -153,6 +141,9 @@ def _read(
     never gets stuck; in any other, what is larger than the bytes left waits for a fetch in which it
     comes first.
     """
+    _describe(result, partition, entry)
+    if bytes_left <= 0:
+        return 0
     fetch_offset = Offset(entry.fetch_offset)
     asked = entry.partition_max_bytes if entry.HasField("partition_max_bytes") else _PARTITION_BYTES_MAX
     bytes_max = min(asked, bytes_left)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from quorate.broker.handlers.targets import check_enum, find_partitions
+from functools import partial
+
+from quorate.broker.handlers.targets import answer, check_enum, find_partitions
 from quorate.broker.partition import Partition
 from quorate.broker.topic_registry import TopicRegistry
 from quorate.core.config import NodeConfig
 from quorate.core.ids import TimestampMs
 from quorate.core.transport import Call
-from quorate.errors import QuorateError
-from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import broker_pb2
 
 __all__ = ["ListOffsetsHandler"]
@@ -28,25 +28,17 @@ class ListOffsetsHandler:
         )
         response = broker_pb2.ListOffsetsResponse()
         for entry, target in zip(request.partitions, targets, strict=True):
-            result = response.partitions.add(
-                topic=entry.topic, topic_id=entry.topic_id, partition=entry.partition
-            )
-            try:
-                if isinstance(target, QuorateError):
-                    raise target
-                _find(result, target, entry)
-            except QuorateError as error:
-                result.error.CopyFrom(detail_from_error(error))
+            result = response.partitions.add()
+            answer(result, entry, target, partial(_find, result, entry))
         return response
 
 
 def _find(
     result: broker_pb2.ListOffsetsPartitionResult,
-    partition: Partition,
     entry: broker_pb2.ListOffsetsPartition,
+    partition: Partition,
 ) -> None:
-    check_enum(broker_pb2.OffsetSpec, entry.spec, "spec")
-    result.topic, result.topic_id = partition.topic_partition.topic, partition.topic_id
+    check_enum(broker_pb2.OffsetSpec.DESCRIPTOR, entry.spec, "spec")
     result.leader_epoch = partition.leader_epoch
     if entry.spec == broker_pb2.OFFSET_SPEC_EARLIEST:
         result.offset = partition.log_start_offset

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.handlers.structured_records import encode_records
-from quorate.broker.handlers.targets import check_enum, find_partitions
+from quorate.broker.handlers.targets import answer, check_enum, find_partitions
 from quorate.broker.partition import AppendResult, Partition
 from quorate.broker.topic_registry import TopicRegistry
 from quorate.core.clock import Clock
@@ -34,7 +34,7 @@ class _Append:
 
     result: broker_pb2.ProducePartitionResult
     #: not done yet: the request still waits for it
-    waits_for: asyncio.Future[None] | None = None
+    waits_for: asyncio.Future[None] | None
 
 
 class ProduceHandler:
@@ -44,7 +44,7 @@ class ProduceHandler:
         self._clock = clock
 
     async def __call__(self, request: broker_pb2.ProduceRequest, _call: Call) -> broker_pb2.ProduceResponse:
-        check_enum(broker_pb2.Acks, request.acks, "acks")
+        check_enum(broker_pb2.Acks.DESCRIPTOR, request.acks, "acks")
         timeout_s = self._timeout_s(request)
         targets = find_partitions(
             self._topics, request.partitions, partitions_max=self._config.request_partitions_max
@@ -68,26 +68,20 @@ class ProduceHandler:
         target: Partition | QuorateError,
         acks: broker_pb2.Acks,
     ) -> _Append:
-        result = broker_pb2.ProducePartitionResult(
-            topic=entry.topic, topic_id=entry.topic_id, partition=entry.partition
-        )
-        if isinstance(target, QuorateError):
-            result.error.CopyFrom(detail_from_error(target))
-            return _Append(result)
-        result.topic, result.topic_id = target.topic_partition.topic, target.topic_id
-        try:
-            appended = target.append(self._batch_of(entry))
-        except QuorateError as error:
-            result.error.CopyFrom(detail_from_error(error))
-            return _Append(result)
-        result.log_start_offset = target.log_start_offset
-        result.leader_epoch = target.leader_epoch
-        if acks == broker_pb2.ACKS_NONE:
-            return _Append(result)
-        _set_offsets(result, appended)
-        if acks == broker_pb2.ACKS_LEADER:
-            return _Append(result, target.when_stored(appended.next_offset))
-        return _Append(result, target.when_committed(appended.next_offset))
+        result = broker_pb2.ProducePartitionResult()
+
+        def append(partition: Partition) -> asyncio.Future[None] | None:
+            appended = partition.append(self._batch_of(entry))
+            result.log_start_offset = partition.log_start_offset
+            result.leader_epoch = partition.leader_epoch
+            if acks == broker_pb2.ACKS_NONE:
+                return None
+            _set_offsets(result, appended)
+            if acks == broker_pb2.ACKS_LEADER:
+                return partition.when_stored(appended.next_offset)
+            return partition.when_committed(appended.next_offset)
+
+        return _Append(result, answer(result, entry, target, append))
 
     async def _wait(self, appends: Sequence[_Append], timeout_s: float) -> None:
         """Until each append is acknowledged, or the time is over."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quorate.core.ids import Offset, TimestampMs
-from quorate.core.records import Record, decode_batch, encode_batch, parse_header
+from quorate.core.records import Record, decode_batch, encode_batch, parse_header, split_batches
 from quorate.errors import CorruptBatch, InvalidRecord, QuorateError
 from quorate.v1 import records_pb2
 
@@ -50,11 +50,9 @@ def decode_records(batches: bytes, *, from_offset: Offset, bytes_max: int) -> De
     batch may decompress to a large one; but never before the first record.
     """
     records: list[records_pb2.Record] = []
-    next_offset, position, size = from_offset, 0, 0
-    while position < len(batches):
-        header = parse_header(batches, position)
-        batch = memoryview(batches)[position : position + header.size_in_bytes]
-        position += header.size_in_bytes
+    next_offset, size = from_offset, 0
+    for batch in split_batches(batches):
+        header = parse_header(batch)
         for record in _decode(batch, header.base_offset):
             if record.offset < from_offset:
                 continue

@@ -7,6 +7,7 @@ from typing import Final
 from quorate.broker.partition import Partition
 from quorate.broker.topic import Topic
 from quorate.core.config import NodeConfig, TopicConfig
+from quorate.core.ids import BrokerId
 from quorate.errors import QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import admin_pb2
@@ -46,7 +47,7 @@ def _source(topic: Topic, key: str, *, is_default: bool) -> admin_pb2.ConfigSour
 
 
 def _partition(
-    number: int, partition: Partition | QuorateError, node_id: int
+    number: int, partition: Partition | QuorateError, node_id: BrokerId
 ) -> admin_pb2.PartitionDescription:
     description = admin_pb2.PartitionDescription(partition=number, replicas=[node_id])
     if isinstance(partition, QuorateError):

@@ -64,11 +64,17 @@ def verify(session: Session, directory: str) -> int:
 
 @contextmanager
 def _disk() -> Iterator[OsDisk]:
+    """A disk to look at; what it refuses to read is told without a node in mind: there may be none."""
     from quorate.core.os_disk import OsDisk
+    from quorate.errors import StorageFailed
 
-    disk = OsDisk()
+    disk = OsDisk(read_only=True)
     try:
         yield disk
+    except StorageFailed as error:
+        from quorate.console.advice import AdvisedError
+
+        raise AdvisedError(error, "check the path, and that you are allowed to read it") from error
     finally:
         disk.close()
 

@@ -5,14 +5,13 @@ generated from the declarations in ``node`` and ``topic``.
 """
 
 from quorate.core.config.kinds import HostPort, parse_address
-from quorate.core.config.node import LoggingFormat, LogLevel, NodeConfig, load_node_config
+from quorate.core.config.node import LoggingFormat, NodeConfig, load_node_config
 from quorate.core.config.topic import TOPIC_SETTINGS, Durability, TopicConfig
 
 __all__ = [
     "TOPIC_SETTINGS",
     "Durability",
     "HostPort",
-    "LogLevel",
     "LoggingFormat",
     "NodeConfig",
     "TopicConfig",

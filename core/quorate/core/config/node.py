@@ -22,11 +22,13 @@ from quorate.core.config.loader import resolve
 from quorate.core.config.schema import REQUIRED, Setting, check_settings, setting, settings_of
 from quorate.core.config.sources import from_environment, from_file, from_set_options
 from quorate.core.config.topic import NODE_KEYS, TOPIC_SETTINGS, TopicConfig
+from quorate.core.ids import BrokerId
+from quorate.core.limits import PARTITIONS_PER_TOPIC_MAX
+from quorate.core.logging import LogLevel
 from quorate.errors import InvalidConfig
 
 __all__ = [
     "NODE_SETTINGS",
-    "LogLevel",
     "LoggingFormat",
     "NodeConfig",
     "load_node_config",
@@ -39,13 +41,6 @@ _HOUR_MS: Final = 3_600_000
 _MESSAGE_OVERHEAD_BYTES: Final = 1 << 20
 
 
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
 class LoggingFormat(StrEnum):
     AUTO = "auto"
     JSON = "json"
@@ -56,7 +51,7 @@ class LoggingFormat(StrEnum):
 class NodeConfig:
     """Every setting of one node."""
 
-    node_id: int = setting(
+    node_id: BrokerId = setting(
         "node.id",
         Integer(0, _INT32_MAX),
         default=REQUIRED,
@@ -79,7 +74,7 @@ class NodeConfig:
     )
     num_partitions: int = setting(
         "num.partitions",
-        Integer(1, 10_000),
+        Integer(1, PARTITIONS_PER_TOPIC_MAX),
         default=1,
         about="Partitions of a topic that is created without a number of its own.",
         trade_off="More partitions let more consumers share a topic; order holds only within one partition.",
@@ -160,7 +155,7 @@ class NodeConfig:
         Choice(LogLevel),
         default=LogLevel.INFO,
         about="Least important events that are logged.",
-        trade_off="debug logs every request: a great help on one partition, a flood on a thousand.",
+        trade_off="debug also shows what the libraries underneath have to say.",
     )
     logging_format: LoggingFormat = setting(
         "logging.format",

@@ -25,11 +25,13 @@ from quorate.core.records.codec import (
     stamped_prefix,
 )
 from quorate.core.records.format import (
+    ATTRIBUTES_POSITION,
     DECOMPRESSED_BYTES_MAX_DEFAULT,
     HEADER_BYTES,
     LEADER_EPOCH_END,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    MAGIC_POSITION,
     BatchFault,
     Buffer,
     Compression,
@@ -39,15 +41,19 @@ from quorate.core.records.format import (
     Headers,
     Record,
     TimestampType,
+    stated_bytes,
 )
+from quorate.core.records.split import split_batches
 
 __all__ = [
+    "ATTRIBUTES_POSITION",
     "CODEC",
     "DECOMPRESSED_BYTES_MAX_DEFAULT",
     "HEADER_BYTES",
     "LEADER_EPOCH_END",
     "LOG_OVERHEAD_BYTES",
     "MAGIC",
+    "MAGIC_POSITION",
     "BatchFault",
     "BatchHeader",
     "BatchRun",
@@ -70,5 +76,7 @@ __all__ = [
     "patch_header",
     "scan_batches",
     "scan_run",
+    "split_batches",
     "stamped_prefix",
+    "stated_bytes",
 ]

@@ -11,7 +11,7 @@ from quorate.core.records.format import DECOMPRESSED_BYTES_MAX_DEFAULT, Buffer
 from quorate.errors import MissingExtra
 
 if TYPE_CHECKING:
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow  # type: ignore[import-untyped]  # it ships no types
 
 __all__ = ["arrow_schema", "batch_to_arrow"]
 

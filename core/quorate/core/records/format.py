@@ -36,6 +36,7 @@ __all__ = [
     "ATTRIBUTES_POSITION",
     "BASE_OFFSET_MAX",
     "BATCH_LENGTH_MIN",
+    "BATCH_LENGTH_POSITION",
     "COMPRESSION_MASK",
     "CONTROL_BIT",
     "CRC_POSITION",
@@ -49,6 +50,7 @@ __all__ = [
     "LEGACY_MESSAGE_BYTES_MIN",
     "LOG_OVERHEAD_BYTES",
     "MAGIC",
+    "MAGIC_POSITION",
     "NO_SEQUENCE",
     "RECORD_BYTES_MIN",
     "TIMESTAMP_TYPE_BIT",
@@ -62,6 +64,7 @@ __all__ = [
     "Headers",
     "Record",
     "TimestampType",
+    "stated_bytes",
 ]
 
 #: What the codec reads from, without copying it. A memoryview has to be contiguous.
@@ -72,10 +75,12 @@ INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 
 MAGIC: Final = 2
+BATCH_LENGTH_POSITION: Final = 8
 #: base offset and batch length: what the batch length does not count
 LOG_OVERHEAD_BYTES: Final = 12
 #: end of the part that a leader stamps on append: base offset, batch length, leader epoch
 LEADER_EPOCH_END: Final = 16
+MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 #: the CRC covers the batch from here
 ATTRIBUTES_POSITION: Final = 21
@@ -100,7 +105,7 @@ CONTROL_BIT: Final = 0x20
 NO_SEQUENCE: Final = -1
 
 #: A decoder that is not told otherwise decompresses no further than this. Python objects for
-#: records and headers may take forty times the bytes they were made of, so keep it modest.
+#: records and headers may take 32 times the bytes they were made of, so keep it modest.
 DECOMPRESSED_BYTES_MAX_DEFAULT: Final = 64 * 1024 * 1024
 
 
@@ -164,3 +169,12 @@ class FaultKind(Enum):
 class BatchFault(NamedTuple):
     kind: FaultKind
     reason: str
+
+
+def stated_bytes(prefix: Buffer) -> int:
+    """The size of the batch that begins with ``prefix``, by the length it states; nothing is checked.
+
+    Never less than a header: whoever reads that much can see what is wrong with a smaller length.
+    """
+    length = prefix[BATCH_LENGTH_POSITION:LOG_OVERHEAD_BYTES]
+    return max(HEADER_BYTES, LOG_OVERHEAD_BYTES + int.from_bytes(length, "big", signed=True))

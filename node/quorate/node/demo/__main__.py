@@ -19,7 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from quorate.client.connection import connect
 from quorate.core.clock import SystemClock
-from quorate.core.logging import configure_logging
+from quorate.core.logging import LogLevel, configure_logging
 from quorate.core.os_disk import OsDisk
 from quorate.node.child import ChildNode
 from quorate.node.demo.ledger import Ledger, Proof
@@ -141,7 +141,7 @@ class _Demo:
 
     def _verify_files(self) -> bool:
         """What ``quorate log verify`` does, on the files as they lie."""
-        disk = OsDisk()
+        disk = OsDisk(read_only=True)
         try:
             reports = list(verify(disk, f"{self.directory}/data"))
         finally:
@@ -165,7 +165,7 @@ def _last_event(log_file: str, name: str) -> dict[str, Any]:
 
 def main() -> int:
     # The node's death is what the demonstration is about; grpc need not remark on it.
-    configure_logging(level="error")
+    configure_logging(level=LogLevel.ERROR)
     directory = tempfile.mkdtemp(prefix="quorate-demo-")
     demo = _Demo(Console(), directory)
     holds = asyncio.run(demo.run())

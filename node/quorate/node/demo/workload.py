@@ -9,7 +9,7 @@ from typing import Final
 from quorate.client.connection import Connection, raise_if_failed
 from quorate.core.clock import Clock
 from quorate.core.config import Durability
-from quorate.core.records import decode_batch, encode_values, parse_header
+from quorate.core.records import decode_batch, encode_values, split_batches
 from quorate.errors import TransportError
 from quorate.node.demo.ledger import Ledger, value_of
 from quorate.v1 import admin_pb2, broker_pb2
@@ -77,12 +77,9 @@ async def read_partition(connection: Connection, partition: int) -> AsyncIterato
         )
         [result] = (await connection.fetch(request)).partitions
         raise_if_failed(result)
-        position = 0
-        while position < len(result.batches):
-            size = parse_header(result.batches, position).size_in_bytes
-            for record in decode_batch(memoryview(result.batches)[position : position + size]):
+        for batch in split_batches(result.batches):
+            for record in decode_batch(batch):
                 yield record.offset, record.value or b""
-            position += size
         offset = result.next_fetch_offset
         if offset >= result.high_watermark:
             return

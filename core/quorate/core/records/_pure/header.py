@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from quorate.core.ids import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs
 from quorate.core.records import faults
 from quorate.core.records.format import (
     ATTRIBUTES_POSITION,
@@ -63,17 +64,17 @@ class BatchHeader:
 
     def __init__(
         self,
-        base_offset: int,
+        base_offset: Offset,
         batch_length: int,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         magic: int,
         crc: int,
         attributes: int,
         last_offset_delta: int,
-        base_timestamp: int,
-        max_timestamp: int,
-        producer_id: int,
-        producer_epoch: int,
+        base_timestamp: TimestampMs,
+        max_timestamp: TimestampMs,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
         base_sequence: int,
         record_count: int,
     ) -> None:
@@ -93,13 +94,13 @@ class BatchHeader:
         self.record_count: Final = record_count
 
     @property
-    def last_offset(self) -> int:
+    def last_offset(self) -> Offset:
         """Inclusive. After compaction no record may be left there, yet the batch covers it."""
-        return self.base_offset + self.last_offset_delta
+        return Offset(self.base_offset + self.last_offset_delta)
 
     @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
+    def next_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta + 1)
 
     @property
     def size_in_bytes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records._pure.header import BatchHeader, check_batch
 from quorate.core.records.format import Buffer
 from quorate.errors import CorruptBatch, UnsupportedBatch
@@ -20,9 +21,9 @@ class BatchRun(NamedTuple):
     #: the position behind the last batch of the run
     end: int
     #: the offset behind the run
-    next_offset: int
+    next_offset: Offset
     #: the largest of the run, or what was passed in
-    max_timestamp: int
+    max_timestamp: TimestampMs
     batch_count: int
     record_count: int
     #: (position, last offset, largest timestamp so far) of a batch now and then, for an index
@@ -35,10 +36,10 @@ def scan_run(
     buffer: Buffer,
     position: int,
     *,
-    next_offset: int,
+    next_offset: Offset,
     end_offset: int,
     leader_epoch: int,
-    max_timestamp: int,
+    max_timestamp: TimestampMs,
     mark_from: int,
     mark_every: int,
 ) -> BatchRun:

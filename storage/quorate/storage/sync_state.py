@@ -19,10 +19,10 @@ from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import sync_snapshot
 from quorate.storage.segment import Segment
 
-__all__ = ["Durability"]
+__all__ = ["SyncState"]
 
 
-class Durability:
+class SyncState:
     __slots__ = (
         "_checkpointed",
         "_commits",

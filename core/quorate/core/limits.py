@@ -1,0 +1,13 @@
+"""Limits that several packages keep, each stated once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["PARTITIONS_PER_TOPIC_MAX", "TOPIC_NAME_CHARACTERS_MAX"]
+
+#: A partition's directory is named <topic>-<partition>.<topic id>, and file systems stop at 255 bytes.
+TOPIC_NAME_CHARACTERS_MAX: Final = 220
+
+#: Each is a directory with files of its own; more in one request is a typing mistake.
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
