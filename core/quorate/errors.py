@@ -33,6 +33,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   └── UnknownLeaderEpoch
     ├── StorageError                this replica's disk
     │   ├── DiskFull
+    │   ├── TooManyOpenFiles
     │   ├── LogDamaged
     │   ├── LogClosed
     │   └── StorageFailed
@@ -74,6 +75,7 @@ __all__ = [
     "RequestTimedOut",
     "StorageError",
     "StorageFailed",
+    "TooManyOpenFiles",
     "TopicAlreadyExists",
     "TransportError",
     "Unavailable",
@@ -271,6 +273,15 @@ class DiskFull(StorageError):
 
     code = "DISK_FULL"
     retriable = True
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class TooManyOpenFiles(StorageError):
+    """The process has no file descriptor left. Raise its limit (ulimit -n), or close connections."""
+
+    code = "TOO_MANY_OPEN_FILES"
+    retriable = True
+    outcome_unknown = True
     grpc_status = "RESOURCE_EXHAUSTED"
 
 

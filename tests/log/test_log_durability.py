@@ -9,7 +9,7 @@ import pytest
 
 from quorate.chaos.sim.disk_faults import Operation, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset
-from quorate.errors import NotLeaderOrFollower, StorageFailed
+from quorate.errors import NotLeaderOrFollower, StorageFailed, TooManyOpenFiles
 from tests.log.log_harness import (
     LogHarness,
     ProcessEnded,
@@ -285,6 +285,22 @@ async def test_what_a_failed_sync_lost_is_not_counted_after_the_restart() -> Non
     with pytest.raises(ProcessEnded):
         await harness.log.flush()
     harness.disk.fault_hook = None
+    await harness.power_loss()
+    assert image_of(harness.log) == expected
+
+
+@pytest.mark.parametrize("operation", ["open", "fsync_directory"])
+async def test_a_sync_for_want_of_descriptors_is_made_up_for(operation: str) -> None:
+    """The device was never asked, so nothing is lost and the process may live (rule 45)."""
+    harness = LogHarness(small_config(segment_bytes=len(BATCH)))
+    await harness.lead(1)
+    harness.append(BATCH, BATCH, BATCH)
+    harness.disk.fault_hook = fail_nth(1, os_error(errno.EMFILE), names={operation})
+    with pytest.raises(TooManyOpenFiles):
+        await harness.log.flush()
+    harness.disk.fault_hook = None
+    await harness.log.flush()
+    expected = image_of(harness.log)
     await harness.power_loss()
     assert image_of(harness.log) == expected
 

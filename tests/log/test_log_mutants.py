@@ -217,8 +217,8 @@ def _replace_and_pretend_that_it_was_saved(
 def retention_ignores_the_high_watermark(patch: Patch) -> None:
     original = retention.count_deletable
 
-    def count(segments: Any, config: Any, *, now_ms: Any, high_watermark: Offset) -> int:
-        return original(segments, config, now_ms=now_ms, high_watermark=Offset(1 << 62))
+    def count(segments: Any, config: Any, **facts: Any) -> int:
+        return original(segments, config, **{**facts, "high_watermark": Offset(1 << 62)})
 
     patch.setattr(log_trimmer, "count_deletable", count)
 

@@ -214,3 +214,16 @@ async def test_a_segment_half_deleted_by_a_crash_is_deleted_at_the_next_start() 
     await harness.crash()
     assert harness.log.damage is None
     assert sorted(harness.files(".log")) == [f"{n:020d}.log" for n in (2, 3)]
+
+
+async def test_a_segment_that_came_to_lie_before_the_log_start_goes_too() -> None:
+    """The log start was moved to the end while the segment was still the active one."""
+    harness = one_batch_each()
+    log = await log_of(harness, 1)
+    await log.advance_log_start(Offset(1))
+    assert log.segment_count == 1
+    harness.append(BATCH)
+    assert log.segment_count == 2
+    assert await log.apply_retention(high_watermark=Offset(2)) == 1
+    assert (log.log_start_offset, log.segment_count) == (1, 1)
+    assert read_all(log) == b"".join(harness.files(".log").values())

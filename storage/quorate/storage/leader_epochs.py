@@ -171,8 +171,12 @@ class LeaderEpochCache:
         # Cleared first: an assignment during the await makes it dirty again. The file is synced as
         # it stands, not written anew, so that a sync can never put an older state over a newer one.
         self._dirty = False
-        await sync_file(self._disk, self._path)
-        await self._disk.fsync_directory(self._path.rpartition("/")[0])
+        try:
+            await sync_file(self._disk, self._path)
+            await self._disk.fsync_directory(self._path.rpartition("/")[0])
+        except OSError:
+            self._dirty = True
+            raise
 
     def validate(self) -> None:
         assert len(self._epochs) == len(self._starts)

@@ -13,15 +13,21 @@ from quorate.core.disk import Disk
 from quorate.core.logging import get_logger
 from quorate.storage.open_files import OpenFiles
 
-__all__ = ["LogContext", "is_disk_full", "tolerate_full_disk"]
+__all__ = ["LogContext", "is_disk_full", "lacks_descriptors", "tolerate_full_disk"]
 
 log = get_logger(__name__)
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def is_disk_full(error: OSError) -> bool:
     return error.errno in _NO_ROOM
+
+
+def lacks_descriptors(error: OSError) -> bool:
+    """The process or the machine has too many files open; the disk was not even asked."""
+    return error.errno in _NO_DESCRIPTORS
 
 
 @contextmanager

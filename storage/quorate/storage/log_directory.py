@@ -29,7 +29,8 @@ from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed, TopicAlreadyExists
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, is_disk_full, tolerate_full_disk
+from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors, tolerate_full_disk
+from quorate.storage.log_state import too_many_open_files
 from quorate.storage.partition_log import PartitionLog
 from quorate.storage.recovery import StartKind
 
@@ -196,6 +197,8 @@ class LogDirectory:
         except OSError as error:
             if is_disk_full(error):
                 raise DiskFull(f"no space left to create {key.directory_name}", path=self._path) from error
+            if lacks_descriptors(error):
+                raise too_many_open_files("create", key.directory_name) from error
             self._context.note_storage_error("create", key.directory_name, error)
             raise StorageFailed(f"cannot create {key.directory_name}: {error}", path=self._path) from error
         return await self._open_log(key, config, StartKind.PROCESS_CRASH)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import BatchHeader, decode_batch, scan_batches
 from quorate.errors import CorruptBatch, OffsetOutOfRange, StorageFailed, UnsupportedBatch
-from quorate.storage.log_state import LogState
+from quorate.storage.log_context import lacks_descriptors
+from quorate.storage.log_state import LogState, too_many_open_files
 from quorate.storage.quarantine import Damage
 from quorate.storage.segment import FileRegion, Segment
 
@@ -131,5 +132,7 @@ class LogReader:
             damage = Damage.found_by(error, path=segment.path, offset=offset)
             raise self._state.quarantine(damage) from error
         except OSError as error:
+            if lacks_descriptors(error):
+                raise too_many_open_files("read", segment.path) from error
             self._state.context.note_storage_error("read", segment.path, error)
             raise StorageFailed(f"cannot read {segment.path}: {error}", path=segment.path) from error

@@ -10,15 +10,15 @@ from bisect import bisect_right
 
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
-from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageError, StorageFailed
+from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageError, StorageFailed, TooManyOpenFiles
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, is_disk_full
+from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, save_damage
 from quorate.storage.segment import Segment
 
-__all__ = ["LogState"]
+__all__ = ["LogState", "too_many_open_files"]
 
 log = get_logger(__name__)
 
@@ -112,6 +112,8 @@ class LogState:
         if is_disk_full(error):
             # Undone and harmless: no storage error in the sense of rule 31.
             return DiskFull(f"no space left to {doing} {path}; free some, or add a disk", path=path)
+        if lacks_descriptors(error):
+            return too_many_open_files(doing, path)
         return self.storage_failed(doing, path, error)
 
     def storage_failed(self, doing: str, path: str, error: OSError) -> StorageFailed:
@@ -129,6 +131,10 @@ class LogState:
         for earlier, later in zip(self.segments, self.segments[1:], strict=False):
             assert earlier.next_offset == later.base_offset
             assert earlier.size > 0
+
+
+def too_many_open_files(doing: str, path: str) -> TooManyOpenFiles:
+    return TooManyOpenFiles(f"too many open files to {doing} {path}; raise the limit (ulimit -n)", path=path)
 
 
 def _base_offset(segment: Segment) -> Offset:

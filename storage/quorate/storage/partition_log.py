@@ -26,9 +26,9 @@ from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
 from quorate.storage.append_group import Appended
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, is_disk_full, tolerate_full_disk
+from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors, tolerate_full_disk
 from quorate.storage.log_reader import LogRead, LogReader, TimestampedOffset
-from quorate.storage.log_state import LogState
+from quorate.storage.log_state import LogState, too_many_open_files
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
 from quorate.storage.opening import OpeningReport, open_state
@@ -88,6 +88,8 @@ class PartitionLog:
         except OSError as error:
             if is_disk_full(error):
                 raise DiskFull(f"no space left to open the log in {directory}", path=directory) from error
+            if lacks_descriptors(error):
+                raise too_many_open_files("open the log in", directory) from error
             context.note_storage_error("open", directory, error)
             raise StorageFailed(f"cannot open the log in {directory}: {error}", path=directory) from error
         return opened

@@ -11,11 +11,12 @@ import asyncio
 from typing import Any
 
 from quorate.core.ids import Offset
-from quorate.errors import StorageFailed
+from quorate.errors import StorageError
 from quorate.storage.checkpoint import write_durably
 from quorate.storage.group_commit import GroupCommit
+from quorate.storage.log_context import lacks_descriptors
 from quorate.storage.log_files import LOG_CHECKPOINT_NAME
-from quorate.storage.log_state import LogState
+from quorate.storage.log_state import LogState, too_many_open_files
 from quorate.storage.producer_snapshots import sync_snapshot
 from quorate.storage.segment import Segment
 
@@ -81,6 +82,9 @@ class SyncState:
             await self._state.epochs.sync()
             await self._state.context.disk.fsync_directory(self._state.directory)
         except OSError as error:
+            if lacks_descriptors(error):
+                # Nothing failed on the device, but nothing may be written before the cut is there.
+                raise self._state.storage_failed("sync", self._state.directory, error) from error
             raise self.sync_failed(error) from error
 
     async def settle(self) -> None:
@@ -99,6 +103,8 @@ class SyncState:
             if directory_changed:
                 await self._state.context.disk.fsync_directory(self._state.directory)
         except OSError as error:
+            self._sealed_unsynced[:0] = sealed
+            self._directory_changed |= directory_changed
             raise self.sync_failed(error) from error
 
     async def _sync_segment(self, segment: Segment) -> None:
@@ -109,12 +115,17 @@ class SyncState:
             if segment in self._state.segments:
                 raise
 
-    def sync_failed(self, error: OSError) -> StorageFailed:
-        """Never retried: the kernel has forgotten which pages were not written (rule 45)."""
+    def sync_failed(self, error: OSError) -> StorageError:
+        """Never retried: the kernel has forgotten which pages were not written (rule 45).
+
+        Except where nothing was asked of the device, for want of a descriptor to ask it through.
+        """
         state = self._state
-        state.write_failure = f"sync failed: {error}"
-        state.context.note_storage_error("sync", state.directory, error)
-        state.context.on_fatal(f"sync failed in {state.directory}: {error}")
+        if not lacks_descriptors(error):
+            state.write_failure = f"sync failed: {error}"
+            state.context.note_storage_error("sync", state.directory, error)
+            state.context.on_fatal(f"sync failed in {state.directory}: {error}")
+        return too_many_open_files("sync", state.directory)
 
     def lower(self, offset: Offset) -> None:
         """What comes at and after ``offset`` is not on the device any more."""
