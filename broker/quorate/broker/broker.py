@@ -63,7 +63,7 @@ class Broker:
         context = LogContext(disk, clock, OpenFiles(disk, files_max=_SEALED_FILES_OPEN_MAX), on_fatal)
         directory = await LogDirectory.open(context, config.data_dir)
         try:
-            metadata = LocalMetadata.open(disk, config.data_dir)
+            metadata = LocalMetadata.open(disk, config.data_dir, config.node_id)
             topics = TopicRegistry(config, directory, metadata, random_bytes=random_bytes)
             await topics.open()
         except BaseException:

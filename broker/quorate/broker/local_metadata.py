@@ -7,6 +7,9 @@ made before, so a crash in between leaves directories without an entry: they are
 start and left alone, because "nobody knows this directory" never proves that nobody needs it
 (rule 42). The reverse, an entry without its directory, is a loss and is reported as one.
 
+*Node id.* The directory belongs to the node that began it. Another one is refused: two volumes that were
+mixed up must not pass for each other's replicas.
+
 *Broker epoch.* It grows with every start, and it is the leader epoch of every partition until the
 next one. Taking the log's latest epoch plus one was rejected: an epoch leaves no trace in a log if
 its records were lost with the power, and the next start would then write other records at the same
@@ -26,8 +29,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from quorate.core.disk import Disk
-from quorate.core.ids import BrokerEpoch, TopicId, TopicName
-from quorate.errors import DiskFull, StorageFailed
+from quorate.core.ids import BrokerEpoch, BrokerId, TopicId, TopicName
+from quorate.errors import DiskFull, InvalidConfig, StorageFailed
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
 from quorate.storage.log_context import is_disk_full
 from quorate.storage.log_directory import METADATA_NAME
@@ -47,12 +50,18 @@ class TopicEntry:
 
 
 class LocalMetadata:
-    __slots__ = ("_disk", "_is_epoch_durable", "_path", "_topics", "_writing", "broker_epoch")
+    __slots__ = ("_disk", "_is_epoch_durable", "_node_id", "_path", "_topics", "_writing", "broker_epoch")
 
     def __init__(
-        self, disk: Disk, path: str, broker_epoch: BrokerEpoch, topics: Mapping[TopicName, TopicEntry]
+        self,
+        disk: Disk,
+        path: str,
+        node_id: BrokerId,
+        broker_epoch: BrokerEpoch,
+        topics: Mapping[TopicName, TopicEntry],
     ) -> None:
         """For ``open``."""
+        self._node_id = node_id
         self._disk = disk
         self._path = path
         self._topics = topics
@@ -62,14 +71,23 @@ class LocalMetadata:
         self.broker_epoch = broker_epoch
 
     @classmethod
-    def open(cls, disk: Disk, data_directory: str) -> LocalMetadata:
+    def open(cls, disk: Disk, data_directory: str, node_id: BrokerId) -> LocalMetadata:
         """Load what is known, and begin a new broker epoch; ``persist_epoch`` puts it on record."""
         path = f"{data_directory}/{METADATA_NAME}"
         state = _read(disk, path)
+        owner = state.get("node_id", node_id)
+        if owner != node_id:
+            raise InvalidConfig(
+                f"{data_directory} belongs to node {owner}, but node.id is {node_id}; "
+                "give the node its own directory, or the directory its own node",
+                path=data_directory,
+                node_id=node_id,
+            )
         topics = [TopicEntry(**topic) for topic in state["topics"]]
         return cls(
             disk,
             path,
+            node_id,
             BrokerEpoch(state["broker_epoch"] + 1),
             {topic.name: topic for topic in topics},
         )
@@ -97,6 +115,7 @@ class LocalMetadata:
     async def _write(self, topics: Mapping[TopicName, TopicEntry]) -> None:
         state = {
             "broker_epoch": self.broker_epoch,
+            "node_id": self._node_id,
             "topics": [asdict(topic) for topic in topics.values()],
         }
         try:

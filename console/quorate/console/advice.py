@@ -12,8 +12,12 @@ from quorate.errors import QuorateError
 __all__ = ["AdvisedError", "describe"]
 
 _ADVICE: Final = {
+    "CANNOT_LISTEN": "stop whoever uses the address, or set listeners to another one",
+    "CORRUPT_BATCH": "run `quorate log verify` on the node's data directory; keep the files",
     "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
     "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
+    "INVALID_RECORD": "correct the line, and begin again with it",
+    "INVALID_REQUEST": "correct what the message names; --help shows what the command takes",
     "INVALID_TOPIC": (
         f"a name has 1 to {TOPIC_NAME_CHARACTERS_MAX} characters A-Z a-z 0-9 . _ -, "
         "and no more copies than brokers"
@@ -27,6 +31,7 @@ _ADVICE: Final = {
     "UNAVAILABLE": "check that the node runs and that --bootstrap (or QUORATE_BOOTSTRAP) names its address",
     "REQUEST_TIMED_OUT": "look into the node's log; what was asked for may still have been done",
     "UNKNOWN_SERVER_ERROR": "look into the node's log; what was asked for may have been done",
+    "UNSUPPORTED_BATCH": "use the version of quorate that the node runs",
     "UNKNOWN_TOPIC_OR_PARTITION": "`quorate topic list` and `quorate topic describe` show what there is",
 }
 

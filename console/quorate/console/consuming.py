@@ -12,10 +12,11 @@ import click
 
 from quorate.client.connection import Connection, raise_if_failed
 from quorate.console.connecting import with_connection
-from quorate.console.output import forget_standard_output, print_json_line
+from quorate.console.output import print_json_line
 from quorate.console.record_document import record_document
 from quorate.console.session import Session
 from quorate.core.records import Record, decode_batch, split_batches
+from quorate.errors import OffsetOutOfRange
 from quorate.v1 import admin_pb2, broker_pb2
 
 __all__ = ["ConsumeOptions", "consume_records", "decode_batches", "parse_start"]
@@ -36,12 +37,7 @@ class ConsumeOptions:
 
 def consume_records(session: Session, options: ConsumeOptions) -> None:
     reading = _Reading(session, options, parse_start(options.start))
-    try:
-        with_connection(session.bootstrap, reading.run)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read the records has seen enough (`| head`): that is an end like any other.
-        forget_standard_output()
+    with_connection(session.bootstrap, reading.run)
 
 
 @dataclass(slots=True)
@@ -79,9 +75,20 @@ class _Reading:
         self, connection: Connection, partitions: list[int], ends: dict[int, int]
     ) -> dict[int, int]:
         if isinstance(self.start, int):
+            self._check_reaches(self.start)
             return dict.fromkeys(partitions, self.start)
         # A partition in which nothing is that late starts at its end.
         return {**ends, **await self._offsets(connection, partitions, self.start)}
+
+    def _check_reaches(self, start: int) -> None:
+        """Without an end to stop at, the broker refuses such a start; with one it is never asked."""
+        for partition, end in self.ends.items():
+            if start > end:
+                raise OffsetOutOfRange(
+                    f"offset {start} is beyond {end}, the end of partition {partition}",
+                    offset=start,
+                    high_watermark=end,
+                )
 
     async def _offsets(
         self, connection: Connection, partitions: list[int], spec: broker_pb2.ListOffsetsPartition

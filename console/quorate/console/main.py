@@ -1,88 +1,21 @@
-"""The entry point: what the command line is called with, and what it exits with.
-
-Exit status: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted. An error is told in two
-lines on stderr, its code with what happened and what to do about it, and never as a traceback:
-a traceback is for our mistakes, and those are let through.
-"""
+"""The entry point. It imports nothing at first, so that Ctrl-C while the rest is imported is caught too."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
-import click
-
-from quorate.console.commands.consume import consume
-from quorate.console.commands.log import log
-from quorate.console.commands.node import node
-from quorate.console.commands.produce import produce
-from quorate.console.commands.topic import topic
-from quorate.console.output import forget_standard_output
-from quorate.console.session import QuorateGroup, Session
-from quorate.errors import QuorateError
-
-__all__ = ["cli", "main"]
-
-
-def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  # click calls it
-    if not value:
-        return
-    from quorate.console.version import version_line
-
-    click.echo(version_line())
-    context.exit()
-
-
-@click.group(
-    cls=QuorateGroup,
-    environment=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Version, Python, and whether the record codec is compiled.",
-)
-@click.pass_context
-def cli(context: click.Context) -> None:
-    """A replicated, partitioned log that answers only when enough replicas are present.
-
-    Shell completion: eval "$(_QUORATE_COMPLETE=bash_source quorate)" (or zsh_source, fish_source).
-    """
-    context.ensure_object(Session)
-
-
-for _command in (consume, log, node, produce, topic):
-    cli.add_command(_command)
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit status (the installed script exits with it)."""
-    # gRPC's C core would add lines of its own to ours. It looks once, while a command imports it.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        result = cli.main(args=arguments, prog_name="quorate", standalone_mode=False)
-    except click.UsageError as error:
-        error.show()
-        return 2
-    except click.ClickException as error:
-        error.show()
-        return 1
-    except (click.Abort, KeyboardInterrupt):
-        return 130
-    except BrokenPipeError:
-        forget_standard_output()
-        return 1
-    except QuorateError as error:
-        from quorate.console.advice import describe
+        from quorate.console.command_line import run
 
-        click.echo(describe(error), err=True)
-        return 1
-    return result if isinstance(result, int) else 0
+        return run(arguments)
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

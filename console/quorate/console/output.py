@@ -6,13 +6,31 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import IO, Any
 
 import click
 
-__all__ = ["forget_standard_output", "print_json", "print_json_line", "print_table"]
+__all__ = [
+    "CannotWriteOutput",
+    "flush_standard_output",
+    "forget_standard_output",
+    "print_json",
+    "print_json_line",
+    "print_table",
+]
 
 #: Where nobody looks at it, a table must not be folded to the width of a screen.
 _PIPE_WIDTH = 10_000
+
+
+class CannotWriteOutput(click.ClickException):
+    """Standard output refuses what a command has to say."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"standard output: {error.strerror}")
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"error: CANNOT_WRITE_OUTPUT: {self.message}", file, err=True)
 
 
 def print_json(document: object) -> None:
@@ -25,8 +43,13 @@ def print_json_line(document: object) -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+def flush_standard_output() -> None:
+    if sys.stdout is not None:  # closed by whoever started us: `>&-`
+        sys.stdout.flush()
+
+
 def forget_standard_output() -> None:
-    """Whoever read it has gone; without this the interpreter would complain once more at exit."""
+    """Nobody takes what is left in it; without this the interpreter would complain once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -6,27 +6,28 @@ gets large batches and a person at a keyboard sees each line acknowledged.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import click
+
 from quorate.client.connection import Connection, raise_if_failed
 from quorate.client.partitioner import partition_for_key
 from quorate.console.connecting import with_connection
-from quorate.console.output import print_json_line
+from quorate.console.input_lines import CannotReadInput, read_lines
+from quorate.console.output import CannotWriteOutput, forget_standard_output, print_json_line
 from quorate.console.session import Session
 from quorate.core.clock import Clock, SystemClock
-from quorate.core.records import Compression, encode_values
-from quorate.errors import InvalidRecord, QuorateError
+from quorate.core.records import DECOMPRESSED_BYTES_MAX_DEFAULT, Compression, encode_values
+from quorate.errors import BatchTooLarge, InvalidRecord
 from quorate.v1 import admin_pb2, broker_pb2
 
-__all__ = ["ProduceOptions", "parse_line", "produce_lines", "read_lines"]
+__all__ = ["ProduceOptions", "parse_line", "produce_lines"]
 
-_CHUNK_BYTES: Final = 256 << 10
 _TIMEOUT_MS: Final = 30_000
 _ACKS: Final = {"all": broker_pb2.ACKS_ALL, "1": broker_pb2.ACKS_LEADER, "0": broker_pb2.ACKS_NONE}
 
@@ -45,21 +46,47 @@ class KeyValue(NamedTuple):
     value: bytes
 
 
+class _Request(NamedTuple):
+    message: broker_pb2.ProduceRequest
+    #: partition -> records for it
+    record_counts: dict[int, int]
+
+    @property
+    def line_count(self) -> int:
+        return sum(self.record_counts.values())
+
+    @property
+    def batch_bytes(self) -> int:
+        return sum(len(each.batch) for each in self.message.partitions)
+
+
 def produce_lines(session: Session, options: ProduceOptions, path: str | None) -> None:
-    """Write every line; tells how many were acknowledged, also when it fails."""
-    descriptor = sys.stdin.fileno() if path is None else os.open(path, os.O_RDONLY)
-    try:
-        with _progress(session, descriptor) as advance:
-            writing = _Writing(session, options, advance)
-            try:
-                with_connection(session.bootstrap, lambda connection: writing.run(connection, descriptor))
-            except QuorateError:
-                session.note(f"{writing.record_count} record(s) were acknowledged before this error")
-                raise
-    finally:
-        if path is not None:
-            os.close(descriptor)
-    session.note(f"{writing.record_count} record(s) written to {options.topic}")
+    """Write every line; tells how many were acknowledged, however it ends."""
+    with _input(path) as descriptor, _progress(session, descriptor) as advance:
+        writing = _Writing(session, options, advance)
+        try:
+            with_connection(session.bootstrap, lambda connection: writing.run(connection, descriptor))
+        except BrokenPipeError as error:
+            # Not an end like any other: lines were left unwritten.
+            forget_standard_output()
+            click.echo(writing.summary(), err=True)
+            raise CannotWriteOutput(error) from error
+        except BaseException:
+            # Also after --quiet: it is what tells where to begin again.
+            click.echo(writing.summary(), err=True)
+            raise
+    session.note(f"{writing.summary()} in {options.topic}")
+
+
+@contextmanager
+def _input(path: str | None) -> Iterator[int]:
+    if path is None:
+        if sys.stdin is None:
+            raise CannotReadInput("standard input is closed")
+        yield sys.stdin.fileno()
+        return
+    with open(path, "rb", buffering=0) as file:
+        yield file.fileno()
 
 
 @dataclass(slots=True)
@@ -69,36 +96,82 @@ class _Writing:
     #: told of the bytes of each chunk that was acknowledged
     advance: Callable[[int], None]
     clock: Clock = field(default_factory=SystemClock)
+    #: records that were acknowledged
     record_count: int = 0
-    #: keyless chunks go to the partitions in turn
+    #: so many lines from the first on were acknowledged, all of them
+    line_count: int = 0
+    #: keyless requests go to the partitions in turn
     next_partition: int = 0
+
+    def summary(self) -> str:
+        done = "sent" if self.options.acks == "0" else "acknowledged"
+        text = f"{self.record_count} record(s) {done}"
+        if self.line_count:
+            text += f" (lines 1..{self.line_count}"
+            text += ")" if self.record_count == self.line_count else ", and some after them)"
+        return text
 
     async def run(self, connection: Connection, descriptor: int) -> None:
         topic = await connection.describe_topic(self.options.topic)
-        line_number = 1
-        async for lines in read_lines(descriptor):
-            records = [
-                parse_line(line, self.options.key_separator, number)
-                for number, line in enumerate(lines, start=line_number)
-            ]
-            line_number += len(lines)
-            await self._write(connection, topic, records)
+        batch_bytes_max = _max_message_bytes(topic)
+        async for lines in read_lines(descriptor, line_bytes_max=self._line_bytes_max(batch_bytes_max)):
+            records, refusal = self._parse(lines)
+            for request in self._requests(topic, records, batch_bytes_max):
+                response = await connection.produce(request.message)
+                self._report(response, request)
+                self.line_count += request.line_count
+            if refusal is not None:
+                raise refusal
             self.advance(sum(map(len, lines)) + len(lines))
 
-    async def _write(
-        self, connection: Connection, topic: admin_pb2.TopicDescription, records: Sequence[KeyValue]
-    ) -> None:
+    def _line_bytes_max(self, batch_bytes_max: int) -> int:
+        """A longer line cannot become a record, so there is no need to read all of it."""
+        if self.options.compression == "none":
+            return batch_bytes_max
+        return max(batch_bytes_max, DECOMPRESSED_BYTES_MAX_DEFAULT)
+
+    def _parse(self, lines: Sequence[bytes]) -> tuple[list[KeyValue], InvalidRecord | None]:
+        """The records up to the first line that is none, and what is wrong with that line."""
+        records: list[KeyValue] = []
+        for number, line in enumerate(lines, start=self.line_count + 1):
+            try:
+                records.append(parse_line(line, self.options.key_separator, number))
+            except InvalidRecord as refusal:
+                return records, refusal
+        return records, None
+
+    def _requests(
+        self, topic: admin_pb2.TopicDescription, records: list[KeyValue], batch_bytes_max: int
+    ) -> Iterator[_Request]:
+        """As few requests as batches below the topic's limit allow, in the order of the lines.
+
+        What a batch will measure is only known once it is encoded (and compressed): one that turns out
+        too large is halved. The whole request keeps to the limit of one batch, since what a node
+        accepts as a message is only known to hold a batch.
+        """
+        waiting = [records] if records else []
+        while waiting:
+            records = waiting.pop()
+            request = self._request(topic, records)
+            if request.batch_bytes <= batch_bytes_max:
+                self.next_partition += 1
+                yield request
+            elif len(records) > 1:
+                middle = len(records) // 2
+                waiting += [records[middle:], records[:middle]]
+            else:
+                raise _too_large(self.line_count + 1, request.batch_bytes, batch_bytes_max)
+
+    def _request(self, topic: admin_pb2.TopicDescription, records: Sequence[KeyValue]) -> _Request:
         by_partition: dict[int, list[KeyValue]] = {}
         for record in records:
             by_partition.setdefault(self._partition_of(record, len(topic.partitions)), []).append(record)
-        self.next_partition += 1
-        request = broker_pb2.ProduceRequest(acks=_ACKS[self.options.acks], timeout_ms=_TIMEOUT_MS)
+        message = broker_pb2.ProduceRequest(acks=_ACKS[self.options.acks], timeout_ms=_TIMEOUT_MS)
         for partition, members in by_partition.items():
-            request.partitions.add(
+            message.partitions.add(
                 topic=topic.name, topic_id=topic.topic_id, partition=partition, batch=self._encode(members)
             )
-        response = await connection.produce(request)
-        self._report(response, by_partition)
+        return _Request(message, {partition: len(members) for partition, members in by_partition.items()})
 
     def _partition_of(self, record: KeyValue, partition_count: int) -> int:
         if self.options.partition is not None:
@@ -115,11 +188,11 @@ class _Writing:
             compression=Compression[self.options.compression.upper()],
         )
 
-    def _report(self, response: broker_pb2.ProduceResponse, by_partition: dict[int, list[KeyValue]]) -> None:
+    def _report(self, response: broker_pb2.ProduceResponse, request: _Request) -> None:
         """Count and print what was acknowledged, then raise the first error, if there is one."""
         for result in response.partitions:
             if not result.HasField("error"):
-                self._count(result, len(by_partition[result.partition]))
+                self._count(result, request.record_counts[result.partition])
         for result in response.partitions:
             raise_if_failed(result)
 
@@ -143,33 +216,17 @@ def parse_line(line: bytes, key_separator: str | None, number: int) -> KeyValue:
     return KeyValue(key, value)
 
 
-async def read_lines(descriptor: int) -> AsyncIterator[list[bytes]]:
-    """Whole lines without their ends, as many as lie ready; a last line may lack its end."""
-    pending = b""
-    while True:
-        await _readable(descriptor)
-        chunk = os.read(descriptor, _CHUNK_BYTES)
-        *lines, pending = (pending + chunk).split(b"\n")
-        if lines:
-            yield lines
-        if not chunk:
-            break
-    if pending:
-        yield [pending]
+def _max_message_bytes(topic: admin_pb2.TopicDescription) -> int:
+    [value] = [entry.value for entry in topic.configs if entry.name == "max.message.bytes"]
+    return int(value)
 
 
-async def _readable(descriptor: int) -> None:
-    """Returns once a read would not block. A thread would be simpler, and could not be interrupted."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    try:
-        loop.add_reader(descriptor, ready.set)
-    except PermissionError:
-        return  # a regular file, which is always ready
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)
+def _too_large(line_number: int, batch_bytes: int, batch_bytes_max: int) -> BatchTooLarge:
+    return BatchTooLarge(
+        f"line {line_number} alone makes a batch of {batch_bytes} bytes, max.message.bytes is {batch_bytes_max}",
+        line=line_number,
+        max_message_bytes=batch_bytes_max,
+    )
 
 
 @contextmanager

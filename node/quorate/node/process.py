@@ -55,7 +55,9 @@ async def _run(config: NodeConfig) -> bool:
     stop_requested = _stop_on_signals()
     disk = OsDisk(sync_threads=config.num_io_threads)
     try:
-        node = await Node.start(config, _surroundings(config, disk))
+        node = await _start_unless_stopped(config, disk, stop_requested)
+        if node is None:
+            return False
         try:
             # Nothing allocated so far will become garbage: keep the collector from walking over it.
             gc.collect()
@@ -67,6 +69,22 @@ async def _run(config: NodeConfig) -> bool:
     finally:
         disk.close()
     return is_clean
+
+
+async def _start_unless_stopped(
+    config: NodeConfig, disk: OsDisk, stop_requested: asyncio.Event
+) -> Node | None:
+    """Recovery may take long; whoever asks for a stop meanwhile gets it."""
+    start = asyncio.create_task(Node.start(config, _surroundings(config, disk)), name="start")
+    stop = asyncio.create_task(stop_requested.wait(), name="stop-requested")
+    await asyncio.wait((start, stop), return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if start.done():
+        return start.result()
+    start.cancel()
+    await asyncio.wait((start,))
+    log.info("node_stopped", clean=False, reason="stopped while starting")
+    return None
 
 
 def _silence_grpc_core() -> None:

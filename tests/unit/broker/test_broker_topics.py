@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from quorate.broker.local_metadata import LocalMetadata
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied
 from quorate.core.config.topic import TOPIC_SETTINGS
+from quorate.core.ids import BrokerId
 from quorate.errors import (
     InvalidConfig,
     InvalidTopic,
@@ -355,5 +357,14 @@ def test_directory_of_an_unknown_topic_is_left_alone() -> None:
         await world.crash()
         assert await topic_names(world) == []
         assert name in world.disk.list(DATA_DIRECTORY)
+
+    simulate(scenario)
+
+
+def test_data_directory_of_another_node_is_refused_by_both_ids() -> None:
+    async def scenario(world: World) -> None:
+        await world.restart()
+        with pytest.raises(InvalidConfig, match=r"belongs to node 1, but node\.id is 7"):
+            LocalMetadata.open(world.disk, DATA_DIRECTORY, BrokerId(7))
 
     simulate(scenario)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from quorate.core.config import NodeConfig
+from quorate.core.ids import BrokerId
+from quorate.core.os_disk import OsDisk
 from quorate.node import process
+from quorate.node.node import Node
 
 
 def test_node_runs_on_the_standard_loop_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +32,27 @@ def test_import_changes_nothing_in_the_host_and_leaves_grpc_to_be_silenced() -> 
         "assert dict(os.environ) == before\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+async def test_stop_that_is_asked_for_during_the_start_ends_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started, let_go = asyncio.Event(), asyncio.Event()
+
+    async def long_recovery(*_: object) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            let_go.set()
+
+    monkeypatch.setattr(Node, "start", long_recovery)
+    stop_requested = asyncio.Event()
+    disk = OsDisk()
+    config = NodeConfig(node_id=BrokerId(1), data_dir=str(tmp_path))
+    running = asyncio.create_task(process._start_unless_stopped(config, disk, stop_requested))
+    await started.wait()
+    stop_requested.set()
+    assert await running is None
+    assert let_go.is_set()
+    disk.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +35,13 @@ def dump(session: Session, file: str, *, with_records: bool) -> int:
 
     with _disk() as disk:
         batches = dump_segment(disk, _absolute(file), with_records=with_records)
+        # Before anything is printed: a file that cannot be read has no table.
+        first = next(batches, None)
+        if first is not None:
+            batches = chain([first], batches)
         is_whole = _dump_json(file, batches) if session.json else _dump_text(batches)
+    if first is not None and first.header is None:
+        click.echo(f"{file} does not begin with a batch: is this a segment file?", err=True)
     return 0 if is_whole else 1
 
 

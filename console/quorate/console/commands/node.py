@@ -14,11 +14,21 @@ def node() -> None:
     """Run a node."""
 
 
+def _check_set_options(
+    _context: click.Context, _parameter: click.Parameter, options: tuple[str, ...]
+) -> tuple[str, ...]:
+    for text in options:
+        key, equals, _ = text.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
+    return options
+
+
 @node.command()
 @click.option(
     "--config",
     "config_file",
-    type=click.Path(dir_okay=False),
+    type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
     help="The node's configuration in TOML; docs/configuration.md lists every key.",
 )
@@ -27,6 +37,7 @@ def node() -> None:
     "set_options",
     metavar="KEY=VALUE",
     multiple=True,
+    callback=_check_set_options,
     help="Set a key; wins over the environment and the file. May be repeated.",
 )
 def run(config_file: str | None, set_options: tuple[str, ...]) -> int:
@@ -38,7 +49,20 @@ def run(config_file: str | None, set_options: tuple[str, ...]) -> int:
     \b
     quorate node run --set node.id=1 --set data.dir=/tmp/quorate
     """
+    from quorate.console.advice import AdvisedError
+    from quorate.console.output import CannotWriteOutput, forget_standard_output
     from quorate.core.config import load_node_config
+    from quorate.errors import StorageFailed
     from quorate.node.process import run_node
 
-    return run_node(load_node_config(config_file, set_options=set_options))
+    config = load_node_config(config_file, set_options=set_options)
+    try:
+        return run_node(config)
+    except StorageFailed as error:
+        raise AdvisedError(
+            error, "check that data.dir may be written and that no other node uses it"
+        ) from error
+    except BrokenPipeError as error:
+        # A node that ends because nobody heard that it was ready has not done what it was started for.
+        forget_standard_output()
+        raise CannotWriteOutput(error) from error

@@ -42,6 +42,8 @@ def produce(
     With --output json, prints a JSON document per line for each record that was acknowledged: topic,
     partition and offset (null with --acks 0).
     """
+    if key_separator == "":
+        raise click.BadParameter("must not be empty: it ends the key", param_hint="--key-separator")
     from quorate.console.producing import ProduceOptions, produce_lines
 
     options = ProduceOptions(

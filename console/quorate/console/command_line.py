@@ -1,0 +1,94 @@
+"""What the command line is called with, and what it exits with.
+
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted. An error is told in two
+lines on stderr, its code with what happened and what to do about it, and never as a traceback:
+a traceback is for our mistakes, and those are let through.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+from quorate.console.commands.consume import consume
+from quorate.console.commands.log import log
+from quorate.console.commands.node import node
+from quorate.console.commands.produce import produce
+from quorate.console.commands.topic import topic
+from quorate.console.output import CannotWriteOutput, flush_standard_output, forget_standard_output
+from quorate.console.session import QuorateGroup, Session
+from quorate.errors import QuorateError
+
+__all__ = ["cli", "run"]
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  # click calls it
+    if not value:
+        return
+    from quorate.console.version import version_line
+
+    click.echo(version_line())
+    context.exit()
+
+
+@click.group(
+    cls=QuorateGroup,
+    environment=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Version, Python, and whether the record codec is compiled.",
+)
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """A partitioned log, on its way to a replicated one.
+
+    Shell completion: eval "$(_QUORATE_COMPLETE=bash_source quorate)" (or zsh_source, fish_source).
+    """
+    context.ensure_object(Session)
+
+
+for _command in (consume, log, node, produce, topic):
+    cli.add_command(_command)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns its exit status."""
+    # gRPC's C core would add lines of its own to ours. It looks once, while a command imports it.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    status = 0
+    try:
+        status = cli.main(args=arguments, prog_name="quorate", standalone_mode=False) or 0
+        # Here, where a failure can still be told: the interpreter's own flush is too late for that.
+        flush_standard_output()
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # Whoever read this has seen enough (`| head`): that is an end like any other. Commands for
+        # which it is not say so themselves.
+        forget_standard_output()
+    except QuorateError as error:
+        from quorate.console.advice import describe
+
+        click.echo(describe(error), err=True)
+        return 1
+    except OSError as error:
+        if error.filename is not None:
+            raise  # about a file, which standard output is not: a mistake of ours
+        forget_standard_output()
+        CannotWriteOutput(error).show()
+        return 1
+    return status
