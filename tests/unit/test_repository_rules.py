@@ -142,7 +142,7 @@ def test_source_files_stay_short_enough_to_hold_one_concept() -> None:
 
 
 def test_the_command_line_starts_without_loading_servers_or_grpc() -> None:
-    program = "import quorate.console.main, sys; print('\\n'.join(sys.modules))"
+    program = "import quorate.console.command_line, sys; print('\\n'.join(sys.modules))"
     loaded = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True
     ).stdout

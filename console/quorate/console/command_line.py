@@ -8,7 +8,9 @@ a traceback is for our mistakes, and those are let through.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -17,7 +19,7 @@ from quorate.console.commands.log import log
 from quorate.console.commands.node import node
 from quorate.console.commands.produce import produce
 from quorate.console.commands.topic import topic
-from quorate.console.output import CannotWriteOutput, flush_standard_output, forget_standard_output
+from quorate.console.output import CannotWriteOutput, ensure_standard_output, forget_standard_output
 from quorate.console.session import QuorateGroup, Session
 from quorate.errors import QuorateError
 
@@ -33,8 +35,26 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
     context.exit()
 
 
+class _ReaderHasGone(Exception):
+    """A broken pipe, under a name that click does not know: it would end the process with status 1."""
+
+
+class _Program(QuorateGroup):
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)  # prints --help and --version
+        except BrokenPipeError as error:
+            raise _ReaderHasGone from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderHasGone from error
+
+
 @click.group(
-    cls=QuorateGroup,
+    cls=_Program,
     environment=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -63,11 +83,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit status."""
     # gRPC's C core would add lines of its own to ours. It looks once, while a command imports it.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    ensure_standard_output()
     status = 0
     try:
         status = cli.main(args=arguments, prog_name="quorate", standalone_mode=False) or 0
         # Here, where a failure can still be told: the interpreter's own flush is too late for that.
-        flush_standard_output()
+        sys.stdout.flush()
     except click.UsageError as error:
         error.show()
         return 2
@@ -76,7 +97,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderHasGone):
         # Whoever read this has seen enough (`| head`): that is an end like any other. Commands for
         # which it is not say so themselves.
         forget_standard_output()

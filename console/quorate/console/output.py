@@ -12,7 +12,7 @@ import click
 
 __all__ = [
     "CannotWriteOutput",
-    "flush_standard_output",
+    "ensure_standard_output",
     "forget_standard_output",
     "print_json",
     "print_json_line",
@@ -43,9 +43,10 @@ def print_json_line(document: object) -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
-def flush_standard_output() -> None:
-    if sys.stdout is not None:  # closed by whoever started us: `>&-`
-        sys.stdout.flush()
+def ensure_standard_output() -> None:
+    """Where whoever started us closed it (`>&-`), the next file to be opened would take its place."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # as long as the process
 
 
 def forget_standard_output() -> None:
@@ -66,4 +67,8 @@ def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> Non
     for row in cells:
         table.add_row(*("-" if cell is None else str(cell) for cell in row))
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False).print(table, crop=False)
+    console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+    # Written by us: rich would end the process, with status 1, if nobody reads it any more.
+    with console.capture() as text:
+        console.print(table, crop=False)
+    click.echo(text.get(), nl=False)

@@ -1,7 +1,8 @@
 """Lines to records: what ``quorate produce`` does.
 
 Input is taken as it comes. Whatever lies ready forms one request (up to a bound), so that a pipe
-gets large batches and a person at a keyboard sees each line acknowledged.
+gets large batches and a person at a keyboard sees each line acknowledged. Requests follow one another
+in the order of the lines, so that "lines 1..n were acknowledged" says where to begin again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from quorate.console.input_lines import CannotReadInput, read_lines
 from quorate.console.output import CannotWriteOutput, forget_standard_output, print_json_line
 from quorate.console.session import Session
 from quorate.core.clock import Clock, SystemClock
+from quorate.core.config import TopicConfig
 from quorate.core.records import DECOMPRESSED_BYTES_MAX_DEFAULT, Compression, encode_values
 from quorate.errors import BatchTooLarge, InvalidRecord
 from quorate.v1 import admin_pb2, broker_pb2
@@ -71,6 +73,8 @@ def produce_lines(session: Session, options: ProduceOptions, path: str | None) -
             forget_standard_output()
             click.echo(writing.summary(), err=True)
             raise CannotWriteOutput(error) from error
+        except click.UsageError:
+            raise  # nothing was begun
         except BaseException:
             # Also after --quiet: it is what tells where to begin again.
             click.echo(writing.summary(), err=True)
@@ -119,7 +123,6 @@ class _Writing:
             for request in self._requests(topic, records, batch_bytes_max):
                 response = await connection.produce(request.message)
                 self._report(response, request)
-                self.line_count += request.line_count
             if refusal is not None:
                 raise refusal
             self.advance(sum(map(len, lines)) + len(lines))
@@ -189,21 +192,24 @@ class _Writing:
         )
 
     def _report(self, response: broker_pb2.ProduceResponse, request: _Request) -> None:
-        """Count and print what was acknowledged, then raise the first error, if there is one."""
-        for result in response.partitions:
-            if not result.HasField("error"):
-                self._count(result, request.record_counts[result.partition])
+        """Count what was acknowledged, print it, then raise the first error, if there is one."""
+        acknowledged = [result for result in response.partitions if not result.HasField("error")]
+        # Before anything is printed: that may fail, and the count is then all there is to tell.
+        self.record_count += sum(request.record_counts[result.partition] for result in acknowledged)
+        if len(acknowledged) == len(request.record_counts):
+            self.line_count += request.line_count
+        if self.session.json:
+            for result in acknowledged:
+                _print(result, request.record_counts[result.partition])
+            sys.stdout.flush()
         for result in response.partitions:
             raise_if_failed(result)
 
-    def _count(self, result: broker_pb2.ProducePartitionResult, record_count: int) -> None:
-        self.record_count += record_count
-        if not self.session.json:
-            return
-        for index in range(record_count):
-            offset = result.base_offset + index if result.HasField("base_offset") else None
-            print_json_line({"topic": result.topic, "partition": result.partition, "offset": offset})
-        sys.stdout.flush()
+
+def _print(result: broker_pb2.ProducePartitionResult, record_count: int) -> None:
+    for index in range(record_count):
+        offset = result.base_offset + index if result.HasField("base_offset") else None
+        print_json_line({"topic": result.topic, "partition": result.partition, "offset": offset})
 
 
 def parse_line(line: bytes, key_separator: str | None, number: int) -> KeyValue:
@@ -217,13 +223,13 @@ def parse_line(line: bytes, key_separator: str | None, number: int) -> KeyValue:
 
 
 def _max_message_bytes(topic: admin_pb2.TopicDescription) -> int:
-    [value] = [entry.value for entry in topic.configs if entry.name == "max.message.bytes"]
-    return int(value)
+    told = {entry.name: entry.value for entry in topic.configs}
+    return int(told.get("max.message.bytes", TopicConfig().max_message_bytes))
 
 
 def _too_large(line_number: int, batch_bytes: int, batch_bytes_max: int) -> BatchTooLarge:
     return BatchTooLarge(
-        f"line {line_number} alone makes a batch of {batch_bytes} bytes, max.message.bytes is {batch_bytes_max}",
+        f"line {line_number} makes a batch of {batch_bytes} bytes, max.message.bytes is {batch_bytes_max}",
         line=line_number,
         max_message_bytes=batch_bytes_max,
     )

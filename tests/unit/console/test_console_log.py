@@ -111,10 +111,20 @@ def test_dump_marks_a_damaged_batch_and_exits_with_1(
     assert document["batches"][1]["problem"] is None
 
 
+def test_dump_of_what_is_no_segment_asks_whether_it_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a batch " * 10)
+    assert main(["log", "dump", str(file)]) == 1
+    assert "is this a segment file?" in capsys.readouterr().err
+
+
 def test_dump_of_what_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in (tmp_path / "absent.log", tmp_path):
         assert main(["log", "dump", str(path)]) == 1
-        told = capsys.readouterr().err
+        printed, told = capsys.readouterr()
+        assert printed == ""
         assert f"error: STORAGE_FAILED: cannot read {path}: " in told
         assert "restart" not in told
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import IO
 
 import click
 import pytest
 
-from quorate.console import main as console_main
 from quorate.console.advice import describe
-from quorate.console.main import cli, main
+from quorate.console.command_line import cli
+from quorate.console.main import main
 from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.core.config import NodeConfig
 from quorate.core.records import CODEC
-from quorate.errors import ERRORS_BY_CODE, DiskFull, InvalidConfig, QuorateError, Unavailable
+from quorate.errors import ERRORS_BY_CODE, DiskFull, QuorateError, StorageFailed
+from quorate.node import process
 
 
 def failing_command(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +41,8 @@ def test_version_names_version_python_and_codec(capsys: pytest.CaptureFixture[st
 def test_version_needs_neither_grpc_nor_rich() -> None:
     code = (
         "import sys; from quorate.console.main import main; status = main(['--version']); "
-        "heavy = {'grpc', 'rich', 'google.protobuf', 'structlog', 'asyncio'} & sys.modules.keys(); "
+        "heavy = {'grpc', 'rich', 'google.protobuf', 'structlog', 'asyncio', 'quorate.node', "
+        "'quorate.storage', 'quorate.client'} & sys.modules.keys(); "
         "assert not heavy, heavy; sys.exit(status)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -55,12 +61,24 @@ def test_error_is_told_by_code_and_advice_without_a_traceback(
     assert second.startswith("  what to do: free some space")
 
 
+#: code -> why the command line has nothing to advise
+WITHOUT_ADVICE = {
+    "QUORATE_ERROR": "only its children are raised",
+    "PRODUCER_ERROR": "only its children are raised",
+    "STORAGE_ERROR": "only its children are raised",
+    "MISSING_EXTRA": "its message says what to install",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": "produce is not idempotent",
+    "DUPLICATE_SEQUENCE_NUMBER": "produce is not idempotent",
+    "UNKNOWN_PRODUCER_ID": "produce is not idempotent",
+    "INVALID_PRODUCER_EPOCH": "produce is not idempotent",
+}
+
+
 @pytest.mark.parametrize("kind", ERRORS_BY_CODE.values(), ids=lambda kind: kind.code)
 def test_every_error_has_a_description(kind: type[QuorateError]) -> None:
     text = describe(kind("what happened"))
     assert text.startswith(f"error: {kind.code}: what happened")
-    if kind.retriable:
-        assert "what to do" in text
+    assert ("what to do" in text) == (kind.code not in WITHOUT_ADVICE)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
@@ -71,7 +89,17 @@ def test_interruption_exits_with_130(error: BaseException, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     "arguments",
-    [["nonsense"], ["topic", "create"], ["topic", "list", "--output", "xml"], ["consume", "t", "--max", "0"]],
+    [
+        ["nonsense"],
+        ["topic", "create"],
+        ["topic", "list", "--output", "xml"],
+        ["topic", "list", "--bootstrap", "127.0.0.1"],
+        ["consume", "t", "--max", "0"],
+        ["produce", "t", "--key-separator", ""],
+        ["node", "run", "--set", "node.id"],
+        ["node", "run", "--set", "=1"],
+        ["node", "run", "--config", "/absent/node.toml"],
+    ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
@@ -118,8 +146,8 @@ def test_global_options_stand_before_or_after_the_command(
 
 
 def test_bootstrap_that_is_no_address_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--bootstrap", "nonsense", "topic", "list"]) == 1
-    assert "INVALID_CONFIG: bootstrap: 'nonsense' is not HOST:PORT" in capsys.readouterr().err
+    assert main(["--bootstrap", "nonsense", "topic", "list"]) == 2
+    assert "bootstrap: 'nonsense' is not HOST:PORT" in capsys.readouterr().err
 
 
 def test_nobody_at_the_address_is_told_with_what_to_check(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +167,52 @@ def test_configuration_of_a_node_is_checked_before_it_starts(
     assert f"{file}:2: unknown key data.dirr; did you mean data.dir?" in error
 
 
-def test_module_and_installed_script_are_the_same_program() -> None:
-    assert console_main.main is main
-    assert issubclass(InvalidConfig, QuorateError)
-    assert Unavailable.retriable
+def run_as_process(*arguments: str, stdout: int | IO[bytes]) -> tuple[int, str]:
+    command = [sys.executable, "-m", "quorate.console.main", *arguments]
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
+def test_output_that_cannot_be_written_is_told_without_a_traceback(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        status, told = run_as_process(*arguments, stdout=full)
+    assert status == 1
+    assert told == "error: CANNOT_WRITE_OUTPUT: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["log", "dump", "{file}"], ["log", "verify", "{file.parent}"]]
+)
+def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path, arguments: list[str]) -> None:
+    file = tmp_path / "00000000000000000000.log"
+    file.touch()
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        assert run_as_process(*(each.format(file=file) for each in arguments), stdout=writer) == (0, "")
+    finally:
+        os.close(writer)
+
+
+def test_interruption_while_modules_are_imported_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_name: str) -> object:
+        raise KeyboardInterrupt
+
+    module = ModuleType("quorate.console.command_line")
+    monkeypatch.setattr(module, "__getattr__", interrupted, raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert main(["--version"]) == 130
+
+
+def test_data_directory_that_cannot_be_used_is_told_with_what_to_check(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_config: NodeConfig) -> int:
+        raise StorageFailed("it is used by another process")
+
+    monkeypatch.setattr(process, "run_node", refuse)
+    assert main(["node", "run", "--set", "node.id=1", "--set", f"data.dir={tmp_path}"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: STORAGE_FAILED: it is used by another process\n")
+    assert "no other node uses it" in told

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from quorate.client.connection import parse_bootstrap
 from quorate.client.partitioner import murmur2, partition_for_key
 from quorate.console.consuming import decode_batches, parse_start
-from quorate.console.producing import parse_line, read_lines
+from quorate.console.input_lines import CannotReadInput, read_lines
+from quorate.console.producing import parse_line
 from quorate.console.record_document import record_document, timestamp_text
 from quorate.core.records import Record, encode_batch
-from quorate.errors import InvalidConfig, InvalidRecord
+from quorate.errors import BatchTooLarge, InvalidConfig, InvalidRecord
 from quorate.v1 import broker_pb2
 
 
 async def collect(descriptor: int) -> list[list[bytes]]:
-    return [lines async for lines in read_lines(descriptor)]
+    return [lines async for lines in read_lines(descriptor, line_bytes_max=1 << 20)]
 
 
 @given(st.binary())
@@ -69,7 +70,7 @@ def test_file_is_read_as_lines(tmp_path: Path, content: bytes, lines: list[bytes
 async def test_line_from_a_pipe_is_passed_on_before_the_pipe_ends() -> None:
     reader, writer = os.pipe()
     try:
-        lines = read_lines(reader)
+        lines = read_lines(reader, line_bytes_max=100)
         os.write(writer, b"first\nsec")
         assert await anext(lines) == [b"first"]
         os.write(writer, b"ond\nthird")
@@ -80,6 +81,29 @@ async def test_line_from_a_pipe_is_passed_on_before_the_pipe_ends() -> None:
             await anext(lines)
     finally:
         os.close(reader)
+
+
+async def test_line_that_is_too_long_is_refused_by_number_before_its_end_is_read() -> None:
+    reader, writer = os.pipe()
+    try:
+        lines = read_lines(reader, line_bytes_max=5)
+        os.write(writer, b"first\n12345")
+        assert await anext(lines) == [b"first"]
+        os.write(writer, b"6")
+        with pytest.raises(BatchTooLarge, match="line 2 "):
+            await anext(lines)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+async def test_input_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(CannotReadInput):
+            await collect(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 async def test_waiting_for_a_pipe_can_be_interrupted() -> None:
