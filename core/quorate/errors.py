@@ -35,6 +35,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── DiskFull
     │   ├── TooManyOpenFiles
     │   ├── LogDamaged
+    │   ├── LogBusy
     │   ├── LogClosed
     │   └── StorageFailed
     └── TransportError              between two processes
@@ -63,6 +64,7 @@ __all__ = [
     "InvalidRequest",
     "InvalidTopic",
     "LeadershipError",
+    "LogBusy",
     "LogClosed",
     "LogDamaged",
     "MissingExtra",
@@ -290,6 +292,14 @@ class LogDamaged(StorageError):
 
     code = "LOG_DAMAGED"
     grpc_status = "DATA_LOSS"
+
+
+class LogBusy(StorageError):
+    """The log is being truncated or reset; it takes appends again in a moment."""
+
+    code = "LOG_BUSY"
+    retriable = True
+    grpc_status = "UNAVAILABLE"
 
 
 class LogClosed(StorageError):

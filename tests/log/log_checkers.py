@@ -183,10 +183,19 @@ async def check_truncation_during_sync() -> None:
     harness = LogHarness(small_config(segment_bytes=100_000))
     await harness.lead(1)
     harness.append(*[BATCH] * 5)
+    device_is_done = asyncio.Event()
+
+    async def device_round(path: str) -> None:
+        await device_is_done.wait()
+
+    harness.disk.device_round = device_round  # type: ignore[method-assign]  # a device under control
     flush = asyncio.create_task(harness.log.flush())
-    for _ in range(2):
+    await asyncio.sleep(0)
+    truncation = asyncio.create_task(harness.log.truncate_to(Offset(2)))
+    while harness.log.log_end_offset != 2:  # noqa: ASYNC110  # no event tells of a cut
         await asyncio.sleep(0)
-    await harness.log.truncate_to(Offset(2))
+    device_is_done.set()
+    await truncation
     harness.append(batch(b"other"))
     await asyncio.wait([flush])
     assert harness.log.recovery_point == 2, f"{harness.log.recovery_point} is promised, 2 are on the device"

@@ -381,6 +381,11 @@ async def test_maintenance_does_what_is_due_for_every_log() -> None:
     for _, log in directory:
         assert log.log_start_offset == 2
         assert log.recovery_point == 4
+        assert len(log._state.producers) == 4
+        log.append_as_leader(batch(b"y", producer=(3, 0, 1)), leader_epoch=LeaderEpoch(1))
+    clock.now_ms += 5_001
+    await directory.maintain(lambda key: Offset(4))
+    for _, log in directory:
         assert len(log._state.producers) == 1
 
 

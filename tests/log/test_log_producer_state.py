@@ -148,10 +148,15 @@ def test_undo_restores_an_entry_and_forgets_a_new_one() -> None:
     assert len(states) == 0
 
 
-def test_producers_expire_by_the_time_of_their_newest_batch() -> None:
-    states = states_after(header(0, timestamp=1000), header(1, timestamp=5000))
-    assert states.expire(before=TimestampMs(5000)) == 0
-    assert states.expire(before=TimestampMs(5001)) == 1
+@pytest.mark.parametrize("timestamp", [-1, 0, 1 << 60])
+def test_producers_expire_by_our_clock_whatever_time_their_batches_name(timestamp: int) -> None:
+    """Else a producer that fills in old data is forgotten while it retries, and written twice."""
+    states = states_after(header(0, timestamp=timestamp))
+    assert states.expire(now_ms=TimestampMs(5000), after_ms=1000) == 0
+    assert states.expire(now_ms=TimestampMs(6000), after_ms=1000) == 0
+    states.apply(header(1, timestamp=timestamp), Offset(101))
+    assert states.expire(now_ms=TimestampMs(7000), after_ms=1000) == 0
+    assert states.expire(now_ms=TimestampMs(8001), after_ms=1000) == 1
     with pytest.raises(UnknownProducer):
         states.check(header(2))
 
@@ -192,8 +197,12 @@ async def test_state_after_any_restart_is_the_replay_of_the_batches(segment_byte
 async def test_silent_producers_are_forgotten_by_the_clock() -> None:
     harness = LogHarness(small_config(producer_id_expiration_ms=1000))
     log = await harness.lead()
-    harness.append(batch(producer=(7, 0, 0)), batch(producer=(8, 0, 0), timestamp=NOW_MS + 1))
-    harness.clock.now_ms = NOW_MS + 1001
+    harness.append(batch(producer=(7, 0, 0)), batch(producer=(8, 0, 0)))
+    assert log.expire_producers() == 0
+    harness.clock.now_ms += 1000
+    harness.append(batch(producer=(8, 0, 1)))
+    assert log.expire_producers() == 0
+    harness.clock.now_ms += 1
     assert log.expire_producers() == 1
     assert set(producers_of(log)) == {8}
 

@@ -45,10 +45,14 @@ class GroupCommit:
                     f"the log was truncated below offset {offset} while it waited to be synced",
                     offset=offset,
                 )
-            if self._running is None:
-                self._running = asyncio.create_task(self._run(), name="group-commit")
-            # A caller that gives up must not take the sync away from the others.
-            await asyncio.shield(self._running)
+            await self.run_once()
+
+    async def run_once(self) -> None:
+        """A sync although nothing waits for it: there is more to sync than what offsets tell of."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._run(), name="group-commit")
+        # A caller that gives up must not take the sync away from the others.
+        await asyncio.shield(self._running)
 
     async def _run(self) -> None:
         self._ceiling = self._end_offset()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import BatchHeader, decode_batch, scan_batches
-from quorate.errors import CorruptBatch, OffsetOutOfRange, StorageFailed, UnsupportedBatch
+from quorate.errors import CorruptBatch, OffsetOutOfRange, QuorateError, StorageFailed, UnsupportedBatch
 from quorate.storage.log_context import lacks_descriptors
 from quorate.storage.log_state import LogState, too_many_open_files
 from quorate.storage.quarantine import Damage
@@ -105,7 +105,12 @@ class LogReader:
             batch = segment.read_batch(position, header)
             if header.max_timestamp < timestamp:
                 continue
-            for record in decode_batch(batch):
+            try:
+                records = decode_batch(batch)
+            except QuorateError:
+                # Its checksum holds, so it is what a client wrote: no damage, only nothing to look into.
+                return TimestampedOffset(max(header.base_offset, from_offset), header.max_timestamp)
+            for record in records:
                 if record.timestamp >= timestamp and record.offset >= from_offset:
                     return TimestampedOffset(Offset(record.offset), TimestampMs(record.timestamp))
         return None

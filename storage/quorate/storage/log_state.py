@@ -10,7 +10,15 @@ from bisect import bisect_right
 
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
-from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageError, StorageFailed, TooManyOpenFiles
+from quorate.errors import (
+    DiskFull,
+    LogBusy,
+    LogClosed,
+    LogDamaged,
+    StorageError,
+    StorageFailed,
+    TooManyOpenFiles,
+)
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
@@ -30,6 +38,7 @@ class LogState:
         "damage",
         "directory",
         "epochs",
+        "is_being_cut",
         "is_closed",
         "log_start_offset",
         "producers",
@@ -51,6 +60,9 @@ class LogState:
         self.damage: Damage | None = None
         #: why nothing is appended any more, although what is there can be read
         self.write_failure: str | None = None
+        #: while a truncation or reset is under way nothing is appended: it would be cut off, or come
+        #: before the cut is on the device
+        self.is_being_cut = False
         self.is_closed = False
 
     @property
@@ -90,6 +102,11 @@ class LogState:
     def failure(self) -> LogDamaged | None:
         """What a caller is told while the log is quarantined."""
         return None if self.damage is None else _damage_error(self.damage)
+
+    def check_appendable(self) -> None:
+        self.check_writable()
+        if self.is_being_cut:
+            raise LogBusy(f"the log in {self.directory} is being truncated", path=self.directory)
 
     def quarantine(self, damage: Damage) -> LogDamaged:
         """From now on nothing of this log is served; the mark outlives a restart."""

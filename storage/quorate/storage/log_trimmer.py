@@ -7,6 +7,10 @@ cut, and the oldest first when the start moves up.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+
 from quorate.core.ids import Offset
 from quorate.errors import CorruptBatch, OffsetOutOfRange
 from quorate.storage.log_files import remove_all
@@ -30,11 +34,30 @@ class LogTrimmer:
         self._sync_state = sync_state
         self._writer = writer
 
+    async def _to_the_end(self, work: Coroutine[None, None, None]) -> None:
+        """A caller that gives up must not leave a log half cut: the work goes on without it."""
+        task = asyncio.create_task(work, name="trim")
+        task.add_done_callback(_look_at_the_outcome)
+        await asyncio.shield(task)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """No other change to the files, and no appends."""
+        async with self._sync_state.files_lock:
+            self._state.is_being_cut = True
+            try:
+                yield
+            finally:
+                self._state.is_being_cut = False
+
     # -- the end
 
     async def truncate_to(self, offset: Offset) -> None:
+        await self._to_the_end(self._truncate_to(offset))
+
+    async def _truncate_to(self, offset: Offset) -> None:
         state = self._state
-        async with self._sync_state.files_lock:
+        async with self._alone():
             state.check_writable()
             if offset < state.log_start_offset:
                 raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
@@ -146,9 +169,12 @@ class LogTrimmer:
     # -- everything
 
     async def reset_to(self, offset: Offset) -> None:
+        await self._to_the_end(self._reset_to(offset))
+
+    async def _reset_to(self, offset: Offset) -> None:
         """The intention is on the device first; a crash in between is finished at the next start."""
         state = self._state
-        async with self._sync_state.files_lock:
+        async with self._alone():
             state.check_open()
             try:
                 await self._sync_state.write_checkpoint(reset_to=offset)
@@ -176,3 +202,9 @@ class LogTrimmer:
         # The mark of damage goes last: until here the log must not pass for a sound one.
         await lift_damage(state.context.disk, state.directory)
         state.damage = None
+
+
+def _look_at_the_outcome(task: asyncio.Task[None]) -> None:
+    """So that nobody complains of an error that was never looked at: the log's state tells of it."""
+    if not task.cancelled():
+        task.exception()

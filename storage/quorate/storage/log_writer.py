@@ -14,12 +14,14 @@ from typing import Final
 from quorate.core.disk import Bytes
 from quorate.core.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs
 from quorate.core.records import (
+    DECOMPRESSED_BYTES_MAX_DEFAULT,
     LEADER_EPOCH_END,
     BatchHeader,
     check_batch,
     scan_batches,
     stamped_prefix,
 )
+from quorate.core.records.format import RECORD_BYTES_MIN
 from quorate.errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -40,6 +42,8 @@ __all__ = ["LogWriter"]
 
 #: a relative offset in an index has 32 bits, one of them to spare
 _RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+#: more do not fit what a reader is willing to decompress
+_RECORDS_PER_BATCH_MAX: Final = DECOMPRESSED_BYTES_MAX_DEFAULT // RECORD_BYTES_MIN
 
 
 class LogWriter:
@@ -125,7 +129,7 @@ class LogWriter:
 
     def _begin_append(self, leader_epoch: LeaderEpoch) -> Segment:
         state = self._state
-        state.check_writable()
+        state.check_appendable()
         if leader_epoch != state.epochs.latest or leader_epoch == NO_LEADER_EPOCH:
             raise self._wrong_epoch(leader_epoch)
         if not state.epochs.is_saved:
@@ -144,6 +148,9 @@ class LogWriter:
         header = check_batch(batch)
         if header.size_in_bytes != len(batch):
             raise CorruptBatch(f"{len(batch) - header.size_in_bytes} bytes follow the batch")
+        if header.record_count > _RECORDS_PER_BATCH_MAX:
+            # A compressed batch can claim any number; a lie would burn offsets and segments.
+            raise BatchTooLarge(f"the batch claims {header.record_count} records")
         if header.record_count != header.last_offset_delta + 1:
             # Offsets are assigned by this count; a client that lies about it would leave gaps.
             raise CorruptBatch(
@@ -190,7 +197,7 @@ class LogWriter:
 
     def append_as_follower(self, batches: Bytes) -> None:
         """Batches as the leader has them: offsets and epochs stay, and must follow the log's."""
-        self._state.check_writable()
+        self._state.check_appendable()
         if not self._state.active.is_active:
             self._activate()
         result = scan_batches(batches)

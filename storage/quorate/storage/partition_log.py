@@ -112,10 +112,13 @@ class PartitionLog:
             # From here on nothing is accepted: it would be neither synced nor part of the clean end.
             state.is_closed = True
             await self._sync_state.flush()
+            await self._sync_state.flush_sealed()
             async with self._sync_state.files_lock:
                 await self._leave_cleanly()
             self._was_closed_cleanly = True
         except (OSError, QuorateError) as error:
+            if isinstance(error, OSError) and not is_disk_full(error):
+                state.context.note_storage_error("close the log in", state.directory, error)
             log.error("log_not_closed_cleanly", path=state.directory, error=str(error))
         await self.abandon()
         return self._was_closed_cleanly
@@ -139,7 +142,9 @@ class PartitionLog:
     async def abandon(self) -> None:
         """Let go of the files and leave nothing behind; the next start recovers."""
         self._state.is_closed = True
-        await self._sync_state.settle()
+        # What is being cut is cut to the end, also if nobody waits for it any more.
+        async with self._sync_state.files_lock:
+            await self._sync_state.settle()
         for segment in self._state.segments:
             segment.retire()
 
@@ -222,6 +227,7 @@ class PartitionLog:
         if not self._sync_state.is_checkpoint_due:
             return
         await self.flush()
+        await self._sync_state.flush_sealed()
         async with self._sync_state.files_lock:
             try:
                 await self._sync_state.write_checkpoint()
@@ -275,8 +281,9 @@ class PartitionLog:
 
     def expire_producers(self) -> int:
         """Forget idempotent producers that were silent for long; returns how many."""
-        horizon = self._state.context.clock.wall_ms() - self._state.config.producer_id_expiration_ms
-        return self._state.producers.expire(before=TimestampMs(horizon))
+        return self._state.producers.expire(
+            now_ms=self._state.context.clock.wall_ms(), after_ms=self._state.config.producer_id_expiration_ms
+        )
 
     # -- invariants
 

@@ -54,10 +54,14 @@ class ProducerEntry(NamedTuple):
 
 
 class ProducerStates:
-    __slots__ = ("_entries",)
+    __slots__ = ("_active", "_entries", "_last_seen_ms")
 
     def __init__(self) -> None:
         self._entries: dict[ProducerId, ProducerEntry] = {}
+        #: producers that wrote since the last look at who is silent, and when each wrote, by our own clock:
+        #: the timestamps in batches are the clients' and may lie in any past or future
+        self._active: set[ProducerId] = set()
+        self._last_seen_ms: dict[ProducerId, TimestampMs] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -137,6 +141,7 @@ class ProducerStates:
             header.max_timestamp,
         )
         producer_id = header.producer_id
+        self._active.add(producer_id)
         entry = self._entries.get(producer_id)
         if entry is not None and entry.epoch == header.producer_epoch:
             kept = entry.batches[1 - BATCHES_REMEMBERED :]
@@ -162,12 +167,19 @@ class ProducerStates:
         else:
             self._entries[producer_id] = entry
 
-    def expire(self, *, before: TimestampMs) -> int:
-        """Forget producers whose newest batch is older; they start anew as unknown ones."""
-        old = [pid for pid, entry in self._entries.items() if entry.batches[-1].max_timestamp < before]
-        for producer_id in old:
-            del self._entries[producer_id]
-        return len(old)
+    def expire(self, *, now_ms: TimestampMs, after_ms: int) -> int:
+        """Forget producers that were silent for ``after_ms``; they start anew as unknown ones.
+
+        To be called now and then: that a producer wrote is noticed at the next call.
+        """
+        unseen = self._active | (self._entries.keys() - self._last_seen_ms.keys())
+        self._last_seen_ms.update(dict.fromkeys(unseen, now_ms))
+        self._active.clear()
+        silent = [pid for pid, seen_ms in self._last_seen_ms.items() if now_ms - seen_ms > after_ms]
+        for producer_id in silent:
+            del self._last_seen_ms[producer_id]
+            self._entries.pop(producer_id, None)
+        return len(silent)
 
     def to_state(self) -> dict[str, Any]:
         return {

@@ -65,6 +65,16 @@ class SyncState:
         """Returns once everything appended before the call is on the device."""
         await self._commits.wait_for(self._state.log_end_offset)
 
+    async def flush_sealed(self) -> None:
+        """Sealed segments with their indexes, also if all their batches were synced while they were active.
+
+        A start trusts the indexes of what lies below the recovery point; an older index that a power
+        loss brings back has a good checksum and does not know the newest records.
+        """
+        await self._commits.settle()
+        while self._sealed_unsynced:
+            await self._commits.run_once()
+
     async def flush_all(self) -> None:
         """As ``flush``, without regard to what is thought to be on the device already."""
         end_offset = self._state.log_end_offset
@@ -154,7 +164,9 @@ class SyncState:
 
         ``log_start_offset`` is given where the checkpoint has to tell of it before the log does.
         """
-        recovery_point = self.recovery_point
+        # Never past a sealed segment whose indexes are not on the device.
+        unsynced = (segment.base_offset for segment in self._sealed_unsynced)
+        recovery_point = min([self.recovery_point, *unsynced])
         if log_start_offset is None:
             log_start_offset = self._state.log_start_offset
         checkpoint: dict[str, Any] = {

@@ -6,7 +6,7 @@ For clients that have nothing but generated stubs. Whoever minds the cost per re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import Record, decode_batch, encode_batch, parse_header, split_batches
@@ -33,6 +33,11 @@ def _to_encodable(record: records_pb2.Record, received_ms: TimestampMs) -> Recor
             (header.key, header.value if header.HasField("value") else None) for header in record.headers
         ),
     )
+
+
+#: For clients without a codec the broker makes an object of every record, on its event loop: a batch that
+#: unpacks to more than this is for clients that decode it themselves.
+_DECOMPRESSED_BYTES_MAX: Final = 16 << 20
 
 
 class DecodedRecords(NamedTuple):
@@ -68,7 +73,7 @@ def decode_records(batches: bytes, *, from_offset: Offset, bytes_max: int) -> De
 
 def _decode(batch: memoryview, base_offset: int) -> list[Record]:
     try:
-        return decode_batch(batch)
+        return decode_batch(batch, decompressed_bytes_max=_DECOMPRESSED_BYTES_MAX)
     except QuorateError as error:
         # The checksum is right, so the producer sent it like this. Say where, for whoever has to skip it.
         raise CorruptBatch(

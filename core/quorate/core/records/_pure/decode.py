@@ -87,8 +87,11 @@ def _binary_column(fields: list[bytes | None]) -> BinaryColumn:
     ends = accumulate((len(field or b"") for field in fields), initial=0)
     validity = None
     if None in fields:
-        bits = sum(1 << row for row, field in enumerate(fields) if field is not None)
-        validity = bits.to_bytes((len(fields) + 7) // 8, "little")
+        bits = bytearray((len(fields) + 7) // 8)
+        for row, field in enumerate(fields):
+            if field is not None:
+                bits[row >> 3] |= 1 << (row & 7)
+        validity = bytes(bits)
     return BinaryColumn(validity, array("i", ends).tobytes(), b"".join(field or b"" for field in fields))
 
 
