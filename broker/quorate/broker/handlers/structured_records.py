@@ -15,6 +15,10 @@ from quorate.v1 import records_pb2
 
 __all__ = ["DecodedRecords", "decode_records", "encode_records"]
 
+#: For clients without a codec the broker makes an object of every record, on its event loop: a batch that
+#: unpacks to more than this is for clients that decode it themselves.
+_DECOMPRESSED_BYTES_MAX: Final = 16 << 20
+
 
 def encode_records(records: Sequence[records_pb2.Record], *, received_ms: TimestampMs) -> bytes:
     """One batch. Compression is left to clients that encode: it is their CPU to spend."""
@@ -33,11 +37,6 @@ def _to_encodable(record: records_pb2.Record, received_ms: TimestampMs) -> Recor
             (header.key, header.value if header.HasField("value") else None) for header in record.headers
         ),
     )
-
-
-#: For clients without a codec the broker makes an object of every record, on its event loop: a batch that
-#: unpacks to more than this is for clients that decode it themselves.
-_DECOMPRESSED_BYTES_MAX: Final = 16 << 20
 
 
 class DecodedRecords(NamedTuple):
