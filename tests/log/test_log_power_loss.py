@@ -12,9 +12,10 @@ from contextlib import suppress
 import pytest
 
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
+from quorate.core.ids import LeaderEpoch
 from quorate.storage import StartKind
 from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, check_goes_on, check_survivors, random_life
-from tests.log.log_harness import LogHarness, read_all
+from tests.log.log_harness import LogHarness, batch, read_all, small_config
 
 SEEDS_PER_TEST = 25
 STEPS = 25
@@ -72,3 +73,17 @@ async def test_process_that_dies_in_a_random_life_loses_nothing_acknowledged() -
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+async def test_lossy_start_never_cuts_what_was_synced_before() -> None:
+    """Below the recovery point a power loss explains nothing: a bad batch there is damage (rule 44)."""
+    harness = LogHarness(small_config(segment_bytes=100_000))
+    await harness.lead(1)
+    harness.append(batch(b"a"), batch(b"b"), batch(b"c"))
+    await harness.restart()
+    await harness.log.become_leader(LeaderEpoch(2))
+    harness.append(batch(b"d"))
+    harness.disk.flip_bit(harness.path("00000000000000000000.log"), 8 * 70)
+    log = await harness.power_loss()
+    assert log.damage is not None
+    assert log.damage.offset == 0
