@@ -10,6 +10,7 @@ import pytest
 from quorate.chaos.sim.disk_faults import Operation, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import NotLeaderOrFollower, StorageFailed, TooManyOpenFiles
+from quorate.storage import StartKind
 from tests.log.log_harness import (
     LogHarness,
     ProcessEnded,
@@ -285,6 +286,25 @@ async def test_what_a_failed_sync_lost_is_not_counted_after_the_restart() -> Non
     with pytest.raises(ProcessEnded):
         await harness.log.flush()
     harness.disk.fault_hook = None
+    await harness.power_loss()
+    assert image_of(harness.log) == expected
+
+
+async def test_what_a_failed_sync_lost_is_written_again_before_it_counts() -> None:
+    """A process restarts and finds the batch in the page cache, on pages that pass for clean."""
+    harness = await leading()
+    harness.append(BATCH)
+    await harness.log.flush()
+    harness.append(batch(b"precious"))
+    harness.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
+    with pytest.raises(ProcessEnded):
+        await harness.log.flush()
+    harness.disk.fault_hook = None
+    harness.disk.crash()
+    await harness.open(StartKind.LOSSY)
+    await harness.log.flush()
+    expected = image_of(harness.log)
+    assert expected.log_end_offset == 2
     await harness.power_loss()
     assert image_of(harness.log) == expected
 

@@ -212,6 +212,9 @@ class _Opening:
             # A power loss took the batches behind the log start; those before it were to be forgotten.
             self._finish_reset(state.log_start_offset)
             return None
+        if self.report.start is StartKind.LOSSY:
+            for segment in state.segments[first:]:
+                segment.write_again()
         self._tidy()
         return None
 

@@ -361,6 +361,16 @@ class Segment:
             self._load_indexes()
         return self._max_timestamp
 
+    def write_again(self) -> None:
+        """The same bytes over themselves, so that the next sync puts them on the device.
+
+        After a failed sync the kernel takes pages for clean that never got there; syncing them again
+        would do nothing.
+        """
+        for position in range(0, self.size, _REBUILD_BYTES):
+            length = min(_REBUILD_BYTES, self.size - position)
+            self.file.pwrite(self.file.pread(length, position), position)
+
     # -- shrinking
 
     def cut_file(self) -> None:
