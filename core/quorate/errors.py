@@ -31,6 +31,27 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── NotLeaderOrFollower
     │   ├── FencedLeaderEpoch
     │   └── UnknownLeaderEpoch
+    ├── ControllerError             the metadata quorum and the controller
+    │   ├── NotController           asked a controller that is not the active one
+    │   ├── NoController            nobody leads the quorum right now
+    │   ├── ControllerMoved         the change was begun, and leadership lost before it was committed
+    │   ├── QuorumDamaged           a voter's files are damaged: it must not start
+    │   ├── NotFounded              the quorum waits for its voters to meet for the first time
+    │   ├── VoterChangeRefused
+    │   ├── UnsupportedFeatureLevel
+    │   ├── InconsistentMetadata    a metadata record does not fit what was before it: the node must stop
+    │   ├── StaleBrokerEpoch        an earlier run of the broker speaks
+    │   ├── DuplicateBroker         another process with that id is alive
+    │   ├── BrokerNotAvailable      no such broker, or it is fenced
+    │   ├── InvalidUpdateVersion    the partition has changed since (compare and set)
+    │   ├── IneligibleReplica       a replica that may not be in the ISR; nothing was changed
+    │   ├── OperationNotAttempted   nothing was changed
+    │   ├── NotEnoughReplicas       fewer brokers, or replicas in sync, than needed
+    │   ├── InvalidReplicaAssignment
+    │   ├── ReassignmentInProgress
+    │   ├── UnsafeReassignment
+    │   └── RecoveryRefused
+    ├── UnsupportedOperation        this node, or this version, does not do that
     ├── StorageError                this replica's disk
     │   ├── DiskFull
     │   ├── TooManyOpenFiles
@@ -53,28 +74,45 @@ from typing import ClassVar, Final
 __all__ = [
     "ERRORS_BY_CODE",
     "BatchTooLarge",
+    "BrokerNotAvailable",
     "CannotListen",
+    "ControllerError",
+    "ControllerMoved",
     "CorruptBatch",
     "DiskFull",
+    "DuplicateBroker",
     "DuplicateSequence",
     "FencedLeaderEpoch",
+    "InconsistentMetadata",
+    "IneligibleReplica",
     "InvalidConfig",
     "InvalidProducerEpoch",
     "InvalidRecord",
+    "InvalidReplicaAssignment",
     "InvalidRequest",
     "InvalidTopic",
+    "InvalidUpdateVersion",
     "LeadershipError",
     "LogBusy",
     "LogClosed",
     "LogDamaged",
     "MissingExtra",
+    "NoController",
+    "NotController",
+    "NotEnoughReplicas",
+    "NotFounded",
     "NotLeaderOrFollower",
     "OffsetOutOfRange",
+    "OperationNotAttempted",
     "OutOfOrderSequence",
     "Overloaded",
     "ProducerError",
     "QuorateError",
+    "QuorumDamaged",
+    "ReassignmentInProgress",
+    "RecoveryRefused",
     "RequestTimedOut",
+    "StaleBrokerEpoch",
     "StorageError",
     "StorageFailed",
     "TooManyOpenFiles",
@@ -85,7 +123,11 @@ __all__ = [
     "UnknownProducer",
     "UnknownServerError",
     "UnknownTopicOrPartition",
+    "UnsafeReassignment",
     "UnsupportedBatch",
+    "UnsupportedFeatureLevel",
+    "UnsupportedOperation",
+    "VoterChangeRefused",
     "copy_of",
     "wrong_leader_epoch",
 ]
@@ -261,6 +303,153 @@ def wrong_leader_epoch(of: object, *, request: int, current: int) -> LeadershipE
         request_leader_epoch=request,
         current_leader_epoch=current,
     )
+
+
+class ControllerError(QuorateError):
+    """The metadata quorum or its controller cannot do what was asked."""
+
+    code = "CONTROLLER_ERROR"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class NotController(ControllerError):
+    """Another node is the active controller; the facts say which, if it is known. Nothing was done."""
+
+    code = "NOT_CONTROLLER"
+    retriable = True
+    refresh_metadata = True
+
+
+class NoController(ControllerError):
+    """The quorum has no leader that could act right now. Nothing was done."""
+
+    code = "NO_CONTROLLER"
+    retriable = True
+    refresh_metadata = True
+    grpc_status = "UNAVAILABLE"
+
+
+class ControllerMoved(ControllerError):
+    """Leadership was lost while the change was under way: it may or may not have been made (rule 39)."""
+
+    code = "CONTROLLER_MOVED"
+    retriable = True
+    refresh_metadata = True
+    outcome_unknown = True
+    grpc_status = "UNAVAILABLE"
+
+
+class QuorumDamaged(ControllerError):
+    """Files of the metadata quorum are damaged; the message says which, and what to do (rule 42)."""
+
+    code = "QUORUM_DAMAGED"
+    grpc_status = "DATA_LOSS"
+
+
+class NotFounded(ControllerError):
+    """The voters have not yet all met for the first time; the message says who is missing."""
+
+    code = "NOT_FOUNDED"
+    retriable = True
+    grpc_status = "UNAVAILABLE"
+
+
+class VoterChangeRefused(ControllerError):
+    """The set of voters cannot be changed like that, or not now. Nothing was done."""
+
+    code = "VOTER_CHANGE_REFUSED"
+
+
+class UnsupportedFeatureLevel(ControllerError):
+    """The cluster's feature level is beyond this software, or the wanted level beyond some node's."""
+
+    code = "UNSUPPORTED_FEATURE_LEVEL"
+
+
+class InconsistentMetadata(ControllerError):
+    """Committed metadata does not fit what was before it: a bug, or damage. The node must stop."""
+
+    code = "INCONSISTENT_METADATA"
+    grpc_status = "DATA_LOSS"
+
+
+class StaleBrokerEpoch(ControllerError):
+    """The broker has registered again since: whoever speaks with the old epoch is fenced (rule 2)."""
+
+    code = "STALE_BROKER_EPOCH"
+
+
+class DuplicateBroker(ControllerError):
+    """A broker with that id is alive (rule 35). Stop it, or wait until its session has lapsed."""
+
+    code = "DUPLICATE_BROKER_REGISTRATION"
+    retriable = True
+
+
+class BrokerNotAvailable(ControllerError):
+    """No broker with that id is registered, or it cannot take part in what was asked."""
+
+    code = "BROKER_NOT_AVAILABLE"
+
+
+class InvalidUpdateVersion(ControllerError):
+    """The partition's metadata has changed since the request was made. Nothing was changed."""
+
+    code = "INVALID_UPDATE_VERSION"
+    refresh_metadata = True
+
+
+class IneligibleReplica(ControllerError):
+    """The wanted ISR has a member that is fenced, stopping or of an old epoch. Nothing was changed."""
+
+    code = "INELIGIBLE_REPLICA"
+
+
+class OperationNotAttempted(ControllerError):
+    """Something else in the request was wrong, so this was not tried. Nothing was changed."""
+
+    code = "OPERATION_NOT_ATTEMPTED"
+    retriable = True
+
+
+class NotEnoughReplicas(ControllerError):
+    """There are fewer brokers, or fewer replicas in sync, than are needed. Nothing was done."""
+
+    code = "NOT_ENOUGH_REPLICAS"
+    retriable = True
+
+
+class InvalidReplicaAssignment(ControllerError):
+    """A list of replicas is empty, has doubles, or names a broker that does not exist."""
+
+    code = "INVALID_REPLICA_ASSIGNMENT"
+    grpc_status = "INVALID_ARGUMENT"
+
+
+class ReassignmentInProgress(ControllerError):
+    """The partition is being moved; wait for it, or call it off."""
+
+    code = "REASSIGNMENT_IN_PROGRESS"
+    retriable = True
+
+
+class UnsafeReassignment(ControllerError):
+    """The move, or calling it off, would leave fewer replicas in sync than MinISR (rule 47)."""
+
+    code = "UNSAFE_REASSIGNMENT"
+
+
+class RecoveryRefused(ControllerError):
+    """The partition need not, or cannot, be recovered by hand (rule 33); the message says why."""
+
+    code = "RECOVERY_REFUSED"
+
+
+class UnsupportedOperation(QuorateError):
+    """This node does not offer that: wrong role, or not in this version."""
+
+    code = "UNSUPPORTED_OPERATION"
+    grpc_status = "UNIMPLEMENTED"
 
 
 class StorageError(QuorateError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
+
+from google.protobuf.message import Message
 
 from quorate.broker.handlers.create_topic import CreateTopicHandler
 from quorate.broker.handlers.describe_topic import DescribeTopicHandler
@@ -18,13 +20,16 @@ from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
 from quorate.core.ids import BrokerEpoch
 from quorate.core.logging import get_logger
-from quorate.core.transport import Service
+from quorate.core.transport import Call, Service, UnaryHandler, methods_of
+from quorate.errors import UnsupportedOperation
 from quorate.storage import LogContext, LogDirectory, OpenFiles
 from quorate.v1 import admin_pb2, broker_pb2
 
 __all__ = ["Broker"]
 
 log = get_logger(__name__)
+
+_ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["AdminService"]
 
 #: Descriptors kept for sealed segments; each active segment has one of its own.
 _SEALED_FILES_OPEN_MAX: Final = 512
@@ -84,8 +89,9 @@ class Broker:
                 },
             ),
             Service(
-                admin_pb2.DESCRIPTOR.services_by_name["AdminService"],
+                _ADMIN,
                 {
+                    **{name: _not_without_a_quorum(name) for name in methods_of(_ADMIN)},
                     "CreateTopic": CreateTopicHandler(config, topics),
                     "ListTopics": ListTopicsHandler(topics),
                     "DescribeTopic": DescribeTopicHandler(config, topics),
@@ -112,3 +118,10 @@ class Broker:
         is_clean = await self._directory.close(broker_epoch=self._broker_epoch)
         log.info("data_directory_closed", path=self._config.data_dir, clean=is_clean)
         return is_clean
+
+
+def _not_without_a_quorum(method: str) -> UnaryHandler[Any, Any]:
+    async def refuse(_request: Message, _call: Call) -> Message:
+        raise UnsupportedOperation(f"{method} needs a metadata quorum; this broker runs without one")
+
+    return refuse

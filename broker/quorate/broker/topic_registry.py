@@ -8,16 +8,15 @@ from typing import Any, Final, TypeVar
 
 from quorate.broker.local_metadata import LocalMetadata, TopicEntry
 from quorate.broker.partition import Partition
-from quorate.broker.topic import Topic, check_topic_name, topic_id_from
+from quorate.broker.topic import Topic
 from quorate.core.config import NodeConfig, TopicConfig
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicPartition
-from quorate.core.limits import PARTITIONS_PER_TOPIC_MAX
 from quorate.core.logging import get_logger
+from quorate.core.topic_names import check_partition_count, check_topic_name, topic_id_from
 from quorate.errors import (
     DiskFull,
     InvalidConfig,
     InvalidRequest,
-    InvalidTopic,
     QuorateError,
     StorageError,
     StorageFailed,
@@ -163,11 +162,7 @@ class TopicRegistry:
         given up half-way would be in the way of the next one.
         """
         topic_name = check_topic_name(name)
-        if not 1 <= partition_count <= PARTITIONS_PER_TOPIC_MAX:
-            raise InvalidTopic(
-                f"topic {name}: {partition_count} partitions, 1 to {PARTITIONS_PER_TOPIC_MAX} are possible",
-                partitions_max=PARTITIONS_PER_TOPIC_MAX,
-            )
+        check_partition_count(name, partition_count)
         topic_id = topic_id_from(self._random_bytes(16))
         entry = TopicEntry(topic_name, topic_id, partition_count, dict(configs))
         creation = asyncio.create_task(self._create(entry, self._config.topic_config(configs)))

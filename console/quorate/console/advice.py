@@ -15,6 +15,9 @@ _ADVICE: Final = {
     "CANNOT_LISTEN": "stop whoever uses the address, or set listeners to another one",
     "CORRUPT_BATCH": "run `quorate log verify` on the node's data directory; keep the files",
     "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
+    "INCONSISTENT_METADATA": (
+        "keep the node's files and its log, and report it: this is a bug or damage, and going on spreads it"
+    ),
     "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
     "INVALID_RECORD": "correct the line, and begin again with it",
     "INVALID_REQUEST": "correct what the message names; --help shows what the command takes",
@@ -26,6 +29,9 @@ _ADVICE: Final = {
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
     "OFFSET_OUT_OF_RANGE": "start --from beginning, end, or an offset that the partition still holds",
     "OVERLOADED": "try again in a moment; if it persists, raise queued.max.requests or spread the load",
+    "QUORUM_DAMAGED": (
+        "keep the files; remove this voter from the quorum, give it an empty directory, add it again"
+    ),
     "STORAGE_FAILED": "look into the node's log for the disk's error, then restart the node",
     "TOPIC_ALREADY_EXISTS": "choose another name, or use the topic that is there",
     "UNAVAILABLE": "check that the node runs and that --bootstrap (or QUORATE_BOOTSTRAP) names its address",

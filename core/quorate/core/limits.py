@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PARTITIONS_PER_TOPIC_MAX", "TOPIC_NAME_CHARACTERS_MAX"]
+__all__ = ["PARTITIONS_PER_TOPIC_MAX", "REPLICATION_FACTOR_MAX", "TOPIC_NAME_CHARACTERS_MAX"]
 
 #: A partition's directory is named <topic>-<partition>.<topic id>, and file systems stop at 255 bytes.
 TOPIC_NAME_CHARACTERS_MAX: Final = 220
 
 #: Each is a directory with files of its own; more in one request is a typing mistake.
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+
+#: Each follower takes a copy of everything from the leader; nobody needs more copies than that.
+REPLICATION_FACTOR_MAX: Final = 32

@@ -197,3 +197,10 @@ class Transport(Protocol):
     async def serve(self, address: str, services: Sequence[Service]) -> Server:
         """Returns once it accepts calls; ``CannotListen`` if the address is not to be had."""
         ...
+
+    async def is_refused(self, address: str, *, timeout_s: float) -> bool:
+        """Whether the machine at the address says that nobody listens there: the process is gone.
+
+        Silence says nothing, and neither does any other answer: then it is False.
+        """
+        ...

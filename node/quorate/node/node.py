@@ -1,8 +1,9 @@
-"""One node: a broker behind a transport, from start to stop.
+"""A node: the roles that its configuration gives it, and a transport, from start to stop.
 
-Order matters at both ends. At the start, logs are recovered before the first address is opened, so
-that a client that can connect is served. At the stop, addresses close first, then what waits is
-answered, then logs are synced and closed, and the marker of a clean stop comes last.
+Order matters at both ends. At the start, all that a role has on disk is recovered before the first address is
+opened, so that whoever can connect is served. At the stop, what waits is answered and addresses close first;
+then logs are synced and closed, and the marker of a clean stop comes last. A controller is the exception: it
+hands its leadership over while it can still be reached.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from quorate.broker.broker import Broker
+from quorate.controller.controller import Controller
 from quorate.core.clock import Clock
-from quorate.core.config import NodeConfig
+from quorate.core.config import NodeConfig, NodeRole
 from quorate.core.disk import Disk
 from quorate.core.logging import get_logger
-from quorate.core.transport import Server, Transport
+from quorate.core.transport import Server, Service, Transport
+from quorate.errors import InvalidConfig
 
 __all__ = ["Node", "Surroundings"]
 
@@ -37,11 +40,20 @@ class Surroundings:
 
 
 class Node:
-    def __init__(self, config: NodeConfig, clock: Clock, broker: Broker, servers: Sequence[Server]) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        clock: Clock,
+        *,
+        broker: Broker | None,
+        controller: Controller | None,
+        servers: Sequence[Server],
+    ) -> None:
         """For ``start``."""
         self._config = config
         self._clock = clock
         self._broker = broker
+        self._controller = controller
         self._servers = servers
 
     @classmethod
@@ -49,29 +61,31 @@ class Node:
         """Returns once the node serves on every listener."""
         clock = surroundings.clock
         began = clock.monotonic()
-        broker = await Broker.open(
-            config,
-            clock=clock,
-            disk=surroundings.disk,
-            random_bytes=surroundings.random_bytes,
-            on_fatal=surroundings.on_fatal,
-        )
         servers: list[Server] = []
-        node = cls(config, clock, broker, servers)
+        broker, controller = await _open_roles(config, surroundings)
+        node = cls(config, clock, broker=broker, controller=controller, servers=servers)
         try:
             for listener in config.listeners:
-                server = await surroundings.transport.serve(str(listener), broker.services())
+                server = await surroundings.transport.serve(str(listener), node._services())
                 servers.append(server)
         except BaseException:
             await node.stop()
             raise
         log.info(
             "node_started",
+            roles=[role.value for role in config.node_roles],
             addresses=node.addresses,
             data_dir=config.data_dir,
             seconds=round(clock.monotonic() - began, 3),
         )
         return node
+
+    def _services(self) -> Sequence[Service]:
+        services: list[Service] = []
+        for role in (self._controller, self._broker):
+            if role is not None:
+                services += role.services()
+        return services
 
     @property
     def addresses(self) -> list[str]:
@@ -81,18 +95,60 @@ class Node:
     async def run(self, stop_requested: asyncio.Event) -> None:
         """Returns when a stop is asked for; raises when something that must not end has ended."""
         async with asyncio.TaskGroup() as tasks:
-            maintenance = tasks.create_task(self._broker.maintain_forever(), name="maintenance")
+            work = []
+            if self._broker is not None:
+                work.append(tasks.create_task(self._broker.maintain_forever(), name="maintenance"))
+            if self._controller is not None:
+                work.append(tasks.create_task(self._controller.run(), name="controller"))
             await stop_requested.wait()
-            maintenance.cancel()
+            log.info("node_stopping")
+            await self._close_controller()
+            for task in work:
+                task.cancel()
 
     async def stop(self) -> bool:
         """True if the next start need not recover anything."""
-        log.info("node_stopping")
+        await self._close_controller()
         for server in self._servers:
             await server.set_serving(serving=False)
-        self._broker.release_waiting()
+        if self._broker is not None:
+            self._broker.release_waiting()
         grace_s = self._config.shutdown_grace_ms / 1000
         await asyncio.gather(*(server.stop(grace_s) for server in self._servers))
-        is_clean = await self._broker.close()
+        # A controller's journal is synced with every change: it has no other kind of stop.
+        is_clean = True if self._broker is None else await self._broker.close()
         log.info("node_stopped", clean=is_clean)
         return is_clean
+
+    async def _close_controller(self) -> None:
+        controller, self._controller = self._controller, None
+        if controller is not None:
+            await controller.close()
+
+
+async def _open_roles(
+    config: NodeConfig, surroundings: Surroundings
+) -> tuple[Broker | None, Controller | None]:
+    if set(config.node_roles) == {NodeRole.BROKER, NodeRole.CONTROLLER}:
+        raise InvalidConfig(
+            "node.roles: a node that is both controller and broker is not there yet; run two nodes",
+            key="node.roles",
+        )
+    if NodeRole.BROKER in config.node_roles:
+        broker = await Broker.open(
+            config,
+            clock=surroundings.clock,
+            disk=surroundings.disk,
+            random_bytes=surroundings.random_bytes,
+            on_fatal=surroundings.on_fatal,
+        )
+        return broker, None
+    controller = await Controller.open(
+        config,
+        clock=surroundings.clock,
+        disk=surroundings.disk,
+        transport=surroundings.transport,
+        random_bytes=surroundings.random_bytes,
+        on_fatal=surroundings.on_fatal,
+    )
+    return None, controller

@@ -26,7 +26,10 @@ if _version_not_supported:
 
 
 class AdminServiceStub:
-    """Topic administration, answered by every broker.
+    """Administration, answered by every node: what it cannot decide itself it passes on to the active controller.
+
+    A change whose answer is lost may have taken effect; asking again is safe, because each request names the
+    state that it wants (a topic id, a count, a list of replicas), not a step.
     """
 
     def __init__(self, channel):
@@ -40,6 +43,11 @@ class AdminServiceStub:
                 request_serializer=quorate_dot_v1_dot_admin__pb2.CreateTopicRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_admin__pb2.CreateTopicResponse.FromString,
                 _registered_method=True)
+        self.DeleteTopic = channel.unary_unary(
+                '/quorate.v1.AdminService/DeleteTopic',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.DeleteTopicRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.DeleteTopicResponse.FromString,
+                _registered_method=True)
         self.ListTopics = channel.unary_unary(
                 '/quorate.v1.AdminService/ListTopics',
                 request_serializer=quorate_dot_v1_dot_admin__pb2.ListTopicsRequest.SerializeToString,
@@ -50,14 +58,99 @@ class AdminServiceStub:
                 request_serializer=quorate_dot_v1_dot_admin__pb2.DescribeTopicRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_admin__pb2.DescribeTopicResponse.FromString,
                 _registered_method=True)
+        self.CreatePartitions = channel.unary_unary(
+                '/quorate.v1.AdminService/CreatePartitions',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.CreatePartitionsRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.CreatePartitionsResponse.FromString,
+                _registered_method=True)
+        self.AlterConfigs = channel.unary_unary(
+                '/quorate.v1.AdminService/AlterConfigs',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.AlterConfigsRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.AlterConfigsResponse.FromString,
+                _registered_method=True)
+        self.DescribeCluster = channel.unary_unary(
+                '/quorate.v1.AdminService/DescribeCluster',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.DescribeClusterResponse.FromString,
+                _registered_method=True)
+        self.DescribeQuorum = channel.unary_unary(
+                '/quorate.v1.AdminService/DescribeQuorum',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.DescribeQuorumRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.DescribeQuorumResponse.FromString,
+                _registered_method=True)
+        self.AddVoter = channel.unary_unary(
+                '/quorate.v1.AdminService/AddVoter',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.AddVoterRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.AddVoterResponse.FromString,
+                _registered_method=True)
+        self.RemoveVoter = channel.unary_unary(
+                '/quorate.v1.AdminService/RemoveVoter',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.RemoveVoterRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.RemoveVoterResponse.FromString,
+                _registered_method=True)
+        self.TransferController = channel.unary_unary(
+                '/quorate.v1.AdminService/TransferController',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.TransferControllerRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.TransferControllerResponse.FromString,
+                _registered_method=True)
+        self.UpdateFeatureLevel = channel.unary_unary(
+                '/quorate.v1.AdminService/UpdateFeatureLevel',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.UpdateFeatureLevelRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.UpdateFeatureLevelResponse.FromString,
+                _registered_method=True)
+        self.ElectPreferredLeaders = channel.unary_unary(
+                '/quorate.v1.AdminService/ElectPreferredLeaders',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.ElectPreferredLeadersRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.ElectPreferredLeadersResponse.FromString,
+                _registered_method=True)
+        self.ReassignPartitions = channel.unary_unary(
+                '/quorate.v1.AdminService/ReassignPartitions',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.ReassignPartitionsRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.ReassignPartitionsResponse.FromString,
+                _registered_method=True)
+        self.ListReassignments = channel.unary_unary(
+                '/quorate.v1.AdminService/ListReassignments',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.ListReassignmentsRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.ListReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.RecoverPartition = channel.unary_unary(
+                '/quorate.v1.AdminService/RecoverPartition',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.RecoverPartitionRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.RecoverPartitionResponse.FromString,
+                _registered_method=True)
+        self.CheckBrokerRestart = channel.unary_unary(
+                '/quorate.v1.AdminService/CheckBrokerRestart',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.CheckBrokerRestartRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.CheckBrokerRestartResponse.FromString,
+                _registered_method=True)
+        self.DrainBroker = channel.unary_unary(
+                '/quorate.v1.AdminService/DrainBroker',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.DrainBrokerRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.DrainBrokerResponse.FromString,
+                _registered_method=True)
+        self.DecommissionBroker = channel.unary_unary(
+                '/quorate.v1.AdminService/DecommissionBroker',
+                request_serializer=quorate_dot_v1_dot_admin__pb2.DecommissionBrokerRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_admin__pb2.DecommissionBrokerResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
-    """Topic administration, answered by every broker.
+    """Administration, answered by every node: what it cannot decide itself it passes on to the active controller.
+
+    A change whose answer is lost may have taken effect; asking again is safe, because each request names the
+    state that it wants (a topic id, a count, a list of replicas), not a step.
     """
 
     def CreateTopic(self, request, context):
-        """Makes a topic; returns once it is durable and can be written to.
+        """Makes a topic; returns once it is committed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteTopic(self, request, context):
+        """Deletes a topic: its name is free at once, its data goes after a delay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,6 +170,111 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreatePartitions(self, request, context):
+        """Raises the number of partitions of a topic.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterConfigs(self, request, context):
+        """Changes settings of a topic, or of every topic without its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeCluster(self, request, context):
+        """Brokers, controller, counts of what is wrong.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeQuorum(self, request, context):
+        """The voters of the metadata quorum and how far each has come.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddVoter(self, request, context):
+        """Adds a voter to the metadata quorum, after bringing it up to date.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveVoter(self, request, context):
+        """Removes a voter from the metadata quorum.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TransferController(self, request, context):
+        """Moves leadership of the quorum to another voter.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateFeatureLevel(self, request, context):
+        """Raises the feature level of the cluster.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ElectPreferredLeaders(self, request, context):
+        """Moves leaders back to the preferred replicas.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReassignPartitions(self, request, context):
+        """Moves partitions to other brokers, or calls a move off.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReassignments(self, request, context):
+        """Moves that are under way.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecoverPartition(self, request, context):
+        """The last resort for a partition whose ISR and ELR are gone: chooses the best replica that is left.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckBrokerRestart(self, request, context):
+        """Whether a broker can stop without making a partition unavailable.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainBroker(self, request, context):
+        """Moves leaders away from a broker and lets it lead nothing new.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecommissionBroker(self, request, context):
+        """Moves replicas away from a broker; once it holds none and is gone, forgets it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -84,6 +282,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.CreateTopic,
                     request_deserializer=quorate_dot_v1_dot_admin__pb2.CreateTopicRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_admin__pb2.CreateTopicResponse.SerializeToString,
+            ),
+            'DeleteTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteTopic,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.DeleteTopicRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.DeleteTopicResponse.SerializeToString,
             ),
             'ListTopics': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTopics,
@@ -95,6 +298,81 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=quorate_dot_v1_dot_admin__pb2.DescribeTopicRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_admin__pb2.DescribeTopicResponse.SerializeToString,
             ),
+            'CreatePartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreatePartitions,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.CreatePartitionsRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.CreatePartitionsResponse.SerializeToString,
+            ),
+            'AlterConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterConfigs,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.AlterConfigsRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.AlterConfigsResponse.SerializeToString,
+            ),
+            'DescribeCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeCluster,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.DescribeClusterRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.DescribeClusterResponse.SerializeToString,
+            ),
+            'DescribeQuorum': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeQuorum,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.DescribeQuorumRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.DescribeQuorumResponse.SerializeToString,
+            ),
+            'AddVoter': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddVoter,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.AddVoterRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.AddVoterResponse.SerializeToString,
+            ),
+            'RemoveVoter': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveVoter,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.RemoveVoterRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.RemoveVoterResponse.SerializeToString,
+            ),
+            'TransferController': grpc.unary_unary_rpc_method_handler(
+                    servicer.TransferController,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.TransferControllerRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.TransferControllerResponse.SerializeToString,
+            ),
+            'UpdateFeatureLevel': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateFeatureLevel,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.UpdateFeatureLevelRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.UpdateFeatureLevelResponse.SerializeToString,
+            ),
+            'ElectPreferredLeaders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectPreferredLeaders,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.ElectPreferredLeadersRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.ElectPreferredLeadersResponse.SerializeToString,
+            ),
+            'ReassignPartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReassignPartitions,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.ReassignPartitionsRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.ReassignPartitionsResponse.SerializeToString,
+            ),
+            'ListReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReassignments,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.ListReassignmentsRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.ListReassignmentsResponse.SerializeToString,
+            ),
+            'RecoverPartition': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecoverPartition,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.RecoverPartitionRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.RecoverPartitionResponse.SerializeToString,
+            ),
+            'CheckBrokerRestart': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckBrokerRestart,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.CheckBrokerRestartRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.CheckBrokerRestartResponse.SerializeToString,
+            ),
+            'DrainBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainBroker,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.DrainBrokerRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.DrainBrokerResponse.SerializeToString,
+            ),
+            'DecommissionBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecommissionBroker,
+                    request_deserializer=quorate_dot_v1_dot_admin__pb2.DecommissionBrokerRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_admin__pb2.DecommissionBrokerResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'quorate.v1.AdminService', rpc_method_handlers)
@@ -104,7 +382,10 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService:
-    """Topic administration, answered by every broker.
+    """Administration, answered by every node: what it cannot decide itself it passes on to the active controller.
+
+    A change whose answer is lost may have taken effect; asking again is safe, because each request names the
+    state that it wants (a topic id, a count, a list of replicas), not a step.
     """
 
     @staticmethod
@@ -124,6 +405,33 @@ class AdminService:
             '/quorate.v1.AdminService/CreateTopic',
             quorate_dot_v1_dot_admin__pb2.CreateTopicRequest.SerializeToString,
             quorate_dot_v1_dot_admin__pb2.CreateTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/DeleteTopic',
+            quorate_dot_v1_dot_admin__pb2.DeleteTopicRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.DeleteTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -178,6 +486,411 @@ class AdminService:
             '/quorate.v1.AdminService/DescribeTopic',
             quorate_dot_v1_dot_admin__pb2.DescribeTopicRequest.SerializeToString,
             quorate_dot_v1_dot_admin__pb2.DescribeTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreatePartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/CreatePartitions',
+            quorate_dot_v1_dot_admin__pb2.CreatePartitionsRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.CreatePartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/AlterConfigs',
+            quorate_dot_v1_dot_admin__pb2.AlterConfigsRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.AlterConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/DescribeCluster',
+            quorate_dot_v1_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.DescribeClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeQuorum(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/DescribeQuorum',
+            quorate_dot_v1_dot_admin__pb2.DescribeQuorumRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.DescribeQuorumResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddVoter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/AddVoter',
+            quorate_dot_v1_dot_admin__pb2.AddVoterRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.AddVoterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveVoter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/RemoveVoter',
+            quorate_dot_v1_dot_admin__pb2.RemoveVoterRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.RemoveVoterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TransferController(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/TransferController',
+            quorate_dot_v1_dot_admin__pb2.TransferControllerRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.TransferControllerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateFeatureLevel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/UpdateFeatureLevel',
+            quorate_dot_v1_dot_admin__pb2.UpdateFeatureLevelRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.UpdateFeatureLevelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectPreferredLeaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/ElectPreferredLeaders',
+            quorate_dot_v1_dot_admin__pb2.ElectPreferredLeadersRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.ElectPreferredLeadersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReassignPartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/ReassignPartitions',
+            quorate_dot_v1_dot_admin__pb2.ReassignPartitionsRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.ReassignPartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/ListReassignments',
+            quorate_dot_v1_dot_admin__pb2.ListReassignmentsRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.ListReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecoverPartition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/RecoverPartition',
+            quorate_dot_v1_dot_admin__pb2.RecoverPartitionRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.RecoverPartitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckBrokerRestart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/CheckBrokerRestart',
+            quorate_dot_v1_dot_admin__pb2.CheckBrokerRestartRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.CheckBrokerRestartResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/DrainBroker',
+            quorate_dot_v1_dot_admin__pb2.DrainBrokerRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.DrainBrokerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecommissionBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.AdminService/DecommissionBroker',
+            quorate_dot_v1_dot_admin__pb2.DecommissionBrokerRequest.SerializeToString,
+            quorate_dot_v1_dot_admin__pb2.DecommissionBrokerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,8 +6,10 @@ pass through grpcio as bytes, and are parsed here, where a broken one gets a typ
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from quorate.core.config import parse_address
 from quorate.core.transport import Channel, Server, Service
 from quorate.rpc.grpcio_channel import GrpcioChannel
 from quorate.rpc.grpcio_options import GrpcioOptions
@@ -27,3 +29,16 @@ class GrpcioTransport:
         server = GrpcioServer(address, services, self._options)
         await server.start()
         return server
+
+    async def is_refused(self, address: str, *, timeout_s: float) -> bool:
+        # A bare connection: gRPC retries inside, and tells refusal and silence apart by words alone.
+        host, port = parse_address(address)
+        try:
+            async with asyncio.timeout(timeout_s):
+                _reader, writer = await asyncio.open_connection(host, port)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        writer.close()
+        return False

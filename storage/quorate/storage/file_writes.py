@@ -1,10 +1,10 @@
-"""Two things that are done to a file by its path: replacing its content, and syncing it."""
+"""What is done to a file or directory by its path: replacing its content, syncing it, making it."""
 
 from __future__ import annotations
 
 from quorate.core.disk import Bytes, Disk
 
-__all__ = ["overwrite", "sync_file"]
+__all__ = ["make_durable_directory", "overwrite", "sync_file"]
 
 
 def overwrite(disk: Disk, path: str, content: Bytes) -> None:
@@ -25,3 +25,17 @@ async def sync_file(disk: Disk, path: str) -> None:
         await file.fdatasync()
     finally:
         file.close()
+
+
+async def make_durable_directory(disk: Disk, path: str) -> None:
+    """Also the names of parents that were missing: else a power loss takes all of it away at once."""
+    missing = []
+    while path and not disk.exists(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    if missing and path:
+        # A process that died here may have made this one and not have synced its name.
+        await disk.fsync_directory(path.rpartition("/")[0] or "/")
+    for each in reversed(missing):
+        disk.make_directory(each)
+        await disk.fsync_directory(each.rpartition("/")[0] or "/")

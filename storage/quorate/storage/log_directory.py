@@ -28,6 +28,7 @@ from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed, TopicAlreadyExists
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
+from quorate.storage.file_writes import make_durable_directory
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors, tolerate_full_disk
 from quorate.storage.log_state import too_many_open_files
@@ -68,17 +69,6 @@ class PartitionKey(NamedTuple):
         return cls(TopicName(match["topic"]), PartitionId(int(match["partition"])), TopicId(match["id"]))
 
 
-async def _make_durable_directory(disk: Disk, path: str) -> None:
-    """Also the names of parents that were missing: else a power loss takes all of it away at once."""
-    missing = []
-    while path and not disk.exists(path):
-        missing.append(path)
-        path = path.rpartition("/")[0]
-    for each in reversed(missing):
-        disk.make_directory(each)
-        await disk.fsync_directory(each.rpartition("/")[0] or "/")
-
-
 class LogDirectory:
     """All methods belong to one event loop. Logs are opened one by one: see ``open_logs``."""
 
@@ -105,7 +95,7 @@ class LogDirectory:
         """
         disk = context.disk
         try:
-            await _make_durable_directory(disk, path)
+            await make_durable_directory(disk, path)
             lock = disk.lock(f"{path}/{_LOCK_NAME}")
         except BlockingIOError as error:
             raise StorageFailed(f"{path} is used by another process", path=path) from error

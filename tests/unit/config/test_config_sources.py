@@ -185,3 +185,9 @@ def test_batch_that_fits_into_no_request_is_refused_naming_both_keys() -> None:
 def test_configuration_built_by_code_is_held_to_the_same_bounds() -> None:
     with pytest.raises(InvalidConfig, match=r"num\.partitions: 0 is too small"):
         NodeConfig(node_id=BrokerId(1), data_dir="/data", num_partitions=0)
+
+
+def test_setting_that_must_be_one_for_the_cluster_is_refused_at_a_node() -> None:
+    # Rule 29: a MinISR of its own at a broker would let it acknowledge what others do not hold.
+    told = refusal("min.insync.replicas=1")
+    assert "--set min.insync.replicas: min.insync.replicas has to be one value for the whole cluster" in told

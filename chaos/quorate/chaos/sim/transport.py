@@ -7,6 +7,7 @@ except that here the network can be told to fail.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -46,3 +47,17 @@ class SimTransport:
             raise CannotListen(f"cannot listen on {address}: this is {self._node}", address=address)
         requests, streams = Admission(self._requests_max), Admission(self._streams_max)
         return SimServer(self._network, address, services, requests=requests, streams=streams)
+
+    async def is_refused(self, address: str, *, timeout_s: float) -> bool:
+        network, node, target = self._network, self._node, node_of(address)
+        answer: asyncio.Future[bool] = network.loop.create_future()
+
+        def knock() -> None:
+            is_refused = network.listener_at(address) is None
+            network.transmit(target, node, lambda: answer.done() or answer.set_result(is_refused), not_before=0.0)
+
+        network.transmit(node, target, knock, not_before=0.0)
+        try:
+            return await asyncio.wait_for(answer, timeout_s)
+        except TimeoutError:
+            return False

@@ -4,8 +4,8 @@ This package is the only place that reads the environment for settings. ``docs/c
 generated from the declarations in ``node`` and ``topic``.
 """
 
-from quorate.core.config.kinds import HostPort, parse_address
-from quorate.core.config.node import LoggingFormat, NodeConfig, load_node_config
+from quorate.core.config.kinds import HostPort, VoterAddress, parse_address
+from quorate.core.config.node import LoggingFormat, NodeConfig, NodeRole, load_node_config
 from quorate.core.config.topic import TOPIC_SETTINGS, Durability, TopicConfig
 
 __all__ = [
@@ -14,7 +14,9 @@ __all__ = [
     "HostPort",
     "LoggingFormat",
     "NodeConfig",
+    "NodeRole",
     "TopicConfig",
+    "VoterAddress",
     "load_node_config",
     "parse_address",
 ]

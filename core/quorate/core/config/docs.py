@@ -46,8 +46,15 @@ Read once, when the node starts.
 _TOPIC = """\
 ## Topic
 
-Set when a topic is created (`quorate topic create orders --config retention.ms=1d`) and kept with it. What
-is not set follows the node's key in the last line of each entry.
+Set when a topic is created (`quorate topic create orders --config retention.ms=1d`) or later, and kept with
+it. What is not set for the topic follows the cluster's default of the same name, which is kept in the
+cluster's metadata too. What is not set there either follows the last line of each entry:
+
+- *Node's default*: the key in the configuration of each node, which holds for the replicas on that node. Two
+  nodes may differ in it without harm.
+- *One value for the whole cluster*: there is no such key at a node, and a node whose configuration names it
+  refuses to start. The controller and the leader of a partition have to agree on it, or records that one of
+  them counts as safe may be lost.
 """
 
 
@@ -55,8 +62,15 @@ def configuration_page() -> str:
     sections = [_INTRODUCTION, _NODE, _table(NODE_SETTINGS)]
     sections += [_entry(each) for each in NODE_SETTINGS]
     sections += [_TOPIC, _table(TOPIC_SETTINGS)]
-    sections += [_entry(each, f"Node's default: `{NODE_KEYS[each.key]}`.") for each in TOPIC_SETTINGS]
+    sections += [_entry(each, _where_else(each)) for each in TOPIC_SETTINGS]
     return "\n".join(sections)
+
+
+def _where_else(topic_setting: Setting) -> str:
+    node_key = NODE_KEYS.get(topic_setting.key)
+    if node_key is None:
+        return "One value for the whole cluster: set per topic or as the cluster's default, never at a node."
+    return f"Node's default: `{node_key}`."
 
 
 def _table(settings: Sequence[Setting]) -> str:
@@ -80,7 +94,10 @@ def _entry(each: Setting, last_line: str | None = None) -> str:
 
 
 def _default(each: Setting) -> str:
-    return "none, required" if each.default is REQUIRED else f"`{each.kind.render(each.default)}`"
+    if each.default is REQUIRED:
+        return "none, required"
+    rendered = each.kind.render(each.default)
+    return f"`{rendered}`" if rendered else "none"
 
 
 if __name__ == "__main__":

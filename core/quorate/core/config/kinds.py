@@ -21,14 +21,22 @@ __all__ = [
     "AddressList",
     "ByteCount",
     "Choice",
+    "Choices",
     "DirectoryPath",
     "DurationMs",
+    "Flag",
     "HostPort",
     "Integer",
     "Kind",
+    "Name",
+    "Optional",
+    "ReachableAddress",
+    "VoterAddress",
+    "VoterList",
     "parse_address",
 ]
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 EnumT = TypeVar("EnumT", bound=StrEnum)
 
@@ -157,6 +165,93 @@ class Choice(Generic[EnumT]):
 
 
 @dataclass(frozen=True, slots=True)
+class Choices(Generic[EnumT]):
+    """One or more of a few words, in the order in which they are declared."""
+
+    options: type[EnumT]
+
+    name = "words"
+
+    @property
+    def accepts(self) -> str:
+        return "one or more of " + ", ".join(option.value for option in self.options)
+
+    def parse(self, raw: object) -> tuple[EnumT, ...]:
+        chosen = [Choice(self.options).parse(part) for part in _parts(raw)]
+        if not chosen:
+            raise ValueError("the list is empty")
+        if len(set(chosen)) != len(chosen):
+            raise ValueError("a word occurs twice")
+        return tuple(option for option in self.options if option in chosen)
+
+    def render(self, value: object) -> str:
+        assert isinstance(value, tuple)
+        return ",".join(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Yes or no."""
+
+    name = "boolean"
+    accepts = "true or false"
+
+    def parse(self, raw: object) -> bool:
+        if isinstance(raw, bool):
+            return raw
+        if raw not in ("true", "false"):
+            raise ValueError(f"{raw!r} is neither")
+        return raw == "true"
+
+    def render(self, value: object) -> str:
+        return "true" if value else "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A short word of a person's choosing, safe in file names, logs and command lines."""
+
+    characters_max: int = 64
+
+    name = "name"
+
+    @property
+    def accepts(self) -> str:
+        return f"up to {self.characters_max} letters, digits, dots, dashes or underscores"
+
+    def parse(self, raw: object) -> str:
+        if not isinstance(raw, str) or re.fullmatch(r"[A-Za-z0-9._-]+", raw) is None:
+            raise ValueError(f"{raw!r} is no such name")
+        if len(raw) > self.characters_max:
+            raise ValueError(f"{raw!r} is too long")
+        return raw
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Optional(Generic[T]):
+    """A value that may be left out: None, or an empty text."""
+
+    kind: Kind[T]
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    @property
+    def accepts(self) -> str:
+        return f"{self.kind.accepts}, or nothing"
+
+    def parse(self, raw: object) -> T | None:
+        return None if raw in (None, "") else self.kind.parse(raw)
+
+    def render(self, value: object) -> str:
+        return "" if value is None else self.kind.render(value)
+
+
+@dataclass(frozen=True, slots=True)
 class DirectoryPath:
     """A directory. A relative path is taken from the directory in which the process was started."""
 
@@ -183,6 +278,11 @@ class HostPort(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def is_wildcard(self) -> bool:
+        """Stands for every address of the machine: good to listen on, useless to connect to."""
+        return self.host in ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - looked for, not listened on
+
 
 @dataclass(frozen=True, slots=True)
 class AddressList:
@@ -192,10 +292,7 @@ class AddressList:
     accepts = "HOST:PORT[,HOST:PORT…] or an array of them (127.0.0.1:9092, [::1]:9092); port 0: any free one"
 
     def parse(self, raw: object) -> tuple[HostPort, ...]:
-        parts = raw.split(",") if isinstance(raw, str) else raw
-        if not isinstance(parts, list | tuple) or not all(isinstance(part, str | HostPort) for part in parts):
-            raise ValueError(f"{raw!r} is no list of addresses")
-        addresses = tuple(parse_address(str(part).strip()) for part in parts)
+        addresses = tuple(parse_address(part) for part in _parts(raw))
         if not addresses:
             raise ValueError("the list is empty")
         bound = [address for address in addresses if address.port != 0]
@@ -208,6 +305,52 @@ class AddressList:
         return ",".join(str(address) for address in value)
 
 
+@dataclass(frozen=True, slots=True)
+class ReachableAddress:
+    """One address that others connect to."""
+
+    name = "address"
+    accepts = "HOST:PORT, with a host and a port that others can connect to"
+
+    def parse(self, raw: object) -> HostPort:
+        if not isinstance(raw, str | HostPort):
+            raise ValueError(f"{raw!r} is no address")
+        return _reachable(parse_address(str(raw).strip()))
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+class VoterAddress(NamedTuple):
+    """A voter of the metadata quorum as people name it: its node and where that is reached."""
+
+    node_id: int
+    address: HostPort
+
+    def __str__(self) -> str:
+        return f"{self.node_id}@{self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class VoterList:
+    """The voters of the quorum, sorted by node id; empty: there is no quorum."""
+
+    name = "voters"
+    accepts = "ID@HOST:PORT[,ID@HOST:PORT…] or an array of them (1@10.0.0.1:9093,2@10.0.0.2:9093), or nothing"
+
+    def parse(self, raw: object) -> tuple[VoterAddress, ...]:
+        voters = sorted(_parse_voter(part) for part in ([] if raw == "" else _parts(raw)))
+        if len({voter.node_id for voter in voters}) != len(voters):
+            raise ValueError("a node id occurs twice")
+        if len({voter.address for voter in voters}) != len(voters):
+            raise ValueError("an address occurs twice")
+        return tuple(voters)
+
+    def render(self, value: object) -> str:
+        assert isinstance(value, tuple)
+        return ",".join(str(voter) for voter in value)
+
+
 def parse_address(text: str) -> HostPort:
     """``HOST:PORT`` or ``[IPV6]:PORT``; ``ValueError`` otherwise."""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]/]+)):(\d{1,5})", text)
@@ -217,6 +360,31 @@ def parse_address(text: str) -> HostPort:
     if port > 65535:
         raise ValueError(f"port {port} is greater than 65535")
     return HostPort(match[1] or match[2], port)
+
+
+def _parts(raw: object) -> list[str]:
+    """The members of a list: a TOML array, a text with commas, or a value that was parsed before."""
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(parts, list | tuple) or isinstance(parts, HostPort | VoterAddress):
+        raise ValueError(f"{raw!r} is no list")
+    if not all(isinstance(part, str | HostPort | VoterAddress) for part in parts):
+        raise ValueError(f"{raw!r} has members of another kind")
+    return [str(part).strip() for part in parts]
+
+
+def _reachable(address: HostPort) -> HostPort:
+    if address.port == 0:
+        raise ValueError(f"{address}: nobody can connect to port 0")
+    if address.is_wildcard:
+        raise ValueError(f"{address}: nobody can connect to every address of a machine")
+    return address
+
+
+def _parse_voter(text: str) -> VoterAddress:
+    node_id, at, address = text.partition("@")
+    if not at:
+        raise ValueError(f"{text!r} is not ID@HOST:PORT")
+    return VoterAddress(Integer(0, (1 << 31) - 1).parse(node_id), _reachable(parse_address(address)))
 
 
 def _range(minimum: int, maximum: int) -> str:

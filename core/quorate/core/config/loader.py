@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from quorate.core.config.schema import REQUIRED, Setting
 from quorate.core.config.sources import RawValue
@@ -16,8 +17,16 @@ from quorate.errors import InvalidConfig
 __all__ = ["resolve"]
 
 
-def resolve(settings: Sequence[Setting], sources: Iterable[Sequence[RawValue]]) -> dict[str, object]:
-    """Parsed values by key, for the keys that some source names. Later sources win."""
+def resolve(
+    settings: Sequence[Setting],
+    sources: Iterable[Sequence[RawValue]],
+    *,
+    set_elsewhere: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, object]:
+    """Parsed values by key, for the keys that some source names. Later sources win.
+
+    ``set_elsewhere``: known keys that do not belong here, each with the reason why.
+    """
     by_key = {each.key: each for each in settings}
     chosen: dict[str, RawValue] = {}
     problems: list[str] = []
@@ -25,6 +34,8 @@ def resolve(settings: Sequence[Setting], sources: Iterable[Sequence[RawValue]]) 
         for raw in source:
             if raw.key in by_key:
                 chosen[raw.key] = raw
+            elif raw.key in set_elsewhere:
+                problems.append(f"{raw.origin}: {raw.key} {set_elsewhere[raw.key]}")
             else:
                 problems.append(_unknown(raw, by_key))
     values: dict[str, object] = {}

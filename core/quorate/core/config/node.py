@@ -13,15 +13,22 @@ from quorate.core.config.kinds import (
     AddressList,
     ByteCount,
     Choice,
+    Choices,
     DirectoryPath,
     DurationMs,
+    Flag,
     HostPort,
     Integer,
+    Name,
+    Optional,
+    ReachableAddress,
+    VoterAddress,
+    VoterList,
 )
 from quorate.core.config.loader import resolve
 from quorate.core.config.schema import REQUIRED, Setting, check_settings, setting, settings_of
 from quorate.core.config.sources import from_environment, from_file, from_set_options
-from quorate.core.config.topic import NODE_KEYS, TOPIC_SETTINGS, TopicConfig
+from quorate.core.config.topic import CLUSTER_KEYS, NODE_KEYS, TOPIC_SETTINGS, TopicConfig
 from quorate.core.ids import BrokerId
 from quorate.core.limits import PARTITIONS_PER_TOPIC_MAX
 from quorate.core.logging import LogLevel
@@ -31,11 +38,14 @@ __all__ = [
     "NODE_SETTINGS",
     "LoggingFormat",
     "NodeConfig",
+    "NodeRole",
     "load_node_config",
 ]
 
 _INT32_MAX: Final = (1 << 31) - 1
 _HOUR_MS: Final = 3_600_000
+#: with fewer, one lost message would pass for a death
+_BEATS_PER_TIMEOUT: Final = 3
 
 #: Room that a message needs beside the records it carries: names and ids of many partitions.
 _MESSAGE_OVERHEAD_BYTES: Final = 1 << 20
@@ -45,6 +55,13 @@ class LoggingFormat(StrEnum):
     AUTO = "auto"
     JSON = "json"
     TEXT = "text"
+
+
+class NodeRole(StrEnum):
+    """What a node is in its cluster; small clusters have nodes that are both."""
+
+    CONTROLLER = "controller"
+    BROKER = "broker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +88,113 @@ class NodeConfig:
         default=(HostPort("127.0.0.1", 9092),),
         about="Addresses on which the node serves clients.",
         trade_off="The default serves this machine only; 0.0.0.0 opens the node to the network, unencrypted.",
+    )
+    advertised_address: HostPort | None = setting(
+        "advertised.address",
+        Optional(ReachableAddress()),
+        default=None,
+        about="Where other nodes and clients reach this node. Without it: the first of its listeners.",
+        trade_off="Needed where a node listens on 0.0.0.0 or behind a translated address; a wrong one makes "
+        "a node that is well and that nobody can reach.",
+    )
+    node_roles: tuple[NodeRole, ...] = setting(
+        "node.roles",
+        Choices(NodeRole),
+        default=(NodeRole.BROKER,),
+        about="What this node does: keep the cluster's metadata and decide (controller), keep records "
+        "(broker), or both.",
+        trade_off="Both in one process saves machines; controllers of their own are not slowed down by load "
+        "on brokers and are restarted less often.",
+    )
+    node_rack: str | None = setting(
+        "node.rack",
+        Optional(Name()),
+        default=None,
+        about="The rack, zone or room that this node would be lost together with.",
+        trade_off="Replicas of a partition go to different racks as far as possible; racks of unequal size "
+        "get unequal load.",
+    )
+    cluster_id: str | None = setting(
+        "cluster.id",
+        Optional(Name()),
+        default=None,
+        about="Name of the cluster. A controller that has one refuses voters of any other cluster.",
+        trade_off="Without it the founding voters draw one; with it, a wrong address in controller.voters "
+        "cannot join two clusters by accident before they have met.",
+    )
+    controller_voters: tuple[VoterAddress, ...] = setting(
+        "controller.voters",
+        VoterList(),
+        default=(),
+        about="The controllers that found the metadata quorum, the same list on every node. Later changes "
+        "are made in the running cluster, not here. Empty: no quorum.",
+        trade_off="Three voters survive the loss of one, five that of two; more make every change of "
+        "metadata wait for more disks.",
+    )
+    controller_quorum_election_timeout_ms: int = setting(
+        "controller.quorum.election.timeout.ms",
+        DurationMs(50, _HOUR_MS),
+        default=500,
+        about="A voter that hears nothing from the active controller for this long, up to twice as long at "
+        "random, stands for election. A controller that hears no majority for twice as long resigns.",
+        trade_off="Shorter finds a dead controller sooner; a pause of the machine, or a slow disk, is then "
+        "taken for death sooner.",
+    )
+    controller_quorum_heartbeat_interval_ms: int = setting(
+        "controller.quorum.heartbeat.interval.ms",
+        DurationMs(10, _HOUR_MS),
+        default=100,
+        about="How often the active controller shows the other voters that it is there.",
+        trade_off="At most a third of controller.quorum.election.timeout.ms, so that a single late heartbeat "
+        "starts no election; more often costs a little traffic.",
+    )
+    controller_probe_enable: bool = setting(
+        "controller.probe.enable",
+        Flag(),
+        default=True,
+        about="When the heartbeats of a broker break off, the controller connects to its address: refused "
+        "means that the process is gone, and it is fenced at once instead of after "
+        "broker.session.timeout.ms.",
+        trade_off="Writes with acks=all never depend on it. Reads and acks=0 or 1 do: where connections to a "
+        "living node can be refused (a firewall that rejects, an address that was given away), it may answer "
+        "these for a moment although another has taken over. Set it to false there.",
+    )
+    metadata_log_max_record_bytes_between_snapshots: int = setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        ByteCount(1 << 10, INT64_MAX),
+        default=20 << 20,
+        about="A controller writes a snapshot of the metadata after so many bytes of changes.",
+        trade_off="Fewer make restarts faster and the journal shorter; each snapshot writes all metadata.",
+    )
+    metadata_log_segment_bytes: int = setting(
+        "metadata.log.segment.bytes",
+        ByteCount(1 << 14, _INT32_MAX),
+        default=16 << 20,
+        about="Size at which a file of the metadata journal is closed and a new one begun.",
+        trade_off="Smaller files free disk sooner after a snapshot; they mean more rolls.",
+    )
+    broker_session_timeout_ms: int = setting(
+        "broker.session.timeout.ms",
+        DurationMs(100, _HOUR_MS),
+        default=3_000,
+        about="A broker whose heartbeats fail for this long is fenced: it leads nothing any more.",
+        trade_off="Shorter moves leaders away from a hung broker sooner; a pause then costs elections.",
+    )
+    broker_heartbeat_interval_ms: int = setting(
+        "broker.heartbeat.interval.ms",
+        DurationMs(10, _HOUR_MS),
+        default=250,
+        about="How often a broker tells the active controller that it is alive.",
+        trade_off="At most a third of broker.session.timeout.ms, so that a single lost heartbeat fences "
+        "nobody; more often costs a little work at the controller.",
+    )
+    leader_imbalance_check_interval_ms: int = setting(
+        "leader.imbalance.check.interval.ms",
+        DurationMs(100, _HOUR_MS * 24),
+        default=10_000,
+        about="How often the controller moves leaders back to the first broker in their list of replicas.",
+        trade_off="More often evens out the load sooner after a restart; each move interrupts a partition "
+        "for a moment.",
     )
     num_partitions: int = setting(
         "num.partitions",
@@ -170,6 +294,23 @@ class NodeConfig:
         check_settings(self)
         self._check_fits_into_message("message.max.bytes", self.topic_defaults.max_message_bytes)
         self._check_fits_into_message("fetch.max.bytes", self.fetch_max_bytes)
+        self._check_several_beats_fit(
+            ("controller.quorum.heartbeat.interval.ms", self.controller_quorum_heartbeat_interval_ms),
+            ("controller.quorum.election.timeout.ms", self.controller_quorum_election_timeout_ms),
+        )
+        self._check_several_beats_fit(
+            ("broker.heartbeat.interval.ms", self.broker_heartbeat_interval_ms),
+            ("broker.session.timeout.ms", self.broker_session_timeout_ms),
+        )
+        self._check_place_in_cluster()
+
+    @property
+    def is_controller(self) -> bool:
+        return NodeRole.CONTROLLER in self.node_roles
+
+    @property
+    def is_broker(self) -> bool:
+        return NodeRole.BROKER in self.node_roles
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """Every setting of a topic that has these of its own; ``InvalidConfig`` names what is refused."""
@@ -183,6 +324,36 @@ class NodeConfig:
                 f"{key}: {size} bytes do not fit into a message of "
                 f"socket.request.max.bytes={self.socket_request_max_bytes}; lower the one or raise the other",
                 key=key,
+            )
+
+    def _check_several_beats_fit(self, interval: tuple[str, int], timeout: tuple[str, int]) -> None:
+        (interval_key, interval_ms), (timeout_key, timeout_ms) = interval, timeout
+        if interval_ms * _BEATS_PER_TIMEOUT > timeout_ms:
+            raise InvalidConfig(
+                f"{interval_key}: {interval_ms} ms is more than a third of {timeout_key}={timeout_ms}; "
+                "lower the one or raise the other",
+                key=interval_key,
+            )
+
+    def _check_place_in_cluster(self) -> None:
+        own = next((voter for voter in self.controller_voters if voter.node_id == self.node_id), None)
+        if self.is_controller and own is None:
+            raise InvalidConfig(
+                f"controller.voters: node.id={self.node_id} is a controller (node.roles) and not among "
+                f"'{VoterList().render(self.controller_voters)}'; add {self.node_id}@HOST:PORT, or change "
+                "node.roles",
+                key="controller.voters",
+            )
+        if own is not None and not self.is_controller:
+            raise InvalidConfig(
+                f"node.roles: controller.voters names this node ({own}), so it has to be a controller",
+                key="node.roles",
+            )
+        if self.controller_voters and self.advertised_address is None and self.listeners[0].is_wildcard:
+            raise InvalidConfig(
+                f"advertised.address: the node listens on {self.listeners[0]}, to which no other node can "
+                "connect; set the address at which they reach it",
+                key="advertised.address",
             )
 
 
@@ -199,7 +370,14 @@ def _node_level(topic_setting: Setting) -> Setting:
 
 
 _OWN_SETTINGS: Final = settings_of(NodeConfig)
-_TOPIC_DEFAULTS: Final = tuple(_node_level(each) for each in TOPIC_SETTINGS)
+_TOPIC_DEFAULTS: Final = tuple(_node_level(each) for each in TOPIC_SETTINGS if each.key in NODE_KEYS)
+
+#: keys that people look for in a node's file, and where they are set instead
+_SET_ELSEWHERE: Final = dict.fromkeys(
+    sorted(CLUSTER_KEYS),
+    "has to be one value for the whole cluster, so it is kept in the metadata and never in a node's "
+    "configuration; set it for a topic, or as the cluster's default",
+)
 
 #: Every key that a node's configuration may hold.
 NODE_SETTINGS: Final[tuple[Setting, ...]] = _OWN_SETTINGS + _TOPIC_DEFAULTS
@@ -220,6 +398,7 @@ def load_node_config(
             from_environment(os.environ if environment is None else environment, variables),
             from_set_options(set_options),
         ],
+        set_elsewhere=_SET_ELSEWHERE,
     )
     return NodeConfig(
         **_by_attribute(_OWN_SETTINGS, values),

@@ -1,7 +1,15 @@
-"""The settings of a topic, each with its node-wide default.
+"""The settings of a topic, and where the value comes from when a topic does not set its own.
 
-A topic carries only what was set for it; everything else follows the node's ``log.*`` keys, also
-when those change later. Names are Kafka's at both levels, where Kafka has one.
+A topic carries only what was set for it. Everything else follows the cluster's defaults, which are kept in
+the metadata beside the topics, and what is not set there either follows one of two:
+
+- *How a replica keeps its log* (retention, segments, …) follows the node's ``log.*`` keys, also when those
+  change later. Two brokers may differ in it without harm.
+- *How many copies make a record safe* (``CLUSTER_KEYS``) has no key at the node: the controller and the
+  leader have to see one and the same value, or a replica that the one counts as complete may lack what the
+  other has acknowledged (rule 29). A node's file that names such a key is refused.
+
+Names are Kafka's at every level, where Kafka has one.
 """
 
 from __future__ import annotations
@@ -11,12 +19,24 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from quorate.core.config.kinds import INT64_MAX, ByteCount, Choice, DurationMs
+from quorate.core.config.kinds import INT64_MAX, ByteCount, Choice, DurationMs, Flag, Integer
 from quorate.core.config.loader import resolve
 from quorate.core.config.schema import Setting, check_settings, setting, settings_of
 from quorate.core.config.sources import RawValue
+from quorate.core.limits import REPLICATION_FACTOR_MAX
 
-__all__ = ["NODE_KEYS", "TOPIC_SETTINGS", "Durability", "TopicConfig"]
+__all__ = [
+    "CLUSTER_KEYS",
+    "MIN_INSYNC_REPLICAS",
+    "NODE_KEYS",
+    "TOPIC_SETTINGS",
+    "UNCLEAN_LEADER_ELECTION_ENABLE",
+    "Durability",
+    "TopicConfig",
+]
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 
 _INT32_MAX: Final = (1 << 31) - 1
 # Storage takes a longer batch for damage (quorate.storage.recovery.BATCH_BYTES_MAX).
@@ -86,6 +106,24 @@ class TopicConfig:
         trade_off="replicated is fast and survives any number of process crashes, but a single replica does "
         "not survive a power loss; fsync survives that too, and every answer waits for the device.",
     )
+    min_insync_replicas: int = setting(
+        MIN_INSYNC_REPLICAS,
+        Integer(1, REPLICATION_FACTOR_MAX),
+        default=2,
+        about="Replicas that must be in sync before a record counts as committed and acks=all is answered. "
+        "Where a partition has fewer replicas than that, all of them must be.",
+        trade_off="One less than this many replicas may lose their disks or unsynced data at the same moment "
+        "without loss of an acknowledged record; with fewer than this many in sync, writes are refused.",
+    )
+    unclean_leader_election_enable: bool = setting(
+        UNCLEAN_LEADER_ELECTION_ENABLE,
+        Flag(),
+        default=False,
+        about="Whether a replica that may lack acknowledged records can become leader when no other is left.",
+        trade_off="TRUE GIVES UP THE PROMISE THAT NO ACKNOWLEDGED RECORD IS LOST: the partition serves again "
+        "sooner, and whatever the new leader lacks is gone from every replica. Leave it false; for a single "
+        "emergency there is `quorate partition recover`, which first looks for the most complete replica.",
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -105,7 +143,7 @@ TOPIC_SETTINGS: Final[tuple[Setting, ...]] = settings_of(TopicConfig)
 
 _ATTRIBUTES: Final = {each.key: each.attribute for each in TOPIC_SETTINGS}
 
-#: topic key -> the node's key for the default
+#: topic key -> the node's key for the default, for what may differ from node to node
 NODE_KEYS: Final[Mapping[str, str]] = {
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
@@ -115,3 +153,6 @@ NODE_KEYS: Final[Mapping[str, str]] = {
     "index.interval.bytes": "log.index.interval.bytes",
     "durability": "log.durability",
 }
+
+#: what has no default at a node, because it must be one value for everybody (rule 29)
+CLUSTER_KEYS: Final = frozenset(each.key for each in TOPIC_SETTINGS) - NODE_KEYS.keys()

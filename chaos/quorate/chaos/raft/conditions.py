@@ -1,0 +1,130 @@
+"""What a seed's world is like: how large, how fast, how lossy, and which faults it knows.
+
+Every seed draws its own mix (swarm testing). A world that has a little of everything is always about equally
+bad; one that has, say, no crashes but a terrible network gets into corners that the average never sees.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from dataclasses import dataclass
+
+from quorate.metadata.raft.limits import Limits
+from quorate.metadata.raft.ready import Timing
+
+__all__ = ["Conditions", "FaultKind"]
+
+
+class FaultKind(enum.Enum):
+    CRASH = "crash"
+    CRASH_SEVERAL = "crash several"
+    AMBUSH = "ambush"
+    PAUSE = "pause"
+    PARTITION = "partition"
+    FLAP = "flapping link"
+    DAMAGE_TAIL = "damaged tail"
+    WIPE = "wiped disk"
+    CLOCK = "clock drift"
+    SLOW_DISK = "slow disk"
+    # no faults, but just as likely to come at a bad moment
+    SNAPSHOT = "snapshot"
+    TRANSFER = "transfer"
+    VOTER_CHANGE = "voter change"
+
+
+#: how often each kind comes, where a seed has it at all
+_WEIGHTS = {
+    FaultKind.CRASH: 6,
+    FaultKind.CRASH_SEVERAL: 2,
+    FaultKind.AMBUSH: 12,
+    FaultKind.PAUSE: 5,
+    FaultKind.PARTITION: 14,
+    FaultKind.FLAP: 3,
+    FaultKind.DAMAGE_TAIL: 5,
+    FaultKind.WIPE: 2,
+    FaultKind.CLOCK: 2,
+    FaultKind.SLOW_DISK: 3,
+    FaultKind.SNAPSHOT: 4,
+    FaultKind.TRANSFER: 4,
+    FaultKind.VOTER_CHANGE: 6,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    founders: int
+    #: nodes that are no voters at first
+    spares: int
+    timing: Timing
+    limits: Limits
+    #: how long there are faults
+    troubled_s: float
+    # the network
+    delay_min_s: float
+    delay_jitter_s: float
+    #: as a connection has it; else messages overtake each other
+    is_fifo: bool
+    drop_probability: float
+    duplicate_probability: float
+    #: of a message that arrives when nobody expects it any more
+    straggle_probability: float
+    # the disks
+    sync_s: float
+    #: a node takes a snapshot after so many applied entries; 0: only when it is told to
+    snapshot_every: int
+    # the clocks: a voter's runs faster or slower by at most this share
+    drift_max: float
+    # the clients
+    clients: int
+    think_s: float
+    request_timeout_s: float
+    read_share: float
+    #: per second
+    fault_rate: float
+    fault_kinds: tuple[FaultKind, ...]
+    fault_weights: tuple[int, ...]
+
+    @classmethod
+    def draw(cls, random: random.Random) -> Conditions:
+        founders = random.choices((1, 2, 3, 4, 5), weights=(3, 2, 55, 5, 35))[0]
+        kinds = [kind for kind in FaultKind if random.random() < 0.7] or [FaultKind.CRASH]
+        is_fifo = random.random() < 0.3
+        is_lossy = random.random() < 0.6
+        return cls(
+            founders=founders,
+            spares=random.choice((0, 1, 1, 2)),
+            timing=Timing(
+                election_timeout_min_s=0.15,
+                election_timeout_max_s=0.3,
+                heartbeat_s=random.choice((0.03, 0.05, 0.06)),
+            ),
+            limits=_draw_limits(random),
+            troubled_s=random.uniform(3.0, 7.0),
+            delay_min_s=random.choice((0.0005, 0.002, 0.005)),
+            delay_jitter_s=random.choice((0.0005, 0.005, 0.02)),
+            is_fifo=is_fifo,
+            drop_probability=random.choice((0.01, 0.05, 0.15)) if is_lossy else 0.0,
+            duplicate_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.1)),
+            straggle_probability=0.0 if is_fifo else random.choice((0.0, 0.01, 0.03)),
+            sync_s=random.choice((0.001, 0.005, 0.02)),
+            snapshot_every=random.choice((0, 4, 15, 40)),
+            drift_max=random.choice((0.0, 0.02, 0.2)),
+            clients=random.randint(1, 5),
+            think_s=random.choice((0.01, 0.03, 0.1)),
+            request_timeout_s=random.choice((0.2, 0.6)),
+            read_share=random.choice((0.1, 0.3, 0.5)),
+            fault_rate=random.choice((6.0, 12.0, 20.0)),
+            fault_kinds=tuple(kinds),
+            fault_weights=tuple(_WEIGHTS[kind] for kind in kinds),
+        )
+
+
+def _draw_limits(random: random.Random) -> Limits:
+    """Small, so that batches end, pipelines fill up, and snapshots are needed."""
+    return Limits(
+        append_bytes_max=random.choice((1, 100, 200, 1000)),
+        inflight_max=random.choice((1, 2, 4, 16)),
+        entries_kept=random.choice((0, 0, 3, 10)),
+        uncommitted_count_max=random.choice((4, 20, 100)),
+    )

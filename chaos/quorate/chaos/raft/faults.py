@@ -1,0 +1,230 @@
+"""What goes wrong, and when: one fault after the other, at random moments, each of a kind that the seed knows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from quorate.chaos.raft.ambush import Ambush, Moment
+from quorate.chaos.raft.cluster import Cluster
+from quorate.chaos.raft.conditions import Conditions, FaultKind
+from quorate.chaos.raft.counters import Counters
+from quorate.chaos.raft.fault_budget import FaultBudget
+from quorate.chaos.raft.links import Direction, Links
+from quorate.chaos.raft.node import SimulatedNode
+from quorate.chaos.raft.operator import Operator
+from quorate.chaos.raft.partitions import draw_isolation, draw_partition
+from quorate.chaos.raft.virtual_time import VirtualTime
+from quorate.metadata.raft.ready import Transfer
+from quorate.metadata.raft.voters import NodeId
+
+__all__ = ["Faults"]
+
+
+class Faults:
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        links: Links,
+        time: VirtualTime,
+        budget: FaultBudget,
+        operator: Operator,
+        ambush: Ambush,
+        counters: Counters,
+        conditions: Conditions,
+        random: random.Random,
+    ) -> None:
+        self._cluster = cluster
+        self._links = links
+        self._time = time
+        self._budget = budget
+        self._operator = operator
+        self._ambush = ambush
+        self._counters = counters
+        self._conditions = conditions
+        self._random = random
+        self._is_over = False
+        self._strikes: dict[FaultKind, Callable[[], None]] = {
+            FaultKind.CRASH: self._crash,
+            FaultKind.CRASH_SEVERAL: self._crash_several,
+            FaultKind.AMBUSH: self._lie_in_wait,
+            FaultKind.PAUSE: self._pause,
+            FaultKind.PARTITION: self._partition,
+            FaultKind.FLAP: self._flap,
+            FaultKind.DAMAGE_TAIL: self._damage_tail,
+            FaultKind.WIPE: self._wipe,
+            FaultKind.CLOCK: self._change_clock,
+            FaultKind.SLOW_DISK: self._slow_disk,
+            FaultKind.SNAPSHOT: self._take_snapshot,
+            FaultKind.TRANSFER: self._transfer,
+            FaultKind.VOTER_CHANGE: self._operator.change_voters,
+        }
+
+    def start(self) -> None:
+        self._time.after(self._random.expovariate(self._conditions.fault_rate), self._strike)
+
+    def heal(self) -> None:
+        """No more faults; what was broken is in order again, but for the disks, which the operator replaces."""
+        self._is_over = True
+        self._ambush.disarm()
+        self._links.heal()
+        for node in self._cluster:
+            node.sync_factor = 1.0
+            if node.is_paused:
+                node.resume()
+            if not node.is_up:
+                node.start()
+
+    def _strike(self, _: None) -> None:
+        if self._is_over:
+            return
+        conditions = self._conditions
+        kind = self._random.choices(conditions.fault_kinds, conditions.fault_weights)[0]
+        self._strikes[kind]()
+        self.start()
+
+    # --- processes ------------------------------------------------------------------------------------
+
+    def _victim(self) -> SimulatedNode | None:
+        """Leaders are the more rewarding ones."""
+        running = self._cluster.running()
+        leaders = [node for node in running if node.is_leader]
+        if leaders and self._random.random() < 0.5:
+            return self._random.choice(leaders)
+        return self._random.choice(running) if running else None
+
+    def _crash(self) -> None:
+        victim = self._victim()
+        if victim is not None:
+            self._take_down(victim)
+
+    def _lie_in_wait(self) -> None:
+        self._ambush.arm(self._random.choice(list(Moment)), self._spring)
+
+    def _spring(self, node: SimulatedNode) -> None:
+        """Within the time that a sync, or a message, takes."""
+        strike = self._random.choice((self._crash_it, self._crash_it, self._pause_it, self._isolate_it))
+        self._time.after(self._conditions.sync_s * self._random.random(), strike, node)
+
+    def _crash_it(self, node: SimulatedNode) -> None:
+        if node.is_up and not self._is_over:
+            self._take_down(node)
+
+    def _crash_several(self) -> None:
+        running = self._cluster.running()
+        for victim in self._random.sample(running, self._random.randint(0, len(running))):
+            self._take_down(victim)
+
+    def _take_down(self, node: SimulatedNode) -> None:
+        node.crash()
+        self._time.after(self._random.choice((0.01, 0.1, 0.5)) * self._random.random(), self._restart, node)
+
+    def _restart(self, node: SimulatedNode) -> None:
+        if not node.is_up:
+            node.start()
+
+    def _pause(self) -> None:
+        victim = self._victim()
+        if victim is not None:
+            self._pause_it(victim)
+
+    def _pause_it(self, node: SimulatedNode) -> None:
+        if not node.is_up or node.is_paused or self._is_over:
+            return
+        self._counters.pauses += 1
+        self._cluster.note(f"node {node.node_id} is paused")
+        node.pause()
+        self._time.after(self._random.choice((0.1, 0.4, 0.9)) * self._random.random(), self._resume, node)
+
+    def _resume(self, node: SimulatedNode) -> None:
+        if node.is_paused:
+            self._cluster.note(f"node {node.node_id} is resumed")
+            node.resume()
+
+    def _change_clock(self) -> None:
+        node = self._random.choice(list(self._cluster))
+        self._counters.clock_changes += 1
+        node.change_clock(1.0 + self._random.uniform(-1, 1) * self._conditions.drift_max)
+
+    # --- disks ----------------------------------------------------------------------------------------
+
+    def _damage_tail(self) -> None:
+        victim = self._victim()
+        if victim is not None and self._budget.may_lose_its_disk(victim):
+            self._take_down(victim)
+            self._counters.damaged_tails += 1
+            records = self._random.randint(0, 4)
+            victim.disk.damage_tail(records)
+            self._cluster.note(f"the last {records} records of node {victim.node_id} are damaged")
+
+    def _wipe(self) -> None:
+        victim = self._victim()
+        if victim is not None and self._budget.may_lose_its_disk(victim):
+            self._take_down(victim)
+            self._counters.wipes += 1
+            self._cluster.wipe(victim)
+
+    def _slow_disk(self) -> None:
+        node = self._random.choice(list(self._cluster))
+        self._counters.slow_disks += 1
+        node.sync_factor = self._random.choice((5.0, 20.0))
+        self._time.after(0.5 * self._random.random(), self._speed_up_disk, node)
+
+    def _speed_up_disk(self, node: SimulatedNode) -> None:
+        node.sync_factor = 1.0
+
+    # --- the network ----------------------------------------------------------------------------------
+
+    def _partition(self) -> None:
+        leader = self._cluster.newest_leader()
+        leader_id = None if leader is None else leader.node_id
+        name, directions = draw_partition(list(self._cluster.nodes), leader_id, self._random)
+        self._cut(name, directions)
+
+    def _isolate_it(self, node: SimulatedNode) -> None:
+        if not self._is_over:
+            name, directions = draw_isolation(list(self._cluster.nodes), node.node_id, self._random)
+            self._cut(name, directions)
+
+    def _cut(self, name: str, directions: frozenset[Direction]) -> None:
+        self._counters.partitions += 1
+        self._cluster.note(f"partition, {name}: {sorted(directions)}")
+        handle = self._links.cut(directions)
+        # Over before anybody notices, or long enough for the others to elect another leader.
+        low, high = self._random.choice(((0.02, 0.2), (0.4, 1.2)))
+        self._time.after(self._random.uniform(low, high), self._mend, handle)
+
+    def _flap(self) -> None:
+        """A link that comes and goes, faster than anybody gets used to it."""
+        one, other = self._random.choice(list(self._cluster.nodes)), self._random.choice(list(self._cluster.nodes))
+        for number in range(self._random.randint(2, 5)):
+            self._time.after(0.1 * number, self._flap_once, (one, other))
+
+    def _flap_once(self, link: tuple[NodeId, NodeId]) -> None:
+        if self._is_over:
+            return
+        one, other = link
+        self._counters.partitions += 1
+        handle = self._links.cut({(one, other), (other, one)})
+        self._time.after(0.07 * self._random.random(), self._mend, handle)
+
+    def _mend(self, handle: int) -> None:
+        self._links.mend(handle)
+
+    # --- no faults, but at a bad moment ---------------------------------------------------------------
+
+    def _take_snapshot(self) -> None:
+        running = self._cluster.running()
+        if running:
+            self._random.choice(running).take_snapshot()
+
+    def _transfer(self) -> None:
+        leader = self._cluster.newest_leader()
+        if leader is None:
+            return
+        keys = [voter.key for voter in leader.voters]
+        to = self._random.choice([None, *keys])
+        self._counters.transfers += 1
+        self._cluster.note(f"leadership of node {leader.node_id} is to go to {to or 'whoever is furthest'}")
+        leader.handle(Transfer(to))

@@ -1,0 +1,79 @@
+"""Many seeds, one after the other or in several processes; and what to say when one of them fails."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from quorate.chaos.raft.counters import Counters
+from quorate.chaos.raft.invariants import Violation
+from quorate.chaos.raft.simulation import Simulation
+
+__all__ = ["SeedResult", "failure_report", "run_seed", "run_seeds", "traced_lines"]
+
+_EVENTS_PER_NODE = 12
+_SEEDS_PER_BATCH = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    seed: int
+    counters: Counters
+    #: None: every invariant held. Else what did not
+    failure: str | None
+
+
+def run_seed(seed: int) -> SeedResult:
+    simulation = Simulation(seed)
+    failure = None
+    try:
+        simulation.run()
+    except Exception as error:  # noqa: BLE001  # whatever the code under test raises is a finding
+        failure = describe(error)
+    return SeedResult(seed, simulation.counters, failure)
+
+
+def run_seeds(seeds: Iterable[int], *, jobs: int = 1) -> Iterator[SeedResult]:
+    """In the order of the seeds."""
+    if jobs == 1:
+        yield from map(run_seed, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as executor:
+        try:
+            yield from executor.map(run_seed, seeds, chunksize=_SEEDS_PER_BATCH)
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+def describe(error: Exception) -> str:
+    """A violation says all itself; anything else is a bug that needs its traceback."""
+    if isinstance(error, Violation):
+        return str(error)
+    return f"{type(error).__name__}: {error}\n" + "".join(traceback.format_tb(error.__traceback__, limit=-6))
+
+
+def traced_lines(seed: int, *, last_per_node: int | None = None) -> list[str]:
+    """Run the seed, again perhaps, and tell what happened in it."""
+    simulation = Simulation(seed, with_trace=True)
+    assert simulation.trace is not None
+    end = "every invariant held"
+    try:
+        simulation.run()
+    except Exception as error:  # noqa: BLE001  # as above
+        end = describe(error)
+    return [f"seed {seed}: {simulation.conditions}", *simulation.trace.lines(last_per_node), end]
+
+
+def failure_report(result: SeedResult) -> str:
+    """For people: what failed, how to see it again, and what came before it."""
+    lines = traced_lines(result.seed, last_per_node=_EVENTS_PER_NODE)
+    return "\n".join(
+        [
+            f"seed {result.seed} failed: {result.failure}",
+            f"replay it with: make sim SEED={result.seed}",
+            f"the last {_EVENTS_PER_NODE} events of each node (all of them: quorate sim run --seed {result.seed} --trace):",
+            *lines,
+        ]
+    )

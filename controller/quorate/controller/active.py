@@ -1,0 +1,219 @@
+"""The active controller: the one place where metadata is decided.
+
+A decision is a pure function of an image, and the image it sees already contains what was decided a moment
+ago and is not committed yet; so decisions can be made one after the other without waiting for the quorum in
+between. What keeps that safe:
+
+- The image with uncommitted records belongs to one *office*: one term of this node as leader. An office begins
+  when all entries up to the start of the term are applied (rule 39), with the committed image, and ends with
+  the term. Then its image is thrown away, with all that may never be committed.
+- No answer leaves before that on which it rests is committed. For a change these are its own records; for a
+  refusal, or an answer that changes nothing, all that was appended before it.
+- Nothing is decided between reading the image and appending the records: ``change`` does not wait there.
+- An append that is refused or fails ends the office: what the quorum holds and what this image says may
+  differ from here on, and only a new replay can tell (rule 39).
+
+Whoever was waiting when an office ends is told that the outcome is unknown. All changes name the state that
+they want, so asking again is safe.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn, Protocol, TypeVar
+
+from quorate.controller.decision import ControllerEvent, Decision
+from quorate.core.logging import get_logger
+from quorate.errors import NoController, NotController, QuorateError
+from quorate.metadata.delta import apply_batch
+from quorate.metadata.image import MetadataImage
+from quorate.metadata.raft.entries import Index, Term
+from quorate.metadata.raft.ready import Role, SoftState
+from quorate.metadata.records import encode_batch
+from quorate.v1.metadata_pb2 import MetadataRecord
+
+__all__ = ["ActiveController", "MetadataLog", "Proposal"]
+
+log = get_logger(__name__)
+
+Response = TypeVar("Response")
+
+#: Beyond that, clients are told to come back later rather than piling up here.
+_UNCOMMITTED_MAX: Final = 10_000
+
+
+class Proposal(Protocol):
+    """An entry that was appended by the leader and is on its way."""
+
+    @property
+    def index(self) -> Index: ...
+
+    async def committed(self) -> None:
+        """``ControllerMoved`` where leadership was lost before: it may or may not be committed."""
+        ...
+
+
+class MetadataLog(Protocol):
+    """What a controller needs of the quorum."""
+
+    @property
+    def next_index(self) -> Index:
+        """The index that the next proposal gets, for as long as this node leads."""
+        ...
+
+    def propose(self, command: bytes, *, term: Term) -> Proposal:
+        """Append at once. Raises where this node does not lead in ``term``; then nothing was appended."""
+        ...
+
+    async def read_barrier(self) -> Index:
+        """Returns once this node is known to lead still, and has applied all that was acknowledged before."""
+        ...
+
+
+class _Office:
+    """One term of this node as the active controller."""
+
+    def __init__(self, term: Term, image: MetadataImage) -> None:
+        self.term = term
+        #: committed, and beyond that what this office has appended
+        self.image = image
+        self.last_proposal: Proposal | None = None
+        #: (index, digest) of what is not committed yet, to be compared with what the log makes of it
+        self.expected: deque[tuple[int, int]] = deque()
+
+
+class ActiveController:
+    """Whether it *is* active at the moment, ``is_active`` tells."""
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog,
+        *,
+        on_begin: Callable[[MetadataImage], None],
+        on_appended: Callable[[MetadataImage], None],
+        on_end: Callable[[], None],
+        on_fatal: Callable[[str], NoReturn],
+    ) -> None:
+        self._log = metadata_log
+        self._on_begin = on_begin
+        self._on_appended = on_appended
+        self._on_end = on_end
+        self._on_fatal = on_fatal
+        self._leading: SoftState | None = None
+        self._office: _Office | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self._office is not None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image that decisions are made on, uncommitted records included."""
+        return self._require_office().image
+
+    # --- from the quorum ------------------------------------------------------------------------------
+
+    def leadership_changed(self, state: SoftState, committed: MetadataImage) -> None:
+        if self._office is not None and (state.role is not Role.LEADER or state.term != self._office.term):
+            self._end_office("leadership was lost")
+        self._leading = state if state.role is Role.LEADER else None
+        self._begin_when_replayed(committed)
+
+    def applied(self, committed: MetadataImage) -> None:
+        """After every step of the committed image."""
+        if self._office is None:
+            self._begin_when_replayed(committed)
+            return
+        expected = self._office.expected
+        while expected and expected[0][0] <= committed.offset:
+            index, digest = expected.popleft()
+            if index == committed.offset and digest != committed.digest:
+                self._on_fatal(f"the log makes another image at offset {index} than this controller decided")
+
+    def _begin_when_replayed(self, committed: MetadataImage) -> None:
+        leading = self._leading
+        if self._office is not None or leading is None or committed.offset < leading.term_start:
+            return
+        self._office = _Office(leading.term, committed)
+        log.info("controller_active", term=leading.term, metadata_offset=committed.offset)
+        self._on_begin(committed)
+
+    def _end_office(self, reason: str) -> None:
+        assert self._office is not None
+        log.info("controller_inactive", term=self._office.term, reason=reason)
+        self._office = None
+        self._on_end()
+
+    # --- decisions ------------------------------------------------------------------------------------
+
+    async def change(
+        self, decide: Callable[[MetadataImage, int], Decision[Response]], *, is_leadership_sure: bool = False
+    ) -> Response:
+        """Decide on (image, offset of the records), and answer once that stands.
+
+        ``is_leadership_sure``: the caller has just seen to it that this node leads.
+        """
+        office = self._require_office()
+        try:
+            decision = decide(office.image, self._log.next_index)
+        except QuorateError:
+            await self._settle(office, is_leadership_sure=is_leadership_sure)
+            raise
+        if decision.records:
+            await self._append(office, decision.records).committed()
+        else:
+            await self._settle(office, is_leadership_sure=is_leadership_sure)
+        _tell(decision.events)
+        return decision.response
+
+    def change_unattended(self, decide: Callable[[MetadataImage, int], Decision[object]]) -> Proposal | None:
+        """As ``change`` for what nobody waits for. None: nothing had to be changed."""
+        office = self._require_office()
+        decision = decide(office.image, self._log.next_index)
+        if not decision.records:
+            return None
+        proposal = self._append(office, decision.records)
+        _tell(decision.events)
+        return proposal
+
+    async def confirm(self) -> MetadataImage:
+        """For reads: the image, once everything in it is committed and this node is known to lead still."""
+        office = self._require_office()
+        image = office.image
+        await self._settle(office)
+        return image
+
+    def _append(self, office: _Office, records: Sequence[MetadataRecord]) -> Proposal:
+        expected_index = self._log.next_index
+        if len(office.expected) >= _UNCOMMITTED_MAX:
+            raise NoController(f"{len(office.expected)} changes wait for the quorum; try again in a moment")
+        image = apply_batch(office.image, records, expected_index)
+        proposal = self._log.propose(encode_batch(records), term=office.term)
+        if proposal.index != expected_index:
+            # The records carry offsets (broker epochs), so they are wrong in any other place.
+            self._on_fatal(f"appended at {proposal.index} what was decided for {expected_index}")
+        office.image = image
+        office.last_proposal = proposal
+        office.expected.append((expected_index, image.digest))
+        self._on_appended(image)
+        return proposal
+
+    async def _settle(self, office: _Office, *, is_leadership_sure: bool = False) -> None:
+        """Wait until all that the office has appended is committed, or prove that this node still leads."""
+        if office.expected and office.last_proposal is not None:
+            await office.last_proposal.committed()
+        elif not is_leadership_sure:
+            await self._log.read_barrier()
+
+    def _require_office(self) -> _Office:
+        if self._office is not None:
+            return self._office
+        if self._leading is not None:
+            raise NoController("this controller was just elected and is not ready yet")
+        raise NotController("this node is not the active controller")
+
+
+def _tell(events: Sequence[ControllerEvent]) -> None:
+    for event in events:
+        (log.warning if event.is_warning else log.info)(event.name, **event.fields)

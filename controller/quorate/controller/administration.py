@@ -1,0 +1,153 @@
+"""What people ask of the active controller: every method of AdminService, by name.
+
+Most are a decision on the image, or a look at it. Those that have to ask other nodes first (how far is each
+voter, where do the logs of these replicas end) do so before the decision, never in the middle of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from quorate.controller.active import ActiveController
+from quorate.controller.alter_configs import alter_configs
+from quorate.controller.decision import Decision
+from quorate.controller.decommission import decommission_broker
+from quorate.controller.draining import drain_broker
+from quorate.controller.log_ends import LogEnds
+from quorate.controller.lookup import find_partition
+from quorate.controller.partition_counts import create_partitions
+from quorate.controller.preferred import elect_preferred_leaders
+from quorate.controller.quorum_administration import QuorumAdministration
+from quorate.controller.reassignment import list_reassignments, reassign_partitions
+from quorate.controller.recover import recover_partition, replicas_to_ask
+from quorate.controller.restart_check import check_broker_restart
+from quorate.controller.topic_descriptions import describe_topic, list_topics
+from quorate.controller.topics import create_topic, delete_topic
+from quorate.core.clock import Clock
+from quorate.core.ids import TopicId
+from quorate.core.transport import methods_of
+from quorate.errors import InvalidRequest, UnsupportedOperation
+from quorate.metadata.image import MetadataImage
+from quorate.v1 import admin_pb2
+
+__all__ = ["Administration"]
+
+_METHODS: Final = methods_of(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+Operation: TypeAlias = Callable[[Any], Awaitable[Message]]
+
+
+class Administration:
+    def __init__(
+        self,
+        active: ActiveController,
+        quorum: QuorumAdministration,
+        log_ends: LogEnds,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        new_topic_id: Callable[[], TopicId],
+        default_partition_count: int,
+    ) -> None:
+        self._active = active
+        self._log_ends = log_ends
+        self._clock = clock
+        self._rng = rng
+        self._new_topic_id = new_topic_id
+        self._default_partition_count = default_partition_count
+        self._operations: Mapping[str, Operation] = {
+            "CreateTopic": self._create_topic,
+            "DeleteTopic": self._delete_topic,
+            "ListTopics": self._reading(list_topics),
+            "DescribeTopic": self._reading(describe_topic),
+            "CreatePartitions": self._create_partitions,
+            "AlterConfigs": self._alter_configs,
+            "DescribeCluster": quorum.describe_cluster,
+            "DescribeQuorum": quorum.describe_quorum,
+            "AddVoter": quorum.add_voter,
+            "RemoveVoter": quorum.remove_voter,
+            "TransferController": quorum.transfer_controller,
+            "UpdateFeatureLevel": quorum.update_feature_level,
+            "ElectPreferredLeaders": self._deciding(elect_preferred_leaders),
+            "ReassignPartitions": self._deciding(reassign_partitions),
+            "ListReassignments": self._reading(list_reassignments),
+            "RecoverPartition": self._recover_partition,
+            "CheckBrokerRestart": self._reading(_check_broker_restart),
+            "DrainBroker": self._deciding(drain_broker),
+            "DecommissionBroker": self._deciding(decommission_broker),
+        }
+        assert self._operations.keys() == _METHODS.keys()
+
+    async def call(self, method: str, content: bytes) -> bytes:
+        """The method's request and response, serialised."""
+        operation = self._operations.get(method)
+        if operation is None:
+            raise UnsupportedOperation(f"this version of the controller has no method {method}")
+        request = _METHODS[method].request_type()
+        try:
+            request.ParseFromString(content)
+        except DecodeError as error:
+            raise InvalidRequest(f"{method}: not a {request.DESCRIPTOR.full_name}: {error}") from None
+        return (await operation(request)).SerializeToString()
+
+    def _reading(self, look: Callable[[MetadataImage, Request], Response]) -> Operation:
+        async def operation(request: Request) -> Response:
+            return look(await self._active.confirm(), request)
+
+        return operation
+
+    def _deciding(self, decide: Callable[[MetadataImage, Request], Decision[Response]]) -> Operation:
+        async def operation(request: Request) -> Response:
+            return await self._active.change(lambda image, _offset: decide(image, request))
+
+        return operation
+
+    async def _create_topic(self, request: admin_pb2.CreateTopicRequest) -> admin_pb2.CreateTopicResponse:
+        return await self._active.change(
+            lambda image, offset: create_topic(
+                image,
+                request,
+                next_offset=offset,
+                new_topic_id=self._new_topic_id(),
+                default_partition_count=self._default_partition_count,
+                rng=self._rng,
+            )
+        )
+
+    async def _delete_topic(self, request: admin_pb2.DeleteTopicRequest) -> admin_pb2.DeleteTopicResponse:
+        now_ms = self._clock.wall_ms()
+        return await self._active.change(lambda image, _offset: delete_topic(image, request, now_ms=now_ms))
+
+    async def _create_partitions(
+        self, request: admin_pb2.CreatePartitionsRequest
+    ) -> admin_pb2.CreatePartitionsResponse:
+        return await self._active.change(
+            lambda image, offset: create_partitions(image, request, next_offset=offset, rng=self._rng)
+        )
+
+    async def _alter_configs(self, request: admin_pb2.AlterConfigsRequest) -> admin_pb2.AlterConfigsResponse:
+        return await self._active.change(
+            lambda image, offset: alter_configs(image, request, next_offset=offset)
+        )
+
+    async def _recover_partition(
+        self, request: admin_pb2.RecoverPartitionRequest
+    ) -> admin_pb2.RecoverPartitionResponse:
+        image = await self._active.confirm()
+        partition = find_partition(image, request.partition)
+        log_ends = await self._log_ends.ask(image, partition, replicas_to_ask(image, partition))
+        return await self._active.change(
+            lambda image, _offset: recover_partition(image, request, log_ends=log_ends)
+        )
+
+
+def _check_broker_restart(
+    image: MetadataImage, request: admin_pb2.CheckBrokerRestartRequest
+) -> admin_pb2.CheckBrokerRestartResponse:
+    return check_broker_restart(image, request.broker_id)

@@ -1,0 +1,146 @@
+"""Changing settings of a topic, or of every topic that has none of its own; all changes of a request or none.
+
+Most settings are recorded and that is all. Two reach into partitions:
+
+*min.insync.replicas* (rule 29). The ELR holds replicas that are complete *because* nothing could be committed
+without them at the MinISR that was in force. Under another one that reasoning is void, so the ELR of every
+partition whose MinISR changes is cleared, in the same batch.
+
+- Where the ISR is empty, the ELR is all that is left of what surely holds the acknowledged records. Clearing
+  it would make the partition a case for ``recover``, with possible loss, because of a setting. So the change
+  is refused until one of them has come back.
+- Where MinISR grows, a leader that has not heard of it would still commit with fewer replicas, while the
+  controller already puts those who leave into the ELR as complete. The leader learns of an ISR in two ways:
+  from the metadata, where the new MinISR comes first, and from the answer to its own AlterPartition, which
+  may overtake it. Against the second, the partition epoch grows even where nothing else changes: the
+  leader's next wish carries the old epoch and is refused until it has read this batch (rule 21).
+
+*unclean.leader.election.enable*. Whoever switches it on gives up the promise of the system for that topic,
+and it is logged as a warning. Partitions without a leader get one at once: that is what it was switched on
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quorate.controller.configs import canonical_configs, config_entries, unclean_election_allowed
+from quorate.controller.decision import ControllerEvent, Decision
+from quorate.controller.elections import Elections, topics_in_order
+from quorate.controller.lookup import find_topic
+from quorate.core.config.topic import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, TopicConfig
+from quorate.errors import InvalidRequest, NotEnoughReplicas
+from quorate.metadata.delta import apply_batch
+from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from quorate.metadata.records import config_record
+from quorate.metadata.topic_settings import min_insync_replicas_of, unclean_election_enabled
+from quorate.v1 import admin_pb2
+from quorate.v1.metadata_pb2 import MetadataRecord, PartitionChangeRecord
+
+__all__ = ["alter_configs"]
+
+
+def alter_configs(
+    image: MetadataImage, request: admin_pb2.AlterConfigsRequest, *, next_offset: int
+) -> Decision[admin_pb2.AlterConfigsResponse]:
+    topic = find_topic(image, request.topic) if request.topic else None
+    changes = _changes(image, topic, request)
+    if not changes:
+        return Decision((), admin_pb2.AlterConfigsResponse(configs=config_entries(image, topic)))
+    topic_id = None if topic is None else topic.topic_id
+    records = [config_record(topic_id, key, value) for key, value in changes.items()]
+    after = apply_batch(image, records, next_offset)
+    elections = _settle_partitions(image, after, topic, changes)
+    topic_after = None if topic_id is None else after.topics[topic_id]
+    response = admin_pb2.AlterConfigsResponse(configs=config_entries(after, topic_after))
+    if request.validate_only:
+        return Decision((), response)
+    events = _events(topic, changes)
+    return Decision((*records, *elections.records), response, (*events, *elections.events))
+
+
+def _changes(
+    image: MetadataImage, topic: TopicImage | None, request: admin_pb2.AlterConfigsRequest
+) -> dict[str, str | None]:
+    """What the request makes different, sorted by key; None: back to the default."""
+    names = [change.name for change in request.changes]
+    if len(set(names)) != len(names):
+        raise InvalidRequest("a setting is changed twice in one request")
+    built_in = TopicConfig().rendered()
+    # Keys that are only reset have to be known too, so they are checked with a value that is always right.
+    canonical = canonical_configs(
+        {
+            change.name: change.value if change.HasField("value") else built_in.get(change.name, "")
+            for change in request.changes
+        }
+    )
+    resets = {change.name for change in request.changes if not change.HasField("value")}
+    current = image.cluster_configs if topic is None else topic.configs
+    wanted = {key: None if key in resets else value for key, value in canonical.items()}
+    return {key: value for key, value in wanted.items() if value != current.get(key)}
+
+
+def _settle_partitions(
+    before: MetadataImage, after: MetadataImage, topic: TopicImage | None, changes: dict[str, str | None]
+) -> Elections:
+    elections = Elections(after)
+    if MIN_INSYNC_REPLICAS in changes or UNCLEAN_LEADER_ELECTION_ENABLE in changes:
+        for affected in _affected_topics(before, topic):
+            is_now_unclean = unclean_election_enabled(
+                after, after.topics[affected.topic_id]
+            ) and not unclean_election_enabled(before, affected)
+            for partition in affected.partitions:
+                _settle(elections, before, after, partition, is_now_unclean=is_now_unclean)
+    return elections
+
+
+def _affected_topics(image: MetadataImage, topic: TopicImage | None) -> Iterator[TopicImage]:
+    return topics_in_order(image) if topic is None else iter((topic,))
+
+
+def _settle(
+    elections: Elections,
+    before: MetadataImage,
+    after: MetadataImage,
+    partition: PartitionImage,
+    *,
+    is_now_unclean: bool,
+) -> None:
+    old, new = min_insync_replicas_of(before, partition), min_insync_replicas_of(after, partition)
+    if old == new and not (is_now_unclean and partition.leader == NO_LEADER):
+        return
+    if old != new and not partition.isr and partition.elr:
+        raise _only_elr_left(before, partition)
+    changed = elections.change(partition, clear_elr=old != new)
+    if changed is partition and new > old:
+        elections.records.append(_next_partition_epoch(partition))
+
+
+def _next_partition_epoch(partition: PartitionImage) -> MetadataRecord:
+    return MetadataRecord(
+        partition_change=PartitionChangeRecord(
+            topic_id=partition.topic_id,
+            partition=partition.partition,
+            partition_epoch=partition.partition_epoch + 1,
+        )
+    )
+
+
+def _only_elr_left(image: MetadataImage, partition: PartitionImage) -> NotEnoughReplicas:
+    topic = image.topics[partition.topic_id].name
+    members = ", ".join(map(str, partition.elr))
+    return NotEnoughReplicas(
+        f"{topic}-{partition.partition} is offline, and only the brokers {members} are known to hold all of "
+        f"its records; a change of {MIN_INSYNC_REPLICAS} would forget that. Start one of them first",
+        topic=topic,
+        partition=partition.partition,
+    )
+
+
+def _events(topic: TopicImage | None, changes: dict[str, str | None]) -> list[ControllerEvent]:
+    name = None if topic is None else topic.name
+    told = {key: "default" if value is None else value for key, value in changes.items()}
+    events = [ControllerEvent("configs_changed", {"topic": name or "(cluster)", "changes": told})]
+    if changes.get(UNCLEAN_LEADER_ELECTION_ENABLE) == "true":
+        events.append(unclean_election_allowed(name))
+    return events

@@ -1,0 +1,219 @@
+"""Brokers come and go: registration, fencing, and what that means for the partitions that they hold.
+
+A broker's epoch is the offset of its registration (rule 2), and dies only by the next one (rule 35). Each
+registration begins fenced: what the process before it led or was in sync for is settled in the same batch,
+as if it had been fenced first. So no partition is ever led by a process that did not exist when it was
+elected, and wherever the broker led, the leader epoch has grown (rule 30).
+"""
+
+from __future__ import annotations
+
+from quorate.controller.decision import ControllerEvent, Decision
+from quorate.controller.elections import Elections, topics_in_order
+from quorate.controller.previous_run import StartKind, judge_start, keeps_replicas
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.errors import (
+    BrokerNotAvailable,
+    DuplicateBroker,
+    InvalidRequest,
+    StaleBrokerEpoch,
+    UnsupportedFeatureLevel,
+)
+from quorate.metadata.image import BrokerImage, MetadataImage
+from quorate.v1.controller_pb2 import RegisterBrokerRequest, RegisterBrokerResponse
+from quorate.v1.metadata_pb2 import (
+    BrokerChangeRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+__all__ = [
+    "broker_change",
+    "fence_broker",
+    "find_broker",
+    "leave_isrs",
+    "register_broker",
+    "require_broker_epoch",
+    "unregister_broker",
+]
+
+
+def find_broker(image: MetadataImage, broker_id: int) -> BrokerImage:
+    broker = image.brokers.get(BrokerId(broker_id))
+    if broker is None:
+        raise BrokerNotAvailable(f"no broker {broker_id} is registered", broker_id=broker_id)
+    return broker
+
+
+def require_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """The broker, if it is this run of it that speaks (rule 2)."""
+    broker = image.brokers.get(BrokerId(broker_id))
+    if broker is None or broker.broker_epoch != broker_epoch:
+        current = None if broker is None else broker.broker_epoch
+        raise StaleBrokerEpoch(
+            f"broker {broker_id} speaks with epoch {broker_epoch}, registered is {current}",
+            broker_id=broker_id,
+            request_broker_epoch=broker_epoch,
+            current_broker_epoch=current,
+        )
+    return broker
+
+
+def register_broker(
+    image: MetadataImage, request: RegisterBrokerRequest, *, next_offset: int, has_live_session: bool
+) -> Decision[RegisterBrokerResponse]:
+    """``next_offset``: where the records will stand; ``has_live_session``: of the last registration."""
+    _check_registration(image, request)
+    broker_id = BrokerId(request.broker_id)
+    registered = image.brokers.get(broker_id)
+    if registered is not None and registered.incarnation_id == request.incarnation_id:
+        # The same process asks again, since it did not get the answer.
+        return Decision((), _registration(image, registered.broker_epoch))
+    if registered is not None and has_live_session:
+        raise DuplicateBroker(
+            f"another process is alive as broker {broker_id}, at {registered.address}; if it is dead, its "
+            "session lapses in a moment",
+            broker_id=broker_id,
+            address=registered.address,
+        )
+    start = judge_start(registered, request)
+    elections = _settle_previous_run(image, request, start)
+    register = RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=request.incarnation_id,
+        directory_id=request.directory_id,
+        address=request.address,
+        rack=request.rack,
+        feature_level_min=request.feature_level_min,
+        feature_level_max=request.feature_level_max,
+        is_draining=registered is not None and registered.is_draining,
+    )
+    event = ControllerEvent(
+        "broker_registered",
+        {
+            "broker_id": broker_id,
+            "broker_epoch": next_offset,
+            "address": request.address,
+            "start": start.value,
+        },
+        # Records that only this broker had are gone; with enough replicas, none were.
+        is_warning=registered is not None and start in (StartKind.LOSSY, StartKind.UNKNOWN_DIRECTORY),
+    )
+    return Decision(
+        (MetadataRecord(register_broker=register), *elections.records),
+        _registration(image, BrokerEpoch(next_offset)),
+        (event, *elections.events),
+    )
+
+
+def fence_broker(
+    image: MetadataImage, broker_id: BrokerId, *, broker_epoch: BrokerEpoch | None = None
+) -> Decision[None]:
+    """Its session is over. Nothing happens where it is fenced already, or has another epoch by now."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.is_fenced or broker_epoch not in (None, broker.broker_epoch):
+        return Decision((), None)
+    elections = Elections(image, leaving=broker_id)
+    leave_isrs(elections, image, broker_id)
+    event = ControllerEvent(
+        "broker_fenced", {"broker_id": broker_id, "broker_epoch": broker.broker_epoch}, is_warning=True
+    )
+    records = (broker_change(broker, is_fenced=True), *elections.records)
+    return Decision(records, None, (event, *elections.events))
+
+
+def unregister_broker(image: MetadataImage, broker_id: BrokerId) -> Decision[None]:
+    """Forget a broker that is fenced and holds nothing. If it comes back, it is a new one."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return Decision((), None)
+    if not broker.is_fenced:
+        raise BrokerNotAvailable(f"broker {broker_id} is running; stop it first", broker_id=broker_id)
+    held = sum(
+        broker_id in partition.replicas for topic in image.topics.values() for partition in topic.partitions
+    )
+    if held:
+        raise BrokerNotAvailable(
+            f"broker {broker_id} holds {held} replicas; move them first",
+            broker_id=broker_id,
+            replica_count=held,
+        )
+    record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
+    return Decision(
+        (MetadataRecord(unregister_broker=record),),
+        None,
+        (ControllerEvent("broker_unregistered", {"broker_id": broker_id}),),
+    )
+
+
+def leave_isrs(elections: Elections, image: MetadataImage, broker_id: BrokerId) -> None:
+    """Take the broker out of every ISR where others are left, and out of every leadership."""
+    for topic in topics_in_order(image):
+        for partition in topic.partitions:
+            if broker_id in partition.isr:
+                elections.change(partition, isr=[each for each in partition.isr if each != broker_id])
+
+
+def broker_change(
+    broker: BrokerImage,
+    *,
+    is_fenced: bool | None = None,
+    is_shutting_down: bool | None = None,
+    is_draining: bool | None = None,
+) -> MetadataRecord:
+    """What is absent stays."""
+    return MetadataRecord(
+        broker_change=BrokerChangeRecord(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.broker_epoch,
+            is_fenced=is_fenced,
+            is_shutting_down=is_shutting_down,
+            is_draining=is_draining,
+        )
+    )
+
+
+def _settle_previous_run(image: MetadataImage, request: RegisterBrokerRequest, start: StartKind) -> Elections:
+    """What the registration means for the replicas that the broker held."""
+    broker_id = BrokerId(request.broker_id)
+    damaged = {(replica.topic_id, replica.partition) for replica in request.damaged}
+    elections = Elections(image, leaving=broker_id)
+    for topic in topics_in_order(image):
+        is_kept = keeps_replicas(start, image, topic)
+        for partition in topic.partitions:
+            if broker_id not in partition.isr and broker_id not in partition.elr:
+                continue
+            remaining = [each for each in partition.isr if each != broker_id]
+            if is_kept and (topic.topic_id, partition.partition) not in damaged:
+                elections.change(partition, isr=remaining)
+            else:
+                elections.change(partition, isr=remaining, lost=(broker_id,))
+    return elections
+
+
+def _check_registration(image: MetadataImage, request: RegisterBrokerRequest) -> None:
+    if request.broker_id < 0:
+        raise InvalidRequest(f"{request.broker_id} is no broker id", broker_id=request.broker_id)
+    for field in ("incarnation_id", "directory_id", "address"):
+        if not getattr(request, field):
+            raise InvalidRequest(f"the registration of broker {request.broker_id} lacks its {field}")
+    if request.cluster_id not in ("", image.cluster_id):
+        raise InvalidRequest(
+            f"the directory of broker {request.broker_id} belongs to cluster {request.cluster_id}, "
+            f"this is cluster {image.cluster_id}",
+            broker_id=request.broker_id,
+            directory_cluster_id=request.cluster_id,
+            cluster_id=image.cluster_id,
+        )
+    if not request.feature_level_min <= image.feature_level <= request.feature_level_max:
+        raise UnsupportedFeatureLevel(
+            f"the cluster is on feature level {image.feature_level}, broker {request.broker_id} can run on "
+            f"{request.feature_level_min} to {request.feature_level_max}",
+            broker_id=request.broker_id,
+            feature_level=image.feature_level,
+        )
+
+
+def _registration(image: MetadataImage, broker_epoch: BrokerEpoch) -> RegisterBrokerResponse:
+    return RegisterBrokerResponse(broker_epoch=broker_epoch, cluster_id=image.cluster_id)

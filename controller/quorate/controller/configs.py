@@ -1,0 +1,63 @@
+"""Settings of topics: what is accepted, and how it is told.
+
+Everything is checked before it is recorded, and recorded in the form that ``TopicConfig.rendered`` writes.
+So two ways to write the same value ("1d", "86400000") are the same value, and readers of an image need no
+parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from quorate.controller.decision import ControllerEvent
+from quorate.core.config.topic import TopicConfig
+from quorate.core.ids import TopicName
+from quorate.errors import InvalidConfig
+from quorate.metadata.image import MetadataImage, TopicImage
+from quorate.v1 import admin_pb2
+
+__all__ = ["canonical_configs", "config_entries", "unclean_election_allowed"]
+
+_BUILT_IN: Final = TopicConfig().rendered()
+
+
+def canonical_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """The same settings in the form in which they are recorded; ``InvalidConfig`` names what is refused."""
+    if "cleanup.policy" in configs:
+        raise InvalidConfig(
+            "cleanup.policy: compaction does not exist yet; every topic deletes by age and size",
+            key="cleanup.policy",
+        )
+    rendered = TopicConfig().with_overrides(configs).rendered()
+    return {key: rendered[key] for key in sorted(configs)}
+
+
+def config_entries(image: MetadataImage, topic: TopicImage | None) -> list[admin_pb2.ConfigEntry]:
+    """Every setting in force with its source, sorted by name; of the cluster where ``topic`` is None.
+
+    Defaults at the nodes (log.*) are not in the metadata, so they are not told here.
+    """
+    return [_entry(image, topic, key) for key in sorted(_BUILT_IN)]
+
+
+def _entry(image: MetadataImage, topic: TopicImage | None, key: str) -> admin_pb2.ConfigEntry:
+    if topic is not None and key in topic.configs:
+        return admin_pb2.ConfigEntry(name=key, value=topic.configs[key], source=admin_pb2.CONFIG_SOURCE_TOPIC)
+    if key in image.cluster_configs:
+        return admin_pb2.ConfigEntry(
+            name=key, value=image.cluster_configs[key], source=admin_pb2.CONFIG_SOURCE_CLUSTER
+        )
+    return admin_pb2.ConfigEntry(name=key, value=_BUILT_IN[key], source=admin_pb2.CONFIG_SOURCE_DEFAULT)
+
+
+def unclean_election_allowed(topic: TopicName | None) -> ControllerEvent:
+    """``topic`` None: on every topic that has no setting of its own."""
+    return ControllerEvent(
+        "unclean_election_allowed",
+        {
+            "topic": topic or "(every topic without a setting of its own)",
+            "consequence": "acknowledged records may be lost when replicas fail",
+        },
+        is_warning=True,
+    )

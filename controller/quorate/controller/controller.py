@@ -1,0 +1,192 @@
+"""The controller of a node: its voter in the quorum, its image, and the services that work on them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from quorate.controller.active import ActiveController
+from quorate.controller.administration import Administration
+from quorate.controller.controller_service import ControllerServiceHandlers
+from quorate.controller.duties import Duties, found_metadata
+from quorate.controller.forwarding import AdminForwarding, new_topic_id
+from quorate.controller.liveness import BrokerLiveness, LivenessSettings
+from quorate.controller.log_ends import LogEnds
+from quorate.controller.quorum_administration import QuorumAdministration
+from quorate.controller.state_machine import ImageStateMachine
+from quorate.core.clock import Clock
+from quorate.core.config import NodeConfig
+from quorate.core.disk import Disk
+from quorate.core.ids import TopicId
+from quorate.core.transport import Service, Transport
+from quorate.metadata.image import MetadataImage
+from quorate.metadata.publisher import MetadataPublisher
+from quorate.metadata.raft.entries import Index, Term
+from quorate.metadata.raft.quorum import Quorum
+from quorate.metadata.raft.quorum_config import quorum_config_of
+from quorate.metadata.raft.ready import SoftState
+from quorate.metadata.raft.requests import Proposal
+
+__all__ = ["Controller"]
+
+_SEED_BYTES: Final = 16
+#: after so many election time-outs without a leader the metadata streams end (rule 40)
+_SILENT_ELECTION_TIMEOUTS: Final = 2
+
+
+class Controller:
+    """``open`` makes one; then its services are served, and ``run`` is run."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        clock: Clock,
+        transport: Transport,
+        random_bytes: Callable[[int], bytes],
+        on_fatal: Callable[[str], NoReturn],
+    ) -> None:
+        """For ``open``."""
+        self._config = config
+        self._clock = clock
+        self._quorum: Quorum | None = None
+        self._publisher = MetadataPublisher(clock)
+        self._active = ActiveController(
+            self,
+            on_begin=self._begin,
+            on_appended=lambda image: self._liveness.sessions.image_changed(image),
+            on_end=lambda: None,
+            on_fatal=on_fatal,
+        )
+        self._state_machine = ImageStateMachine(
+            self._publisher, on_applied=self._active.applied, on_leadership=self._leadership_changed
+        )
+        session_timeout_s = config.broker_session_timeout_ms / 1000
+        self._liveness = BrokerLiveness(
+            self._active,
+            LivenessSettings(
+                session_timeout_s=session_timeout_s,
+                heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
+                probes=config.controller_probe_enable,
+            ),
+            clock=clock,
+            transport=transport,
+        )
+        self._duties = Duties(
+            self._active, clock, interval_s=config.leader_imbalance_check_interval_ms / 1000
+        )
+        administration = Administration(
+            self._active,
+            QuorumAdministration(
+                self._active, lambda: self._running, self._publisher, transport=transport, clock=clock
+            ),
+            LogEnds(transport),
+            clock=clock,
+            rng=random.Random(int.from_bytes(random_bytes(_SEED_BYTES), "big")),
+            new_topic_id=lambda: TopicId(new_topic_id(random_bytes)),
+            default_partition_count=config.num_partitions,
+        )
+        self._service = ControllerServiceHandlers(
+            self._active,
+            self._liveness,
+            self._publisher,
+            administration,
+            clock=clock,
+            session_timeout_ms=config.broker_session_timeout_ms,
+            check_leadership=lambda: self._running.check_leadership(),
+        )
+        self._forwarding = AdminForwarding(
+            transport,
+            clock,
+            random_bytes=random_bytes,
+            controller_address=self._controller_address,
+            administer_here=administration.call,
+            own_address=quorum_config_of(config).own_address,
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        config: NodeConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        transport: Transport,
+        random_bytes: Callable[[int], bytes],
+        on_fatal: Callable[[str], NoReturn],
+    ) -> Controller:
+        """Recover the voter's directory; ``QuorumDamaged`` where it must not be used."""
+        controller = cls(
+            config, clock=clock, transport=transport, random_bytes=random_bytes, on_fatal=on_fatal
+        )
+        controller._quorum = await Quorum.open(
+            config=quorum_config_of(config),
+            clock=clock,
+            disk=disk,
+            transport=transport,
+            random_bytes=random_bytes,
+            on_fatal=on_fatal,
+            state_machine=controller._state_machine,
+        )
+        return controller
+
+    def services(self) -> Sequence[Service]:
+        return [*self._running.services(), self._service.service(), self._forwarding.service()]
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._running.run(), name="quorum")
+            tasks.create_task(self._liveness.run(), name="broker-liveness")
+            tasks.create_task(self._duties.run(), name="controller-duties")
+            tasks.create_task(self._watch_for_leader(), name="watch-for-leader")
+
+    async def close(self) -> None:
+        """Hand leadership over, if this node has it, and let the directory go."""
+        await self._running.close()
+        self._publisher.stop_serving()
+        await self._forwarding.close()
+
+    # --- the quorum as the active controller sees it --------------------------------------------------
+
+    @property
+    def next_index(self) -> Index:
+        return self._running.next_index
+
+    def propose(self, command: bytes, *, term: Term) -> Proposal:
+        return self._running.propose(command, term=term)
+
+    async def read_barrier(self) -> Index:
+        return await self._running.read_barrier()
+
+    @property
+    def _running(self) -> Quorum:
+        assert self._quorum is not None
+        return self._quorum
+
+    def _leadership_changed(self, state: SoftState, image: MetadataImage) -> None:
+        self._publisher.set_term(state.term)
+        self._active.leadership_changed(state, image)
+
+    def _begin(self, image: MetadataImage) -> None:
+        """A new controller knows nothing about who was heard when."""
+        self._liveness.sessions.start_all_afresh(image, self._clock.monotonic())
+        cluster_id = self._running.status.cluster_id
+        assert cluster_id is not None
+        self._active.change_unattended(lambda image, _offset: found_metadata(image, cluster_id=cluster_id))
+
+    def _controller_address(self) -> str | None:
+        leader = self._running.status.leader
+        return None if leader is None else leader.address
+
+    async def _watch_for_leader(self) -> None:
+        """End the metadata streams of a controller that may be cut off (rule 40)."""
+        election_timeout_s = self._config.controller_quorum_election_timeout_ms / 1000
+        while True:
+            if self._running.heard_leader_within(election_timeout_s * _SILENT_ELECTION_TIMEOUTS):
+                self._publisher.resume()
+            elif self._publisher.is_serving:
+                self._publisher.stop_serving()
+            await self._clock.sleep(election_timeout_s / 4)

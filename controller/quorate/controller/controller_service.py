@@ -1,0 +1,174 @@
+"""ControllerService: what brokers, and other controllers, ask of a controller."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+from quorate.controller.active import ActiveController
+from quorate.controller.administration import Administration
+from quorate.controller.alter_partition import alter_partition
+from quorate.controller.brokers import register_broker, require_broker_epoch
+from quorate.controller.heartbeats import heartbeat
+from quorate.controller.liveness import BrokerLiveness
+from quorate.controller.producer_ids import allocate_producer_ids
+from quorate.controller.topics import confirm_topics_removed
+from quorate.core.clock import Clock
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.transport import Call, Service
+from quorate.errors import InvalidRequest, StaleBrokerEpoch
+from quorate.metadata.digest import digest_to_bytes
+from quorate.metadata.publisher import MetadataPublisher
+from quorate.metadata.records import FEATURE_LEVEL_MAX, FEATURE_LEVEL_MIN
+from quorate.rpc.error_detail import detail_from_error
+from quorate.v1.controller_pb2 import (
+    DESCRIPTOR,
+    AdministerRequest,
+    AdministerResponse,
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerSessionRequest,
+    BrokerSessionResponse,
+    ConfirmTopicsRemovedRequest,
+    ConfirmTopicsRemovedResponse,
+    DescribeImageRequest,
+    DescribeImageResponse,
+    FollowMetadataRequest,
+    FollowMetadataResponse,
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+)
+
+__all__ = ["ControllerServiceHandlers"]
+
+
+class ControllerServiceHandlers:
+    def __init__(
+        self,
+        active: ActiveController,
+        liveness: BrokerLiveness,
+        publisher: MetadataPublisher,
+        administration: Administration,
+        *,
+        clock: Clock,
+        session_timeout_ms: int,
+        check_leadership: Callable[[], None],
+    ) -> None:
+        self._active = active
+        self._liveness = liveness
+        self._publisher = publisher
+        self._administration = administration
+        self._clock = clock
+        self._session_timeout_ms = session_timeout_ms
+        self._check_leadership = check_leadership
+
+    def service(self) -> Service:
+        return Service(
+            DESCRIPTOR.services_by_name["ControllerService"],
+            {
+                "RegisterBroker": self._register_broker,
+                "BrokerSession": self._broker_session,
+                "AlterPartition": self._alter_partition,
+                "AllocateProducerIds": self._allocate_producer_ids,
+                "ConfirmTopicsRemoved": self._confirm_topics_removed,
+                "FollowMetadata": self._follow_metadata,
+                "Administer": self._administer,
+                "DescribeImage": self._describe_image,
+            },
+        )
+
+    async def _register_broker(self, request: RegisterBrokerRequest, _call: Call) -> RegisterBrokerResponse:
+        sessions = self._liveness.sessions
+        has_live_session = sessions.is_live(BrokerId(request.broker_id), self._clock.monotonic())
+        response = await self._active.change(
+            lambda image, offset: register_broker(
+                image, request, next_offset=offset, has_live_session=has_live_session
+            )
+        )
+        if self._active.is_active:
+            sessions.touch(
+                BrokerId(request.broker_id),
+                BrokerEpoch(response.broker_epoch),
+                self._clock.monotonic(),
+                metadata_offset=-1,
+            )
+        return response
+
+    async def _broker_session(
+        self, requests: AsyncIterator[BrokerSessionRequest], _call: Call
+    ) -> AsyncGenerator[BrokerSessionResponse, None]:
+        session: tuple[BrokerId, BrokerEpoch] | None = None
+        try:
+            async for request in requests:
+                named = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+                if session is None:
+                    require_broker_epoch(self._active.image, *named)
+                    session = named
+                    self._liveness.stream_opened(*session)
+                elif named != session:
+                    raise InvalidRequest("one stream carries the heartbeats of one run of one broker")
+                try:
+                    yield await self._heartbeat(request)
+                except StaleBrokerEpoch as error:
+                    yield BrokerSessionResponse(sequence=request.sequence, error=detail_from_error(error))
+                    return
+        finally:
+            if session is not None:
+                self._liveness.stream_closed(*session)
+
+    async def _heartbeat(self, request: BrokerSessionRequest) -> BrokerSessionResponse:
+        # A process that was paused may believe that it leads although its time is up. The broker's lease
+        # depends on this answer, so it is looked at now and not when a timer gets round to it (rule 37).
+        self._check_leadership()
+        image = self._active.image
+        broker = require_broker_epoch(image, request.broker_id, request.broker_epoch)
+        sessions = self._liveness.sessions
+        sessions.touch(
+            broker.broker_id,
+            broker.broker_epoch,
+            self._clock.monotonic(),
+            metadata_offset=request.metadata_offset,
+        )
+        return await self._active.change(
+            lambda image, _offset: heartbeat(
+                image,
+                request,
+                state_offset=sessions.state_offset(broker.broker_id),
+                others_offset=sessions.others_offset(broker.broker_id),
+                session_timeout_ms=self._session_timeout_ms,
+            ),
+            is_leadership_sure=True,
+        )
+
+    async def _alter_partition(self, request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:
+        return await self._active.change(lambda image, _offset: alter_partition(image, request))
+
+    async def _allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest, _call: Call
+    ) -> AllocateProducerIdsResponse:
+        return await self._active.change(lambda image, _offset: allocate_producer_ids(image, request))
+
+    async def _confirm_topics_removed(
+        self, request: ConfirmTopicsRemovedRequest, _call: Call
+    ) -> ConfirmTopicsRemovedResponse:
+        return await self._active.change(lambda image, _offset: confirm_topics_removed(image, request))
+
+    async def _follow_metadata(
+        self, requests: AsyncIterator[FollowMetadataRequest], _call: Call
+    ) -> AsyncGenerator[FollowMetadataResponse, None]:
+        async for request in requests:
+            async for response in self._publisher.follow(request.from_offset):
+                yield response
+
+    async def _administer(self, request: AdministerRequest, _call: Call) -> AdministerResponse:
+        return AdministerResponse(response=await self._administration.call(request.method, request.request))
+
+    async def _describe_image(self, _request: DescribeImageRequest, _call: Call) -> DescribeImageResponse:
+        image = self._publisher.image
+        return DescribeImageResponse(
+            offset=image.offset,
+            digest=digest_to_bytes(image.digest).hex(),
+            feature_level_min=FEATURE_LEVEL_MIN,
+            feature_level_max=FEATURE_LEVEL_MAX,
+        )

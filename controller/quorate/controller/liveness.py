@@ -1,0 +1,127 @@
+"""Keeps the sessions of brokers, and looks after those that have fallen silent.
+
+``sessions`` knows the rules, this file does the waiting and the dialling. A broker keeps one stream of
+heartbeats open. While it has none, its own address is dialled every heartbeat interval: refused means that
+the process is gone, and it is fenced now; any other outcome waits for the session time-out. The same goes
+for brokers that a new controller has not heard of yet: it may probe, it never infers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.controller.active import ActiveController
+from quorate.controller.brokers import fence_broker
+from quorate.controller.sessions import BrokerSessions, LapsedSession
+from quorate.core.clock import Clock
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.logging import get_logger
+from quorate.core.transport import Transport
+from quorate.errors import QuorateError
+from quorate.metadata.image import BrokerImage
+
+__all__ = ["BrokerLiveness", "LivenessSettings"]
+
+log = get_logger(__name__)
+
+#: a probe that takes longer says nothing, and the next one is due
+_PROBE_TIMEOUT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LivenessSettings:
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    probes: bool
+
+
+class BrokerLiveness:
+    def __init__(
+        self, active: ActiveController, settings: LivenessSettings, *, clock: Clock, transport: Transport
+    ) -> None:
+        self._active = active
+        self._settings = settings
+        self._clock = clock
+        self._transport = transport
+        self.sessions = BrokerSessions(settings.session_timeout_s)
+        #: open heartbeat streams; a broker that connects anew may have two for a moment
+        self._streams: Counter[tuple[BrokerId, BrokerEpoch]] = Counter()
+        self._probing: set[BrokerId] = set()
+        self._probe_due: dict[BrokerId, float] = {}
+        self._wake = asyncio.Event()
+
+    def stream_opened(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        self._streams[broker_id, broker_epoch] += 1
+
+    def stream_closed(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        self._streams[broker_id, broker_epoch] -= 1
+        if not self._streams[broker_id, broker_epoch]:
+            del self._streams[broker_id, broker_epoch]
+            self._probe_due.pop(broker_id, None)
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Fence whose session lapses, and probe who is silent; until cancelled."""
+        async with asyncio.TaskGroup() as probes:
+            while True:
+                if self._active.is_active:
+                    self._fence_lapsed()
+                    for broker in self._silent_brokers():
+                        self._probing.add(broker.broker_id)
+                        probes.create_task(self._probe(broker), name=f"probe-{broker.broker_id}")
+                await self._pause()
+
+    def _fence_lapsed(self) -> None:
+        for lapsed in self.sessions.expired(self._clock.monotonic()):
+            self._fence(lapsed, "its session has lapsed")
+
+    def _fence(self, lapsed: LapsedSession, reason: str) -> None:
+        log.warning("broker_lost", broker_id=lapsed.broker_id, reason=reason)
+        try:
+            self._active.change_unattended(
+                lambda image, _offset: fence_broker(image, lapsed.broker_id, broker_epoch=lapsed.broker_epoch)
+            )
+        except QuorateError as error:
+            # Too much waits, or leadership is gone: its session stands, so that it is looked at again.
+            log.warning("broker_not_fenced", broker_id=lapsed.broker_id, error=error.message)
+            return
+        self.sessions.end(lapsed)
+
+    def _silent_brokers(self) -> list[BrokerImage]:
+        if not self._settings.probes:
+            return []
+        now = self._clock.monotonic()
+        return [
+            broker
+            for _, broker in sorted(self._active.image.brokers.items())
+            if not broker.is_fenced
+            and broker.broker_id not in self._probing
+            and (broker.broker_id, broker.broker_epoch) not in self._streams
+            and self._probe_due.get(broker.broker_id, now) <= now
+            and self.sessions.stream_broken(broker.broker_id, broker.broker_epoch, now)
+        ]
+
+    async def _probe(self, broker: BrokerImage) -> None:
+        probed_at = self._clock.monotonic()
+        try:
+            is_refused = await self._transport.is_refused(broker.address, timeout_s=_PROBE_TIMEOUT_S)
+        finally:
+            self._probing.discard(broker.broker_id)
+            self._probe_due[broker.broker_id] = probed_at + self._settings.heartbeat_interval_s
+        if not is_refused or not self._active.is_active:
+            return
+        lapsed = self.sessions.probe_refused(broker.broker_id, broker.broker_epoch, probed_at=probed_at)
+        if lapsed is not None:
+            self._fence(lapsed, f"nobody listens at {broker.address}")
+
+    async def _pause(self) -> None:
+        """Until something may be due: a quarter of a heartbeat at most, sooner when a stream breaks."""
+        timer = self._clock.call_later(self._settings.heartbeat_interval_s / 4, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+            self._wake.clear()

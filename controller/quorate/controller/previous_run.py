@@ -1,0 +1,63 @@
+"""What a broker's new process may be trusted to have, judged by how the one before it ended.
+
+A replica counts (as a member of an ISR or an ELR) because it has said that it stored records. Rule 30 asks,
+for each start, whether that is still true:
+
+- *Clean*: the last process flushed everything and left a marker. All is there.
+- *Process crash*: no marker, but the kernel is the same and every log is intact. Appended records were in
+  the page cache, which outlives a process. All is there. Without this case, ``kill -9`` of all brokers at
+  once would leave every partition offline for ever.
+- *Lossy*: the machine went down, or a disk has failed. What was synced is there; what was only in the page
+  cache may be gone. Replicas of topics with ``durability=fsync`` had synced all that they ever answered
+  for.
+- *Unknown directory*: another directory than the registered one (a wiped or replaced disk, rule 32), or the
+  same in a state that the last run did not leave. Its epoch shows that: the last run noted its own before
+  it was unfenced, so a copy that was restored from a backup carries an older one. Nothing can be relied on,
+  not even what was once synced.
+
+The evidence is the broker's word; the epoch and the directory it is compared with are the controller's own.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from quorate.core.config import Durability
+from quorate.metadata.image import BrokerImage, MetadataImage, TopicImage
+from quorate.v1.controller_pb2 import RegisterBrokerRequest
+
+__all__ = ["StartKind", "judge_start", "keeps_replicas"]
+
+
+class StartKind(StrEnum):
+    CLEAN = "clean"
+    PROCESS_CRASH = "process_crash"
+    LOSSY = "lossy"
+    UNKNOWN_DIRECTORY = "unknown_directory"
+
+
+def judge_start(registered: BrokerImage | None, request: RegisterBrokerRequest) -> StartKind:
+    """``registered``: the broker's last registration."""
+    if registered is None or request.directory_id != registered.directory_id:
+        return StartKind.UNKNOWN_DIRECTORY
+    run = request.previous_run
+    if not request.HasField("previous_run") or run.broker_epoch != registered.broker_epoch:
+        return StartKind.UNKNOWN_DIRECTORY
+    if run.is_clean:
+        return StartKind.CLEAN
+    if run.is_same_boot and run.is_intact:
+        return StartKind.PROCESS_CRASH
+    return StartKind.LOSSY
+
+
+def keeps_replicas(start: StartKind, image: MetadataImage, topic: TopicImage) -> bool:
+    """Whether the broker's undamaged replicas of this topic count after such a start."""
+    if start is StartKind.LOSSY:
+        return _is_synced_before_answers(image, topic)
+    return start is not StartKind.UNKNOWN_DIRECTORY
+
+
+def _is_synced_before_answers(image: MetadataImage, topic: TopicImage) -> bool:
+    # A default in some node's own file does not count: the controller cannot see it.
+    key = "durability"
+    return topic.configs.get(key, image.cluster_configs.get(key)) == Durability.FSYNC

@@ -1,0 +1,203 @@
+"""What people ask about the quorum itself: its voters, its leader, its feature level."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
+
+from quorate.controller.active import ActiveController
+from quorate.controller.cluster_description import describe_cluster
+from quorate.controller.features import SupportedLevels, update_feature_level
+from quorate.core.clock import Clock
+from quorate.core.ids import BrokerId
+from quorate.core.transport import Method, Transport, method_of
+from quorate.errors import InvalidRequest, QuorateError, Unavailable, VoterChangeRefused
+from quorate.metadata.digest import digest_to_bytes
+from quorate.metadata.publisher import MetadataPublisher
+from quorate.metadata.raft.progress import FollowerProgress, ProgressState
+from quorate.metadata.raft.quorum import Quorum
+from quorate.metadata.raft.voters import DirectoryId, NodeId, Voter, VoterKey
+from quorate.v1 import admin_pb2, controller_pb2, quorum_pb2
+
+__all__ = ["QuorumAdministration"]
+
+_DESCRIBE_IMAGE: Final = method_of(
+    controller_pb2.DESCRIPTOR.services_by_name["ControllerService"],
+    "DescribeImage",
+    controller_pb2.DescribeImageRequest,
+    controller_pb2.DescribeImageResponse,
+)
+_IDENTIFY: Final = method_of(
+    quorum_pb2.DESCRIPTOR.services_by_name["QuorumService"],
+    "Identify",
+    quorum_pb2.IdentifyRequest,
+    quorum_pb2.IdentifyResponse,
+)
+_ASK_TIMEOUT_S: Final = 2.0
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+
+class QuorumAdministration:
+    def __init__(
+        self,
+        active: ActiveController,
+        quorum: Callable[[], Quorum],
+        publisher: MetadataPublisher,
+        *,
+        transport: Transport,
+        clock: Clock,
+    ) -> None:
+        self._active = active
+        self._quorum_of_node = quorum
+        self._publisher = publisher
+        self._transport = transport
+        self._clock = clock
+
+    @property
+    def _quorum(self) -> Quorum:
+        return self._quorum_of_node()
+
+    async def describe_cluster(
+        self, _request: admin_pb2.DescribeClusterRequest
+    ) -> admin_pb2.DescribeClusterResponse:
+        image = await self._active.confirm()
+        status = self._quorum.status
+        return describe_cluster(
+            image,
+            controller=BrokerId(status.key.node_id),
+            controllers=[
+                admin_pb2.ControllerDescription(node_id=voter.key.node_id, address=voter.address)
+                for voter in status.voters
+            ],
+        )
+
+    # --- how far everybody is -------------------------------------------------------------------------
+
+    async def describe_quorum(
+        self, _request: admin_pb2.DescribeQuorumRequest
+    ) -> admin_pb2.DescribeQuorumResponse:
+        await self._active.confirm()
+        status = self._quorum.status
+        learners = [
+            (Voter(key, self._quorum.address_of(key)), progress)
+            for key, progress in sorted(status.progress.items())
+            if not progress.is_voter
+        ]
+        voters = [(voter, status.progress.get(voter.key)) for voter in status.voters]
+        image = self._publisher.image
+        return admin_pb2.DescribeQuorumResponse(
+            leader=status.key.node_id,
+            term=status.term,
+            commit_index=status.commit_index,
+            voters=await asyncio.gather(*(self._describe(*voter) for voter in voters)),
+            learners=await asyncio.gather(*(self._describe(*learner) for learner in learners)),
+            digest_offset=image.offset,
+            digest=digest_to_bytes(image.digest).hex(),
+        )
+
+    async def _describe(self, voter: Voter, progress: FollowerProgress | None) -> admin_pb2.VoterDescription:
+        description = admin_pb2.VoterDescription(
+            node_id=voter.key.node_id, directory_id=voter.key.directory_id, address=voter.address
+        )
+        image = await self._image_of(voter)
+        if image is not None:
+            description.applied_index = image.offset
+            description.digest = image.digest
+            ours = self._publisher.digest_at(image.offset)
+            if ours is not None:
+                description.is_digest_equal = digest_to_bytes(ours).hex() == image.digest
+        if progress is None:
+            description.state = "leader"
+            description.match_index = self._quorum.status.last_index
+            return description
+        description.state = "unreachable" if image is None else _state(progress)
+        description.match_index = progress.match_index
+        description.last_heard_ms = int((self._clock.monotonic() - progress.last_heard) * 1000)
+        return description
+
+    async def _image_of(self, voter: Voter) -> controller_pb2.DescribeImageResponse | None:
+        """None: it does not answer."""
+        try:
+            return await self._ask(voter.address, _DESCRIBE_IMAGE, controller_pb2.DescribeImageRequest())
+        except QuorateError:
+            return None
+
+    async def _ask(self, address: str, method: Method[Request, Response], request: Request) -> Response:
+        channel = self._transport.connect(address)
+        try:
+            return await channel.call(method, request, timeout_s=_ASK_TIMEOUT_S)
+        finally:
+            await channel.close()
+
+    # --- changes --------------------------------------------------------------------------------------
+
+    async def add_voter(self, request: admin_pb2.AddVoterRequest) -> admin_pb2.AddVoterResponse:
+        status = self._quorum.status
+        identity = await self._ask(request.address, _IDENTIFY, quorum_pb2.IdentifyRequest())
+        if identity.key.node_id != request.node_id:
+            raise InvalidRequest(
+                f"node {identity.key.node_id} runs at {request.address}, not node {request.node_id}",
+                node_id=request.node_id,
+            )
+        if identity.cluster_id not in ("", status.cluster_id):
+            raise VoterChangeRefused(
+                f"node {request.node_id} belongs to cluster {identity.cluster_id}, "
+                f"this is {status.cluster_id}",
+                node_id=request.node_id,
+            )
+        key = VoterKey(NodeId(request.node_id), DirectoryId(identity.key.directory_id))
+        # Asked again after a lost answer: what was wanted is there.
+        if key not in status.voters:
+            await self._quorum.add_voter(Voter(key, request.address))
+        return admin_pb2.AddVoterResponse(directory_id=key.directory_id)
+
+    async def remove_voter(self, request: admin_pb2.RemoveVoterRequest) -> admin_pb2.RemoveVoterResponse:
+        voter = self._quorum.status.voters.by_node_id(NodeId(request.node_id))
+        if voter is not None and request.directory_id in ("", voter.key.directory_id):
+            await self._quorum.remove_voter(voter.key)
+        else:
+            await self._active.confirm()
+        return admin_pb2.RemoveVoterResponse()
+
+    async def transfer_controller(
+        self, request: admin_pb2.TransferControllerRequest
+    ) -> admin_pb2.TransferControllerResponse:
+        node_id = NodeId(request.node_id) if request.HasField("node_id") else None
+        await self._active.confirm()
+        await self._quorum.transfer_leadership(node_id)
+        leader = self._quorum.status.leader
+        if leader is None:
+            raise Unavailable("leadership was handed over; the next controller is about to be elected")
+        return admin_pb2.TransferControllerResponse(controller=leader.key.node_id)
+
+    async def update_feature_level(
+        self, request: admin_pb2.UpdateFeatureLevelRequest
+    ) -> admin_pb2.UpdateFeatureLevelResponse:
+        status = self._quorum.status
+        others = [voter for voter in status.voters if voter.key != status.key]
+        images = await asyncio.gather(
+            *(
+                self._ask(each.address, _DESCRIBE_IMAGE, controller_pb2.DescribeImageRequest())
+                for each in others
+            )
+        )
+        levels = [
+            SupportedLevels(f"voter {voter.key.node_id}", image.feature_level_min, image.feature_level_max)
+            for voter, image in zip(others, images, strict=True)
+        ]
+        return await self._active.change(
+            lambda image, _offset: update_feature_level(image, request, voters=levels)
+        )
+
+
+def _state(progress: FollowerProgress) -> str:
+    if progress.state is ProgressState.REFUSED:
+        return "refused"
+    if not progress.is_voter or progress.state is ProgressState.SNAPSHOT:
+        return "catching up"
+    return "follower" if progress.is_counted else "recovering"

@@ -1,0 +1,122 @@
+"""The last resort: an operator makes a replica the leader though it may lack acknowledged records.
+
+A partition comes here when every replica that was certain to be complete is gone: lossy starts or wiped
+disks have taken them out of ISR and ELR, or those that are left never come back. Nothing does this by
+itself (rule 33). What this file sees to:
+
+- It is not done while a complete replica is active, or the partition is led: then it need not be.
+- The choice is made on facts: (leader epoch of the last batch, log end offset) of *every* replica, compared
+  in that order, as in an election of Raft. A replica that could not be asked might be the best one, or even
+  complete, so it is only left out where the operator says so.
+- What follows is marked: the partition is RECOVERING with an ISR of one until its leader confirms (rule
+  34), the new leader epoch is on record as unclean, so that others may truncate across it and only there
+  (rule 11), and the event says that acknowledged records may be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from quorate.controller.decision import ControllerEvent, Decision
+from quorate.controller.elections import Elections
+from quorate.controller.lookup import find_partition
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.errors import RecoveryRefused
+from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from quorate.v1.admin_pb2 import RecoverPartitionRequest, RecoverPartitionResponse, RecoveryCandidate
+
+__all__ = ["ReplicaEnd", "recover_partition", "replicas_to_ask"]
+
+
+class ReplicaEnd(NamedTuple):
+    """Where a replica's log ends. Of two, the greater one has more of what was acknowledged."""
+
+    #: leader epoch of the last batch; -1: empty
+    last_epoch: LeaderEpoch
+    #: exclusive
+    log_end_offset: Offset
+
+
+def replicas_to_ask(image: MetadataImage, partition: PartitionImage) -> tuple[BrokerId, ...]:
+    """Whose log ends ``recover_partition`` wants; refused where there is nothing to recover."""
+    elections = Elections(image)
+    if partition.leader != NO_LEADER:
+        raise _refusal(image, partition, f"is led by broker {partition.leader}")
+    complete = [member for member in (*partition.isr, *partition.elr) if member in elections.active]
+    if complete:
+        # Not seen in practice: it would have been elected.
+        raise _refusal(image, partition, f"has complete replicas on brokers {complete}, which can lead it")
+    return tuple(sorted(partition.replicas))
+
+
+def recover_partition(
+    image: MetadataImage, request: RecoverPartitionRequest, *, log_ends: Mapping[BrokerId, ReplicaEnd]
+) -> Decision[RecoverPartitionResponse]:
+    """``log_ends``: what the replicas answered; those that did not answer are missing."""
+    partition = find_partition(image, request.partition)
+    asked = replicas_to_ask(image, partition)
+    ends = {broker_id: log_ends[broker_id] for broker_id in asked if broker_id in log_ends}
+    missing = [broker_id for broker_id in asked if broker_id not in ends]
+    if missing and not request.accept_missing_replicas:
+        raise _refusal(
+            image,
+            partition,
+            f"has replicas on brokers {missing} that could not be asked, and one of them may hold more than "
+            "the others; start them, or accept that they are left out",
+        )
+    leader = _choose(image, partition, request, ends)
+    elections = Elections(image)
+    after = elections.elect_uncleanly(partition, leader)
+    candidates = [_candidate(broker_id, ends.get(broker_id)) for broker_id in asked]
+    event = ControllerEvent(
+        "partition_recovered",
+        {
+            "topic": request.partition.topic,
+            "partition": partition.partition,
+            "leader": leader,
+            "leader_epoch": after.leader_epoch,
+            "possible_data_loss": True,
+            "log_ends": {broker_id: tuple(end) for broker_id, end in sorted(ends.items())},
+            "missing": missing,
+            "former_members": sorted({*partition.isr, *partition.elr, *partition.last_known_elr}),
+        },
+        is_warning=True,
+    )
+    return Decision(
+        tuple(elections.records), RecoverPartitionResponse(leader=leader, candidates=candidates), (event,)
+    )
+
+
+def _choose(
+    image: MetadataImage,
+    partition: PartitionImage,
+    request: RecoverPartitionRequest,
+    ends: Mapping[BrokerId, ReplicaEnd],
+) -> BrokerId:
+    active = Elections(image).active
+    able = [broker_id for broker_id in partition.replicas if broker_id in ends and broker_id in active]
+    if request.HasField("leader"):
+        wanted = BrokerId(request.leader)
+        if wanted not in able:
+            raise _refusal(image, partition, f"cannot be led by broker {wanted}; these can: {able}")
+        return wanted
+    if not able:
+        raise _refusal(image, partition, "has no replica on an active broker")
+    # The first of the equals, in the order of the replicas.
+    return max(able, key=lambda broker_id: ends[broker_id])
+
+
+def _candidate(broker_id: BrokerId, end: ReplicaEnd | None) -> RecoveryCandidate:
+    if end is None:
+        return RecoveryCandidate(broker_id=broker_id, is_missing=True)
+    return RecoveryCandidate(
+        broker_id=broker_id, last_epoch=end.last_epoch, log_end_offset=end.log_end_offset
+    )
+
+
+def _refusal(image: MetadataImage, partition: PartitionImage, reason: str) -> RecoveryRefused:
+    topic = image.topics[partition.topic_id].name
+    return RecoveryRefused(
+        f"partition {topic}-{partition.partition} {reason}", topic=topic, partition=partition.partition
+    )

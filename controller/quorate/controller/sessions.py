@@ -1,0 +1,157 @@
+"""Which brokers are alive, as far as heartbeats tell; on the monotonic clock, without tasks or sockets.
+
+A session belongs to one registration. It lives until no heartbeat has come for the session time-out; then
+the broker is fenced. It is *not* part of the metadata: a new controller knows nothing about who was heard
+when, so it starts every session afresh. It may probe, and never infers (rule 35: a process may be alive
+though nobody hears it).
+
+A broken heartbeat stream is a hint, not a proof: the network may have dropped one connection. So the
+controller dials the broker's own address. Refused means that no process listens there, and the broker is
+fenced at once; every other outcome, silence included, waits for the time-out. acks=all never depends on any
+of this; the lease of rule 37 does, which is why the probe can be switched off.
+
+Offsets that go with a broker are kept here too, for the same reason: they speak about the moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from immutables import Map
+
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.metadata.image import BrokerImage, MetadataImage
+
+__all__ = ["BrokerSessions", "LapsedSession"]
+
+
+@dataclass(slots=True)
+class _Session:
+    broker_epoch: BrokerEpoch
+    last_heard_s: float
+    #: the broker has applied metadata up to here (inclusive); -1: not heard of since this controller began
+    metadata_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LapsedSession:
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+class BrokerSessions:
+    """All sessions that the active controller knows. Times are monotonic seconds."""
+
+    def __init__(self, session_timeout_s: float) -> None:
+        self._session_timeout_s = session_timeout_s
+        self._sessions: dict[BrokerId, _Session] = {}
+        #: where the broker's state was last changed on record, or a later offset
+        self._state_offsets: dict[BrokerId, int] = {}
+        self._brokers: Map[BrokerId, BrokerImage] = Map()
+
+    # --- what has happened ----------------------------------------------------------------------------
+
+    def start_all_afresh(self, image: MetadataImage, now: float) -> None:
+        """A new controller begins with this image."""
+        self._sessions.clear()
+        # When each broker's state was changed is not known; at this offset it has happened.
+        self._state_offsets = dict.fromkeys(image.brokers, image.offset)
+        self._brokers = image.brokers
+        for broker in image.brokers.values():
+            if not _was_let_go(broker):
+                self._sessions[broker.broker_id] = _Session(broker.broker_epoch, now)
+
+    def image_changed(self, image: MetadataImage) -> None:
+        """After each change that the controller has appended."""
+        if image.brokers is self._brokers:
+            return
+        for broker in image.brokers.values():
+            if self._brokers.get(broker.broker_id) is broker:
+                continue
+            self._state_offsets[broker.broker_id] = image.offset
+            session = self._sessions.get(broker.broker_id)
+            if session is not None and (_was_let_go(broker) or session.broker_epoch != broker.broker_epoch):
+                del self._sessions[broker.broker_id]
+        for broker_id in self._state_offsets.keys() - image.brokers.keys():
+            del self._state_offsets[broker_id]
+            self._sessions.pop(broker_id, None)
+        self._brokers = image.brokers
+
+    def touch(
+        self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float, *, metadata_offset: int
+    ) -> None:
+        """A registration or a heartbeat of the registered epoch has come; others are refused before."""
+        if _was_let_go(self._brokers[broker_id]):
+            # Its last words must not keep its next process from registering.
+            return
+        session = self._sessions.get(broker_id)
+        if session is None or session.broker_epoch != broker_epoch:
+            session = self._sessions[broker_id] = _Session(broker_epoch, now)
+        session.last_heard_s = max(session.last_heard_s, now)
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+
+    def end(self, lapsed: LapsedSession) -> None:
+        """Its fencing was appended. Not before: who is in no session is fenced by nobody."""
+        session = self._sessions.get(lapsed.broker_id)
+        if session is not None and session.broker_epoch == lapsed.broker_epoch:
+            del self._sessions[lapsed.broker_id]
+
+    # --- what follows ---------------------------------------------------------------------------------
+
+    def is_live(self, broker_id: BrokerId, now: float) -> bool:
+        session = self._sessions.get(broker_id)
+        return session is not None and now < self._deadline(session)
+
+    def expired(self, now: float) -> list[LapsedSession]:
+        """To be fenced now, in the order in which they lapsed."""
+        lapsed = sorted(
+            (self._deadline(session), broker_id)
+            for broker_id, session in self._sessions.items()
+            if self._deadline(session) <= now
+        )
+        return [LapsedSession(broker_id, self._sessions[broker_id].broker_epoch) for _, broker_id in lapsed]
+
+    def next_deadline(self) -> float | None:
+        """When to ask ``expired`` again; None: there are no sessions."""
+        return min(map(self._deadline, self._sessions.values()), default=None)
+
+    def stream_broken(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float) -> bool:
+        """Whether a probe is wanted: not for an older registration, nor for a session that is over anyway."""
+        session = self._sessions.get(broker_id)
+        return session is not None and session.broker_epoch == broker_epoch and self.is_live(broker_id, now)
+
+    def probe_refused(
+        self, broker_id: BrokerId, broker_epoch: BrokerEpoch, *, probed_at: float
+    ) -> LapsedSession | None:
+        """Whom to fence now; None: it was heard since the probe began, or has registered anew."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.broker_epoch != broker_epoch or session.last_heard_s > probed_at:
+            return None
+        return LapsedSession(broker_id, broker_epoch)
+
+    def state_offset(self, broker_id: BrokerId) -> int:
+        """See ``quorate.controller.heartbeats``."""
+        return self._state_offsets[broker_id]
+
+    def others_offset(self, broker_id: BrokerId) -> int | None:
+        """Every active broker but this one has applied metadata up to here; None: there is no other."""
+        return min(
+            (
+                self._metadata_offset(broker)
+                for broker in self._brokers.values()
+                if broker.is_active and broker.broker_id != broker_id
+            ),
+            default=None,
+        )
+
+    def _metadata_offset(self, broker: BrokerImage) -> int:
+        session = self._sessions.get(broker.broker_id)
+        return -1 if session is None else session.metadata_offset
+
+    def _deadline(self, session: _Session) -> float:
+        return session.last_heard_s + self._session_timeout_s
+
+
+def _was_let_go(broker: BrokerImage) -> bool:
+    """It has stopped with the controller's leave, so its id is free for the next process."""
+    return broker.is_fenced and broker.is_shutting_down

@@ -1,0 +1,54 @@
+"""What committed entries do to a controller: they make its image, and publish it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quorate.metadata.delta import advance, apply_batch
+from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.metadata.publisher import MetadataPublisher
+from quorate.metadata.raft.entries import Entry, EntryKind, Index, Snapshot
+from quorate.metadata.raft.ready import SoftState
+from quorate.metadata.records import decode_batch
+from quorate.metadata.snapshot import decode_snapshot, encode_snapshot
+
+__all__ = ["ImageStateMachine"]
+
+
+class ImageStateMachine:
+    """The quorum's state machine: the committed image of this node."""
+
+    def __init__(
+        self,
+        publisher: MetadataPublisher,
+        *,
+        on_applied: Callable[[MetadataImage], None],
+        on_leadership: Callable[[SoftState, MetadataImage], None],
+    ) -> None:
+        self.image = EMPTY_IMAGE
+        self._publisher = publisher
+        self._on_applied = on_applied
+        self._on_leadership = on_leadership
+
+    def apply(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.kind is EntryKind.COMMAND:
+                batch = decode_batch(entry.data)
+                self.image = apply_batch(self.image, batch.records, entry.index)
+                self._publisher.publish(self.image, batch)
+            else:
+                self.image = advance(self.image, entry.index)
+                self._publisher.advance(self.image)
+            self._on_applied(self.image)
+
+    def leadership_changed(self, soft_state: SoftState) -> None:
+        self._on_leadership(soft_state, self.image)
+
+    async def take_snapshot(self) -> tuple[Index, bytes]:
+        image = self.image
+        return Index(image.offset), await encode_snapshot(image)
+
+    async def install_snapshot(self, snapshot: Snapshot) -> None:
+        self.image = await decode_snapshot(snapshot.data)
+        self._publisher.reset(self.image)
+        self._on_applied(self.image)

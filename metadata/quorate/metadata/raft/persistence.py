@@ -1,0 +1,95 @@
+"""Makes durable what the core wants durable, in order, with one sync for all that wait.
+
+While the device works, what the core wants next piles up; when the device is done, all of that goes into the
+next write and the next sync together (group commit). So the number of syncs is set by the device and not by
+the number of changes, and a message that needs no durability never waits for one that does.
+
+Only then are the messages of these steps released, in their order, and the core told. A step that wants
+nothing persisted still waits for those before it: what it says may rest on what they write.
+
+A write or sync that fails ends the process (rule 45): nobody knows any more what the device holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Protocol
+
+from quorate.metadata.raft.entries import Entry, Snapshot
+from quorate.metadata.raft.ready import HardState, Ready
+
+__all__ = ["Durable", "Persistence"]
+
+
+class Durable(Protocol):
+    """The voter's directory, as far as steps are written to it."""
+
+    async def write_hard_state(self, hard_state: HardState) -> None: ...
+
+    async def install_snapshot(self, snapshot: Snapshot) -> None: ...
+
+    def append(self, entries: Sequence[Entry]) -> None: ...
+
+    async def sync(self) -> None: ...
+
+
+class Persistence:
+    def __init__(
+        self,
+        directory: Durable,
+        *,
+        on_durable: Callable[[Sequence[Ready]], None],
+        on_fatal: Callable[[str], NoReturn],
+    ) -> None:
+        self._directory = directory
+        self._on_durable = on_durable
+        self._on_fatal = on_fatal
+        self._waiting: list[Ready] = []
+        self._is_writing = False
+        self._wakeup: asyncio.Future[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """All that was submitted is durable."""
+        return not self._waiting and not self._is_writing
+
+    def submit(self, ready: Ready) -> None:
+        """To be called for steps in their order."""
+        self._waiting.append(ready)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            if not self._waiting:
+                self._wakeup = asyncio.get_running_loop().create_future()
+                await self._wakeup
+            batch, self._waiting = self._waiting, []
+            self._is_writing = True
+            try:
+                await self._write(batch)
+            except OSError as error:
+                self._on_fatal(f"the metadata journal cannot be written: {error}")
+            self._is_writing = False
+            self._on_durable(batch)
+
+    async def _write(self, batch: Sequence[Ready]) -> None:
+        directory = self._directory
+        is_unsynced = False
+        for ready in batch:
+            if ready.hard_state is not None:
+                # Ahead of entries that wait for the one sync at the end. That a term is known sooner than
+                # these is no harm: nobody was told of either.
+                await directory.write_hard_state(ready.hard_state)
+            if ready.snapshot is not None:
+                if is_unsynced:
+                    await directory.sync()
+                await directory.install_snapshot(ready.snapshot)
+                is_unsynced = False
+            if ready.entries:
+                directory.append(ready.entries)
+                is_unsynced = True
+        if is_unsynced:
+            await directory.sync()

@@ -1,0 +1,96 @@
+"""What a voter serves to the others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Protocol
+
+from quorate.core.logging import get_logger
+from quorate.core.transport import Call, Service
+from quorate.errors import NotFounded, Overloaded
+from quorate.metadata.raft.founding import IdentifyResponse
+from quorate.metadata.raft.messages import Envelope
+from quorate.metadata.raft.peers import Sender
+from quorate.metadata.raft.snapshot_transfer import receive_snapshot
+from quorate.metadata.raft.voters import VoterKey
+from quorate.metadata.raft.wire import envelope_from_proto, identity_to_proto, key_from_proto
+from quorate.v1 import quorum_pb2
+
+__all__ = ["ServedVoter", "quorum_service"]
+
+log = get_logger(__name__)
+
+
+class ServedVoter(Protocol):
+    """The voter behind the service."""
+
+    @property
+    def key(self) -> VoterKey: ...
+
+    @property
+    def is_running(self) -> bool:
+        """It is founded, and takes messages."""
+        ...
+
+    def identify(self) -> IdentifyResponse: ...
+
+    def greeted_by(self, peer: Sender) -> None: ...
+
+    def receive(self, envelope: Envelope) -> None: ...
+
+
+def quorum_service(voter: ServedVoter, *, snapshot_bytes_max: int) -> Service:
+    handlers = _Handlers(voter, snapshot_bytes_max)
+    return Service(
+        quorum_pb2.DESCRIPTOR.services_by_name["QuorumService"],
+        {
+            "Exchange": handlers.exchange,
+            "TransferSnapshot": handlers.transfer_snapshot,
+            "Identify": handlers.identify,
+        },
+    )
+
+
+class _Handlers:
+    def __init__(self, voter: ServedVoter, snapshot_bytes_max: int) -> None:
+        self._voter = voter
+        self._snapshot_bytes_max = snapshot_bytes_max
+        self._is_taking_snapshot = False
+
+    async def exchange(
+        self, requests: AsyncIterator[quorum_pb2.ExchangeRequest], call: Call
+    ) -> AsyncGenerator[quorum_pb2.ExchangeResponse, None]:
+        voter = self._voter
+        if not voter.is_running:
+            raise NotFounded("this voter does not take part in the quorum yet")
+        yield quorum_pb2.ExchangeResponse()  # the stream stands
+        async for request in requests:
+            # Meant for a directory that this node had before, or for another node at this address (rule 41).
+            if key_from_proto(request.to) != voter.key:
+                log.debug("message_for_another_voter", peer=call.peer)
+            elif request.WhichOneof("message") is None:
+                sender = key_from_proto(request.sender)
+                voter.greeted_by(Sender(sender, request.incarnation, request.sender_address))
+            else:
+                voter.receive(envelope_from_proto(request))
+
+    async def transfer_snapshot(
+        self, requests: AsyncIterator[quorum_pb2.TransferSnapshotRequest], _: Call
+    ) -> AsyncGenerator[quorum_pb2.TransferSnapshotResponse, None]:
+        if not self._voter.is_running or self._is_taking_snapshot:
+            # One at a time: each is held in memory until it is whole.
+            raise Overloaded("no snapshot is taken here at the moment")
+        self._is_taking_snapshot = True
+        try:
+            envelope = await receive_snapshot(requests, bytes_max=self._snapshot_bytes_max)
+        finally:
+            self._is_taking_snapshot = False
+        if envelope.to == self._voter.key:
+            self._voter.receive(envelope)
+        yield quorum_pb2.TransferSnapshotResponse()
+
+    async def identify(
+        self, _request: quorum_pb2.IdentifyRequest, _call: Call
+    ) -> quorum_pb2.IdentifyResponse:
+        # To anybody, of whatever cluster: it is the one who asks that must not found anything with strangers.
+        return identity_to_proto(self._voter.identify())

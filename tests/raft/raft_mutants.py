@@ -1,0 +1,352 @@
+"""Mistakes that somebody could make in the core, or in its driver: one rule each, switched off.
+
+Each function patches one small method. None of them is far-fetched; several were made by others, and are
+described in the issue trackers of other systems.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pytest
+
+from quorate.chaos.raft.node import SimulatedNode
+from quorate.chaos.raft.voter_disk import VoterDisk
+from quorate.metadata.raft.core import RaftCore
+from quorate.metadata.raft.elections import Campaign, Elections
+from quorate.metadata.raft.entries import NO_INDEX, Entry, Index
+from quorate.metadata.raft.following import Following
+from quorate.metadata.raft.leadership import Leadership
+from quorate.metadata.raft.membership import Membership
+from quorate.metadata.raft.messages import AppendRequest, CatchUpResponse, Envelope
+from quorate.metadata.raft.progress import Progress
+from quorate.metadata.raft.raft_log import RaftLog
+from quorate.metadata.raft.reads import ReadBarriers
+from quorate.metadata.raft.ready import Ready
+from quorate.metadata.raft.replication import Replication
+from quorate.metadata.raft.state import RaftState
+from quorate.metadata.raft.voters import VoterKey
+
+__all__ = ["HARMLESS", "MUTANTS", "Mutant"]
+
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+def always(*, answer: object) -> Callable[..., object]:
+    return lambda *_, **__: answer
+
+
+# --- the driver ---------------------------------------------------------------------------------------
+
+
+def votes_are_not_durable(patch: Patch) -> None:
+    patch.setattr(VoterDisk, "_write_hard_state", lambda self, hard_state: None)
+
+
+def messages_do_not_wait_for_the_sync(patch: Patch) -> None:
+    original = SimulatedNode._persist
+
+    def persist(self: SimulatedNode, ready: Ready) -> None:
+        for envelope in ready.send_after_persist:
+            self._send(envelope)
+        original(self, dataclasses.replace(ready, send_after_persist=()))
+
+    patch.setattr(SimulatedNode, "_persist", persist)
+
+
+def incarnations_are_not_durable(patch: Patch) -> None:
+    def start(self: VoterDisk) -> None:
+        self.incarnation = 1 + self.incarnation % 2
+
+    patch.setattr(VoterDisk, "start", start)
+
+
+# --- elections ----------------------------------------------------------------------------------------
+
+
+def a_voter_votes_twice_in_a_term(patch: Patch) -> None:
+    patch.setattr(Elections, "_has_vote_for", lambda self, sender, term: term == self._state.term)
+
+
+def the_log_of_a_candidate_is_not_compared(patch: Patch) -> None:
+    patch.setattr(Elections, "_is_log_up_to_date", always(answer=True))
+
+
+def less_than_a_majority_elects(patch: Patch) -> None:
+    def is_majority(self: Elections, count: int) -> bool:
+        return count >= max(1, self._state.log.voters.majority - 1)
+
+    patch.setattr(Elections, "_is_majority", is_majority)
+
+
+def pre_votes_count_as_votes(patch: Patch) -> None:
+    original = Elections._ask_for_votes
+
+    def ask_for_votes(self: Elections, *, is_transfer: bool) -> None:
+        before = self._state.campaign
+        original(self, is_transfer=is_transfer)
+        if before is not None and self._state.campaign is not None:
+            self._state.campaign.granted |= before.granted
+
+    patch.setattr(Elections, "_ask_for_votes", ask_for_votes)
+
+
+def a_candidate_counts_its_vote_before_it_is_durable(patch: Patch) -> None:
+    original = Elections._ask_for_votes
+
+    def ask_for_votes(self: Elections, *, is_transfer: bool) -> None:
+        original(self, is_transfer=is_transfer)
+        campaign = self._state.campaign
+        assert campaign is not None
+        campaign.granted.add(self._state.key)
+
+    patch.setattr(Elections, "_ask_for_votes", ask_for_votes)
+    patch.setattr(Elections, "_is_own_vote_durable", always(answer=True))
+
+
+def a_recovering_voter_votes(patch: Patch) -> None:
+    patch.setattr(Elections, "_may_vote", always(answer=True))
+
+
+def a_recovering_voter_stands_for_election(patch: Patch) -> None:
+    patch.setattr(Elections, "_may_campaign", lambda self: self._state.key in self._state.log.voters)
+
+
+def whoever_is_no_voter_stands_for_election(patch: Patch) -> None:
+    patch.setattr(Elections, "_may_campaign", lambda self: not self._state.is_recovering)
+
+
+def votes_of_strangers_count(patch: Patch) -> None:
+    patch.setattr(Elections, "_counts_vote_of", always(answer=True))
+
+
+def a_candidate_does_not_raise_its_term(patch: Patch) -> None:
+    patch.setattr(Elections, "_next_term", lambda self: self._state.term)
+
+
+def votes_of_earlier_campaigns_count(patch: Patch) -> None:
+    patch.setattr(Elections, "_answers_this_campaign", always(answer=True))
+
+
+# --- following ----------------------------------------------------------------------------------------
+
+
+def an_old_leader_is_followed(patch: Patch) -> None:
+    patch.setattr(Following, "_is_term_current", always(answer=True))
+
+
+def the_previous_entry_is_not_compared(patch: Patch) -> None:
+    def matches_previous(self: Following, request: AppendRequest) -> bool:
+        return request.previous_index <= self._state.log.last_index
+
+    patch.setattr(Following, "_matches_previous", matches_previous)
+
+
+def entries_that_match_are_truncated(patch: Patch) -> None:
+    def find_conflict(self: RaftLog, entries: Sequence[Entry]) -> Index | None:
+        return entries[0].index if entries else None
+
+    patch.setattr(RaftLog, "find_conflict", find_conflict)
+
+
+def what_follows_a_request_is_truncated(patch: Patch) -> None:
+    original = Following._take_entries
+
+    def take_entries(self: Following, request: AppendRequest) -> None:
+        original(self, request)
+        log = self._state.log
+        end = Index(max(request.previous_index + len(request.entries), log.commit_index))
+        if request.entries and end < log.last_index:
+            log.truncate_from(end)
+            log.append(request.entries[-1])
+
+    patch.setattr(Following, "_take_entries", take_entries)
+
+
+def entries_that_conflict_are_kept(patch: Patch) -> None:
+    def find_conflict(self: RaftLog, entries: Sequence[Entry]) -> Index | None:
+        return next((entry.index for entry in entries if entry.index > self.last_index), None)
+
+    patch.setattr(RaftLog, "find_conflict", find_conflict)
+
+
+def truncated_entries_still_count_as_durable(patch: Patch) -> None:
+    def take_back(self: RaftLog, index: Index) -> None:
+        self.durable_index = min(self.durable_index, index)
+
+    patch.setattr(RaftLog, "_take_back_durable", take_back)
+
+
+def the_commit_index_passes_what_matches(patch: Patch) -> None:
+    def known_committed(self: Following, leader_commit: Index) -> Index:
+        return min(leader_commit, self._state.log.last_index)
+
+    patch.setattr(Following, "_known_committed", known_committed)
+
+
+def entries_are_acknowledged_before_they_are_durable(patch: Patch) -> None:
+    def acknowledge(self: Following, sender: VoterKey, request: AppendRequest) -> None:
+        self._state.send(sender, self._success(self._matched, request.round))
+
+    patch.setattr(Following, "_acknowledge", acknowledge)
+
+
+def the_whole_log_is_acknowledged_not_what_matched(patch: Patch) -> None:
+    def acknowledge(self: Following, sender: VoterKey, request: AppendRequest) -> None:
+        self._state.send_once_durable(sender, self._success(self._state.log.last_index, request.round))
+
+    patch.setattr(Following, "_acknowledge", acknowledge)
+
+
+# --- snapshots ----------------------------------------------------------------------------------------
+
+
+def an_old_snapshot_is_installed(patch: Patch) -> None:
+    patch.setattr(Following, "_is_snapshot_old", always(answer=False))
+
+
+def a_snapshot_takes_the_entries_after_it(patch: Patch) -> None:
+    patch.setattr(Following, "_holds_snapshot_entry", always(answer=False))
+
+
+def a_snapshot_moves_the_commit_index_unchecked(patch: Patch) -> None:
+    def holds_snapshot_entry(self: Following, snapshot: object) -> bool:
+        return snapshot.id.index <= self._state.log.last_index  # type: ignore[attr-defined, no-any-return]
+
+    patch.setattr(Following, "_holds_snapshot_entry", holds_snapshot_entry)
+
+
+# --- recovering ---------------------------------------------------------------------------------------
+
+
+def a_recovering_voter_wants_to_be_counted(patch: Patch) -> None:
+    patch.setattr(Following, "_is_counted", always(answer=True))
+
+
+def a_recovering_voter_need_not_catch_up(patch: Patch) -> None:
+    patch.setattr(Following, "_has_caught_up", lambda self: self._state.leader is not None)
+
+
+def a_recovering_voter_catches_up_to_the_commit_index(patch: Patch) -> None:
+    patch.setattr(Leadership, "_catch_up_index", lambda self: self._state.log.commit_index)
+
+
+def answers_to_earlier_questions_are_taken(patch: Patch) -> None:
+    original = Following.on_catch_up_response
+
+    def on_catch_up_response(self: Following, response: CatchUpResponse) -> None:
+        original(self, dataclasses.replace(response, nonce=self._nonce))
+
+    patch.setattr(Following, "on_catch_up_response", on_catch_up_response)
+
+
+def a_leader_counts_recovering_voters(patch: Patch) -> None:
+    patch.setattr(Replication, "_counts", always(answer=True))
+
+
+def a_leader_counts_what_a_voter_had_before_it_lost_it(patch: Patch) -> None:
+    def has_lost_log(self: Progress, incarnation: int) -> None:
+        pass
+
+    patch.setattr(Progress, "has_lost_log", has_lost_log)
+
+
+# --- leading ------------------------------------------------------------------------------------------
+
+
+def entries_of_earlier_terms_are_committed_by_count(patch: Patch) -> None:
+    patch.setattr(Leadership, "_may_commit", always(answer=True))
+
+
+def a_leader_counts_itself_before_it_is_durable(patch: Patch) -> None:
+    patch.setattr(Replication, "_own_match_index", lambda self: self._state.log.last_index)
+
+
+def less_than_a_majority_commits(patch: Patch) -> None:
+    original = Replication.follow
+
+    def follow(self: Replication, learner: VoterKey | None) -> None:
+        original(self, learner)
+        self._majority = max(1, self._majority - 1)
+
+    patch.setattr(Replication, "follow", follow)
+
+
+def a_leader_without_a_majority_stays(patch: Patch) -> None:
+    patch.setattr(Leadership, "_hears_quorum", always(answer=True))
+
+
+def answers_come_before_the_commit(patch: Patch) -> None:
+    def answer_handed_out(self: RaftState) -> None:
+        while self.waiting:
+            index, request_id, size = self.waiting.popleft()
+            self.waiting_bytes -= size
+            self.answer(request_id, index)
+
+    patch.setattr(RaftState, "answer_handed_out", answer_handed_out)
+
+
+def a_lost_leadership_refuses_what_it_has_appended(patch: Patch) -> None:
+    def disown_uncommitted(self: RaftState) -> None:
+        while self.waiting and self.waiting[-1][0] > self.log.commit_index:
+            _, request_id, size = self.waiting.pop()
+            self.waiting_bytes -= size
+            self.refuse(request_id, "leadership was lost")
+
+    patch.setattr(RaftState, "disown_uncommitted", disown_uncommitted)
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+def a_read_needs_no_commit_of_the_own_term(patch: Patch) -> None:
+    patch.setattr(ReadBarriers, "_may_ask", always(answer=True))
+
+
+def a_read_needs_no_majority(patch: Patch) -> None:
+    patch.setattr(ReadBarriers, "_is_round_confirmed", always(answer=True))
+
+
+# --- voters -------------------------------------------------------------------------------------------
+
+
+def two_voter_changes_at_once(patch: Patch) -> None:
+    patch.setattr(Membership, "_is_change_uncommitted", always(answer=False))
+
+
+def voters_change_before_the_term_has_committed(patch: Patch) -> None:
+    patch.setattr(Membership, "_has_committed_in_term", always(answer=True))
+
+
+def a_wiped_disk_speaks_for_the_old_one(patch: Patch) -> None:
+    """Only node ids are compared: a vote or an acknowledgement of the new directory counts as the old one's."""
+
+    def is_addressed(self: RaftCore, envelope: Envelope) -> bool:
+        return envelope.to.node_id == self.key.node_id
+
+    original = RaftCore._on_received
+
+    def on_received(self: RaftCore, envelope: Envelope) -> None:
+        known = self.voters.by_node_id(envelope.sender.node_id)
+        sender = envelope.sender if known is None else known.key
+        original(self, dataclasses.replace(envelope, sender=sender))
+
+    patch.setattr(RaftCore, "_is_addressed", is_addressed)
+    patch.setattr(RaftCore, "_on_received", on_received)
+
+
+# --- liveness -----------------------------------------------------------------------------------------
+
+
+def an_old_leader_is_not_told_that_it_is_old(patch: Patch) -> None:
+    patch.setattr(Following, "_reject_old_leader", lambda *_: None)
+
+
+MUTANTS: Final[tuple[Mutant, ...]] = tuple(
+    value
+    for value in list(globals().values())
+    if callable(value) and getattr(value, "__module__", "") == __name__ and value is not always
+)

@@ -1,0 +1,122 @@
+"""The disk fails, or the process dies, at every single operation of a busy life."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+
+import pytest
+
+from quorate.chaos.sim.disk_faults import ProcessDied, ShortWrite, fail_nth
+from quorate.errors import DiskFull, StorageFailed
+from quorate.metadata.raft.journal_format import encode_group
+from tests.raft.directory_harness import DirectoryHarness, command, commands, hard_state
+from tests.raft.directory_life import busy_life, check_goes_on
+
+#: by the number of the operation that is to fail
+FAULTS: dict[str, Callable[[int], OSError | ProcessDied]] = {
+    "error": lambda number: OSError((errno.EIO, errno.ENOSPC)[number % 2], "the disk says no"),
+    "short write": lambda number: ShortWrite(errno.ENOSPC, written=10 + 7 * number % 60),
+    "death": lambda _: ProcessDied(),
+    "death in a write": lambda number: ProcessDied(written=1 + 7 * number % 60),
+}
+WRITES = ("pwrite", "pwritev")
+
+
+async def operations_of_life(names: tuple[str, ...]) -> int:
+    harness = DirectoryHarness()
+    harness.disk.trace = []
+    await busy_life(harness)
+    return sum(not names or each.name in names for each in harness.disk.trace)
+
+
+async def fail_once(
+    harness: DirectoryHarness, number: int, fault: OSError | ProcessDied, names: tuple[str, ...]
+) -> bool:
+    """Whether the fault was noticed."""
+    harness.disk.fault_hook = fail_nth(number, fault, names=names)
+    try:
+        await busy_life(harness)
+    except (OSError, ProcessDied, StorageFailed, DiskFull):
+        return True
+    finally:
+        harness.disk.fault_hook = None
+    return False
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("power", ["stays", "is lost"])
+async def test_fault_at_any_operation_loses_nothing_that_was_answered_for(fault: str, power: str) -> None:
+    names = WRITES if "write" in fault else ()
+    for number in range(1, await operations_of_life(names) + 1):
+        harness = DirectoryHarness()
+        try:
+            assert await fail_once(harness, number, FAULTS[fault](number), names)
+            await (harness.restart() if power == "stays" else harness.power_loss(random.Random(number)))
+            harness.ledger.check(harness.directory)
+            assert not harness.directory.hard_state.is_recovering
+            await check_goes_on(harness)
+        except Exception as error:
+            error.add_note(f"operation {number}")
+            raise
+
+
+async def test_fault_at_any_operation_of_a_start_is_a_typed_error_and_the_next_start_succeeds() -> None:
+    harness = DirectoryHarness()
+    await busy_life(harness)
+    before = harness.disk.operation_count
+    await harness.restart()
+    harness.directory.close()
+    for number in range(1, harness.disk.operation_count - before + 1):
+        harness.disk.crash()
+        harness.disk.fault_hook = fail_nth(number, OSError(errno.EIO, "input/output error"))
+        with pytest.raises(StorageFailed):
+            await harness.open()
+        assert harness.disk.open_paths == []
+        harness.disk.fault_hook = None
+        await harness.restart()
+        harness.ledger.check(harness.directory)
+
+
+async def test_group_whose_sync_failed_is_written_again_before_it_counts() -> None:
+    """The page cache shows it to the next process, and the device has nothing of it."""
+    harness = DirectoryHarness()
+    await harness.begin()
+    await harness.write_hard_state(hard_state(1))
+    await harness.store(*commands(1, 2))
+    harness.append([command(3)])
+    harness.disk.fault_hook = fail_nth(1, OSError(errno.EIO, "input/output error"), names=["fdatasync"])
+    with pytest.raises(OSError, match="input/output"):
+        await harness.sync()
+    harness.disk.fault_hook = None
+    with pytest.raises(OSError, match="failed before"):
+        await harness.sync()
+    directory = await harness.restart()
+    assert directory.restored is not None
+    found = directory.restored.entries
+    directory = await harness.power_loss()
+    assert directory.restored is not None
+    assert directory.restored.entries == found
+
+
+async def test_cut_whose_sync_failed_is_made_again() -> None:
+    """Else the bytes that were cut would be back behind the entries that came after."""
+    harness = DirectoryHarness(segment_bytes=1 << 20)
+    await harness.begin()
+    await harness.write_hard_state(hard_state(1))
+    await harness.store(*commands(1, 2))
+    (name,) = harness.names(".journal")
+    whole = harness.content(name)
+    header, payload = encode_group(2, None, commands(3, 9))
+    harness.overwrite(name, whole + header + payload[:60])
+    harness.disk.fault_hook = fail_nth(1, OSError(errno.EIO, "input/output error"), names=["fdatasync"])
+    with pytest.raises(StorageFailed):
+        await harness.open()
+    harness.disk.fault_hook = None
+    await harness.begin()
+    await harness.store(command(3))
+    directory = await harness.power_loss()
+    assert directory.restored is not None
+    assert len(directory.restored.entries) == 3
+    assert directory.opening_report.torn_bytes == 0

@@ -1,0 +1,270 @@
+"""What is cut, what makes a voter catch up first, and what refuses the start (rule 44 in the quorum)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quorate.errors import QuorumDamaged
+from quorate.metadata.raft.entries import SnapshotId
+from quorate.metadata.raft.journal_format import HEADER_BYTES, encode_group
+from tests.raft.directory_harness import (
+    DirectoryHarness,
+    command,
+    commands,
+    hard_state,
+    snapshot_at,
+)
+
+FIRST_FILE = f"{1:020d}.journal"
+
+
+async def journal_of_three(**options: int) -> tuple[DirectoryHarness, list[bytes]]:
+    """Three groups in one file, and the file as it was before each of them and after the last."""
+    harness = DirectoryHarness(segment_bytes=options.get("segment_bytes", 1 << 20))
+    await harness.begin()
+    await harness.write_hard_state(hard_state(1))
+    contents = [harness.content(FIRST_FILE)]
+    for first in (1, 3, 5):
+        await harness.store(*commands(first, first + 1))
+        contents.append(harness.content(FIRST_FILE))
+    return harness, contents
+
+
+async def recovered_entries(harness: DirectoryHarness) -> int:
+    """How many entries a start finds."""
+    directory = await harness.restart()
+    assert directory.restored is not None
+    entries = directory.restored.entries
+    assert list(entries) == commands(1, len(entries))
+    return len(entries)
+
+
+async def test_last_group_torn_at_any_byte_is_cut_and_the_voter_counts() -> None:
+    harness, (_, _, before, whole) = await journal_of_three()
+    for length in range(len(before), len(whole)):
+        harness.overwrite(FIRST_FILE, whole[:length])
+        assert await recovered_entries(harness) == 4
+        assert harness.directory.opening_report.torn_bytes == length - len(before)
+        assert not harness.directory.hard_state.is_recovering
+        assert harness.content(FIRST_FILE) == before
+        assert harness.names(".damaged") == []
+
+
+async def test_zeros_behind_the_last_group_are_cut() -> None:
+    harness, (*_, whole) = await journal_of_three()
+    for count in (1, HEADER_BYTES - 1, HEADER_BYTES, 100, 5000):
+        harness.overwrite(FIRST_FILE, whole + bytes(count))
+        assert await recovered_entries(harness) == 6
+        assert not harness.directory.hard_state.is_recovering
+
+
+async def test_full_length_group_with_a_wrong_checksum_at_the_end_makes_the_voter_catch_up() -> None:
+    harness, (_, _, before, whole) = await journal_of_three()
+    damaged = whole[:-1] + b"?"
+    harness.overwrite(FIRST_FILE, damaged)
+    assert await recovered_entries(harness) == 4
+    assert harness.directory.hard_state.is_recovering
+    assert harness.directory.restored is not None
+    assert harness.directory.restored.hard_state.is_recovering
+    (aside,) = harness.names(".damaged")
+    assert harness.content(aside) == damaged[len(before) :]
+    assert harness.directory.opening_report.damaged_tail == harness.path(aside)
+    # It stays so, start after start, until a leader's log was caught up with.
+    assert await recovered_entries(harness) == 4
+    assert harness.directory.hard_state.is_recovering
+    assert harness.directory.opening_report.damaged_tail is None
+
+
+async def test_that_the_end_was_lost_is_durable_before_it_is_cut() -> None:
+    harness, (*_, whole) = await journal_of_three()
+    harness.overwrite(FIRST_FILE, whole[:-1] + b"?")
+    harness.disk.trace = []
+    await harness.open()
+    steps = [(each.name, each.path.rpartition("/")[2]) for each in harness.disk.trace]
+    noted = steps.index(("rename", "hard-state.tmp"))
+    kept = steps.index(("fdatasync", harness.names(".damaged")[0]))
+    assert noted < steps.index(("fsync_directory", "quorum"), noted) < kept
+    assert kept < steps.index(("truncate", FIRST_FILE))
+
+
+async def test_garbage_behind_the_last_group_makes_the_voter_catch_up() -> None:
+    """Whatever it was, it was no write that the process was torn from."""
+    harness, (*_, whole) = await journal_of_three()
+    harness.overwrite(FIRST_FILE, whole + random.Random(1).randbytes(100))
+    assert await recovered_entries(harness) == 6
+    assert harness.directory.hard_state.is_recovering
+
+
+async def test_damage_with_a_sound_group_behind_it_refuses_the_start_and_names_the_place() -> None:
+    harness, (_, one, two, whole) = await journal_of_three()
+    for position in (len(one), len(one) + HEADER_BYTES, len(two) - 1):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        harness.overwrite(FIRST_FILE, bytes(damaged))
+        with pytest.raises(QuorumDamaged) as caught:
+            await harness.open()
+        assert caught.value.facts == {"path": harness.path(FIRST_FILE), "position": len(one)}
+        assert "add it again" in caught.value.message
+        assert harness.content(FIRST_FILE) == damaged, "nothing is cut on a guess"
+        assert harness.disk.open_paths == []
+
+
+async def test_zeros_with_a_sound_group_behind_them_refuse_the_start() -> None:
+    harness, (_, one, two, whole) = await journal_of_three()
+    harness.overwrite(FIRST_FILE, one + bytes(len(two) - len(one)) + whole[len(two) :])
+    with pytest.raises(QuorumDamaged):
+        await harness.open()
+
+
+@pytest.mark.parametrize(
+    "change", [lambda content: content[:-1], lambda content: content[:-1] + b"?", lambda _: b""]
+)
+async def test_fault_in_a_file_that_another_one_follows_refuses_the_start(change: object) -> None:
+    harness, _ = await journal_of_three(segment_bytes=1)
+    first, second, _ = harness.names(".journal")
+    for name in (first, second):
+        whole = harness.content(name)
+        assert callable(change)
+        harness.overwrite(name, change(whole))
+        with pytest.raises(QuorumDamaged):
+            await harness.open()
+        harness.overwrite(name, whole)
+    assert await recovered_entries(harness) == 6
+
+
+async def test_missing_file_in_the_middle_or_at_the_start_refuses_the_start() -> None:
+    for missing in (0, 1):
+        harness, _ = await journal_of_three(segment_bytes=1)
+        harness.remove(harness.names(".journal")[missing])
+        with pytest.raises(QuorumDamaged):
+            await harness.open()
+
+
+async def test_missing_file_is_noticed_even_where_the_entries_would_fit() -> None:
+    """Its entries replaced others, so that without it the old ones would be back."""
+    harness, _ = await journal_of_three(segment_bytes=1)
+    await harness.write_hard_state(hard_state(3))
+    await harness.store(command(4, term=2), command(5, term=2))
+    await harness.store(command(6, term=3))
+    harness.remove(harness.names(".journal")[3])
+    with pytest.raises(QuorumDamaged, match="lacks its groups 4 to 4"):
+        await harness.open()
+
+
+async def test_founded_directory_without_any_journal_refuses_the_start() -> None:
+    harness = DirectoryHarness()
+    await harness.begin()
+    harness.remove(FIRST_FILE)
+    with pytest.raises(QuorumDamaged, match="the journal is missing"):
+        await harness.open()
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        encode_group(5, None, commands(7, 7)),
+        encode_group(3, None, commands(7, 7)),
+        encode_group(4, None, commands(8, 8)),
+        encode_group(4, None, [command(7), command(9)]),
+        encode_group(4, None, [command(7, term=0)]),
+        encode_group(4, SnapshotId(snapshot_at(9).id.index, snapshot_at(9).id.term), commands(9, 9)),
+    ],
+    ids=["number skipped", "number repeated", "gap", "gap inside", "term falls", "replaces the snapshot"],
+)
+async def test_sound_group_that_does_not_follow_refuses_the_start(group: tuple[bytes, bytes]) -> None:
+    harness, (*_, whole) = await journal_of_three()
+    harness.overwrite(FIRST_FILE, whole + b"".join(group))
+    with pytest.raises(QuorumDamaged):
+        await harness.open()
+
+
+async def test_journal_of_a_later_version_is_refused_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.metadata.raft.journal_format.VERSION", 2)
+    harness, (*_, whole) = await journal_of_three()
+    monkeypatch.undo()
+    harness.disk.crash()
+    with pytest.raises(QuorumDamaged, match="version 2"):
+        await harness.open()
+    assert harness.content(FIRST_FILE) == whole
+
+
+async def test_entries_of_a_term_that_is_not_on_record_refuse_the_start() -> None:
+    """Then the file with the vote is an old copy, or was put back."""
+    harness, (*_, whole) = await journal_of_three()
+    harness.overwrite(FIRST_FILE, whole + b"".join(encode_group(4, None, [command(7, term=2)])))
+    with pytest.raises(QuorumDamaged, match="old copy"):
+        await harness.open()
+
+
+# --- the machine was started anew ------------------------------------------------------------------------
+
+
+async def large_last_group() -> tuple[DirectoryHarness, int, bytes]:
+    """A last group of many sectors, at no sector boundary: its harness, position, and the file."""
+    harness = DirectoryHarness(segment_bytes=1 << 20)
+    await harness.begin()
+    await harness.write_hard_state(hard_state(1))
+    await harness.store(*commands(1, 3))
+    position = len(harness.content(FIRST_FILE))
+    await harness.store(command(4, data=random.Random(4).randbytes(3000)))
+    return harness, position, harness.content(FIRST_FILE)
+
+
+def without_sector(content: bytes, sector: int, position: int) -> bytes:
+    """As if it had not reached the device; what stood before ``position`` was there already."""
+    start, end = max(position, 512 * sector), min(len(content), 512 * (sector + 1))
+    return content[:start] + bytes(end - start) + content[end:]
+
+
+async def test_missing_sector_of_the_last_group_is_cut_after_a_power_loss_and_the_voter_counts() -> None:
+    harness, position, whole = await large_last_group()
+    for sector in range(position // 512, -(-len(whole) // 512)):
+        harness.overwrite(FIRST_FILE, without_sector(whole, sector, position))
+        directory = await harness.power_loss()
+        assert directory.restored is not None
+        assert len(directory.restored.entries) == 3
+        assert not directory.hard_state.is_recovering, f"sector {sector}"
+
+
+async def test_missing_sector_without_a_power_loss_makes_the_voter_catch_up() -> None:
+    harness, position, whole = await large_last_group()
+    harness.overwrite(FIRST_FILE, without_sector(whole, position // 512 + 1, position))
+    await harness.restart()
+    assert harness.directory.hard_state.is_recovering
+
+
+async def test_power_loss_is_remembered_until_the_journal_is_repaired() -> None:
+    """A start that dies on the way must not make the next one believe that only a process had died."""
+    harness, position, whole = await large_last_group()
+    harness.overwrite(FIRST_FILE, without_sector(whole, position // 512 + 1, position))
+    harness.disk.power_loss()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quorate.metadata.raft.journal.Journal.open", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await harness.open()
+    await harness.restart()
+    assert not harness.directory.hard_state.is_recovering
+
+
+async def test_flipped_bit_is_no_missing_sector_also_after_a_power_loss() -> None:
+    harness, position, whole = await large_last_group()
+    for bit in range(8 * position, 8 * len(whole), 97):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        harness.overwrite(FIRST_FILE, bytes(damaged))
+        directory = await harness.power_loss()
+        assert directory.hard_state.is_recovering, f"bit {bit}"
+        await directory.write_hard_state(hard_state(1))
+
+
+async def test_sectors_that_were_written_as_zeros_prove_nothing() -> None:
+    harness = DirectoryHarness()
+    await harness.begin()
+    await harness.write_hard_state(hard_state(1))
+    await harness.store(command(1, data=b"a" * 300 + bytes(2000) + b"b"))
+    harness.disk.crash()
+    harness.disk.flip_bit(harness.path(FIRST_FILE), 8 * 100)
+    await harness.power_loss()
+    assert harness.directory.hard_state.is_recovering

@@ -1,0 +1,221 @@
+"""The single writer: what it decides on, and when its answers leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from quorate.controller.active import ActiveController
+from quorate.controller.decision import Decision
+from quorate.errors import ControllerMoved, InvalidRequest, NoController, NotController
+from quorate.metadata.delta import advance, apply_batch
+from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.metadata.raft.entries import Index, Term
+from quorate.metadata.raft.ready import Role, SoftState
+from quorate.metadata.records import decode_batch
+from quorate.v1.metadata_pb2 import CONFIG_RESOURCE_CLUSTER, ConfigRecord, MetadataRecord
+
+
+class _Proposal:
+    def __init__(self, index: Index, command: bytes) -> None:
+        self.index = index
+        self.command = command
+        self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def committed(self) -> None:
+        await asyncio.shield(self.outcome)
+
+
+class _Quorum:
+    """A log whose commits happen when the test says so."""
+
+    def __init__(self) -> None:
+        self.image = EMPTY_IMAGE
+        self.proposals: list[_Proposal] = []
+        self.barriers: list[asyncio.Future[None]] = []
+        self.index_shift = 0
+        self.begun: list[int] = []
+        self.ended = 0
+        self.fatal: list[str] = []
+        self.controller = ActiveController(
+            self,
+            on_begin=lambda image: self.begun.append(image.offset),
+            on_appended=lambda _image: None,
+            on_end=self._end,
+            on_fatal=self._die,
+        )
+
+    @property
+    def next_index(self) -> Index:
+        last = self.proposals[-1].index if self.proposals else self.image.offset
+        return Index(last + 1)
+
+    def propose(self, command: bytes, *, term: Term) -> _Proposal:
+        proposal = _Proposal(Index(self.next_index + self.index_shift), command)
+        self.proposals.append(proposal)
+        return proposal
+
+    async def read_barrier(self) -> Index:
+        barrier: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.barriers.append(barrier)
+        await barrier
+        return Index(self.image.offset)
+
+    def lead(self, term: int, *, term_start: int) -> None:
+        state = SoftState(Role.LEADER, Term(term), None, Index(term_start))
+        self.controller.leadership_changed(state, self.image)
+
+    def follow(self, term: int) -> None:
+        self.controller.leadership_changed(SoftState(Role.FOLLOWER, Term(term), None, Index(0)), self.image)
+
+    def replay_to(self, offset: int) -> None:
+        self.image = advance(self.image, offset)
+        self.controller.applied(self.image)
+
+    def commit(self, number: int) -> None:
+        proposal = self.proposals[number]
+        self.image = apply_batch(self.image, decode_batch(proposal.command).records, proposal.index)
+        self.controller.applied(self.image)
+        proposal.outcome.set_result(None)
+
+    def _end(self) -> None:
+        self.ended += 1
+
+    def _die(self, reason: str) -> NoReturn:
+        self.fatal.append(reason)
+        raise SystemExit(reason)
+
+
+@pytest.fixture
+async def quorum() -> _Quorum:
+    quorum = _Quorum()
+    quorum.lead(term=1, term_start=1)
+    quorum.replay_to(1)
+    return quorum
+
+
+def _setting(key: str) -> MetadataRecord:
+    return MetadataRecord(config=ConfigRecord(resource=CONFIG_RESOURCE_CLUSTER, key=key, value="1"))
+
+
+def _set(key: str) -> Callable[[MetadataImage, int], Decision[str]]:
+    def decide(image: MetadataImage, _offset: int) -> Decision[str]:
+        if key in image.cluster_configs:
+            raise InvalidRequest(f"{key} is set")
+        return Decision((_setting(key),), f"set {key}")
+
+    return decide
+
+
+def _look(image: MetadataImage, _offset: int) -> Decision[list[str]]:
+    return Decision((), sorted(image.cluster_configs))
+
+
+async def _start(work: asyncio.Task[object]) -> None:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not work.done()
+
+
+async def test_a_new_controller_acts_only_after_replaying_to_the_start_of_its_term() -> None:
+    quorum = _Quorum()
+    quorum.lead(term=3, term_start=7)
+    quorum.replay_to(6)
+    with pytest.raises(NoController):
+        await quorum.controller.change(_set("a"))
+    assert not quorum.controller.is_active
+    quorum.replay_to(7)
+    assert quorum.controller.is_active
+    assert quorum.begun == [7]
+
+
+async def test_a_follower_refuses_to_decide() -> None:
+    quorum = _Quorum()
+    quorum.follow(term=1)
+    with pytest.raises(NotController):
+        await quorum.controller.change(_set("a"))
+    assert quorum.proposals == []
+
+
+async def test_an_answer_leaves_only_after_its_records_are_committed(quorum: _Quorum) -> None:
+    answer = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(answer)
+    quorum.commit(0)
+    assert await answer == "set a"
+
+
+async def test_a_decision_sees_what_is_appended_and_not_yet_committed(quorum: _Quorum) -> None:
+    first = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(first)
+    second = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(second)
+    assert len(quorum.proposals) == 1
+    quorum.commit(0)
+    assert await first == "set a"
+    with pytest.raises(InvalidRequest):
+        await second
+
+
+async def test_an_answer_without_records_waits_for_what_it_rests_on(quorum: _Quorum) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(change)
+    look = asyncio.create_task(quorum.controller.change(_look))
+    await _start(look)
+    quorum.commit(0)
+    assert await look == ["a"]
+    await change
+
+
+async def test_a_refusal_of_a_deposed_controller_does_not_leave(quorum: _Quorum) -> None:
+    quorum.proposals.clear()
+
+    def refuse(_image: MetadataImage, _offset: int) -> Decision[str]:
+        raise InvalidRequest("no")
+
+    refusal = asyncio.create_task(quorum.controller.change(refuse))
+    await _start(refusal)
+    [barrier] = quorum.barriers
+    barrier.set_exception(NotController("deposed"))
+    with pytest.raises(NotController):
+        await refusal
+
+
+async def test_losing_leadership_throws_the_uncommitted_image_away(quorum: _Quorum) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(change)
+    quorum.follow(term=2)
+    quorum.proposals.pop().outcome.set_exception(ControllerMoved("deposed"))
+    with pytest.raises(ControllerMoved):
+        await change
+    assert quorum.ended == 1
+    quorum.lead(term=3, term_start=2)
+    quorum.replay_to(2)
+    assert list(quorum.controller.image.cluster_configs) == []
+
+
+async def test_another_term_begins_another_office_even_without_an_end_in_between(quorum: _Quorum) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(change)
+    quorum.proposals.pop().outcome.set_exception(ControllerMoved("deposed"))
+    quorum.lead(term=2, term_start=2)
+    assert not quorum.controller.is_active
+    with pytest.raises(ControllerMoved):
+        await change
+
+
+async def test_records_at_another_offset_than_decided_are_fatal(quorum: _Quorum) -> None:
+    quorum.index_shift = 1
+    with pytest.raises(SystemExit):
+        await quorum.controller.change(_set("a"))
+    assert quorum.fatal
+
+
+async def test_a_log_that_makes_another_image_than_was_decided_is_fatal(quorum: _Quorum) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(change)
+    with pytest.raises(SystemExit):
+        quorum.controller.applied(advance(quorum.image, quorum.proposals[0].index))
+    change.cancel()
