@@ -14,7 +14,16 @@ from dataclasses import replace
 from typing import TypeVar
 
 from quorate.metadata.raft.core import Limits, RaftCore
-from quorate.metadata.raft.entries import NO_INDEX, NO_TERM, Entry, EntryKind, Index, Snapshot, SnapshotId, Term
+from quorate.metadata.raft.entries import (
+    NO_INDEX,
+    NO_TERM,
+    Entry,
+    EntryKind,
+    Index,
+    Snapshot,
+    SnapshotId,
+    Term,
+)
 from quorate.metadata.raft.messages import (
     AppendRequest,
     AppendResponse,
@@ -83,25 +92,25 @@ def append(
     entries: Iterable[Entry] = (),
     *,
     commit: int = 0,
-    round: int = 1,
+    round_: int = 1,
 ) -> AppendRequest:
     """``previous`` is (index, term)."""
     index, previous_term = previous
-    return AppendRequest(Term(term), Index(index), Term(previous_term), tuple(entries), Index(commit), round)
+    return AppendRequest(Term(term), Index(index), Term(previous_term), tuple(entries), Index(commit), round_)
 
 
-def acknowledged(
-    term: int, index: int, *, round: int = 1, is_counted: bool = True
+def acknowledged(term: int, index: int, *, round_: int = 1, is_counted: bool = True) -> AppendResponse:
+    return AppendResponse(Term(term), True, Index(index), NO_TERM, round_, is_counted)
+
+
+def refused(
+    term: int, hint: int, hint_term: int, *, round_: int = 1, is_counted: bool = True
 ) -> AppendResponse:
-    return AppendResponse(Term(term), True, Index(index), NO_TERM, round, is_counted)
+    return AppendResponse(Term(term), False, Index(hint), Term(hint_term), round_, is_counted)
 
 
-def refused(term: int, hint: int, hint_term: int, *, round: int = 1, is_counted: bool = True) -> AppendResponse:
-    return AppendResponse(Term(term), False, Index(hint), Term(hint_term), round, is_counted)
-
-
-def restored_snapshot(term: int, index: int, *, round: int = 1, is_counted: bool = True) -> SnapshotResponse:
-    return SnapshotResponse(Term(term), Index(index), round, is_counted)
+def restored_snapshot(term: int, index: int, *, round_: int = 1, is_counted: bool = True) -> SnapshotResponse:
+    return SnapshotResponse(Term(term), Index(index), round_, is_counted)
 
 
 def vote_request(
@@ -186,6 +195,9 @@ class Node:
         assert self.core.role is Role.LEADER
         self.persist()
         return ready
+
+    def role(self) -> Role:
+        return self.core.role
 
     def terms(self) -> list[int]:
         return [entry.term for entry in self.core.entries_from(self.core.first_index)]

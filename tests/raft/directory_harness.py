@@ -1,8 +1,8 @@
 """A voter's directory on a simulated disk, and a ledger of what it answered for.
 
-The ledger knows every state that the log has had, in order, and up to which of them the directory has said that it
-is durable. After a death the log must be in one of the states from there on: nothing that was answered for may lack,
-and nothing may be there that never was.
+The ledger knows every state that the log has had, in order, and up to which of them the directory has said
+that it is durable. After a death the log must be in one of the states from there on: nothing that was
+answered for may lack, and nothing may be there that never was.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __all__ = ["busy_life", "check_goes_on", "random_life"]
 
 
 async def busy_life(harness: DirectoryHarness) -> None:
-    """Something of everything: rolls, replaced entries, snapshots that trim, installs of both kinds, two syncs at once."""
+    """Rolls, replaced entries, snapshots that trim, installs of both kinds, several syncs at once."""
     await harness.begin()
     await harness.write_hard_state(hard_state(1, voted_for=1))
     await harness.store(*commands(1, 3))
@@ -72,7 +72,7 @@ async def random_step(harness: DirectoryHarness, rng: random.Random) -> None:
     if term == 0 or step == "vote":
         await harness.write_hard_state(hard_state(term + 1, voted_for=rng.choice((None, 1, 2))))
     elif step in ("append", "store"):
-        size = rng.choice((5, 5, 50, 1500))
+        size = rng.choice((5, 50, 700, 2500))
         count = rng.randint(1, 4)
         harness.append([command(last + 1 + each, term, data=rng.randbytes(size)) for each in range(count)])
         if step == "store":

@@ -1,8 +1,8 @@
 """Nodes that found a quorum, as a model: what is durable, what is not, and all that may happen to them.
 
-A *world* is a value: equal worlds are equal, so that all that can be reached is visited once. Answers travel at once,
-because a node keeps the last one of each peer for as long as it likes before it acts: that is the delay. What is
-reached in ``random_world`` beyond it are answers that overtake each other.
+A *world* is a value: equal worlds are equal, so that all that can be reached is visited once. Answers
+travel at once, because a node keeps the last one of each peer for as long as it likes before it acts: that
+is the delay. What is reached in ``random_world`` beyond it are answers that overtake each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole quorums on simulated time, disks and network: the real driver, journal and transport, and no process."""
+"""Whole quorums on simulated time, disks and network, with the real driver, journal and transport."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class HistoryMachine:
         self._history = history
         self.index = Index(0)
         self.digest = ""
-        self.commands: list[str] = []
+        #: by index
+        self.commands: dict[int, str] = {}
         self.soft_state: SoftState | None = None
         self.installs = 0
 
@@ -63,12 +64,12 @@ class HistoryMachine:
             self.digest = hashlib.sha1(content).hexdigest()
             self.index = entry.index
             if entry.kind is EntryKind.COMMAND:
-                self.commands.append(entry.data.decode())
+                self.commands[entry.index] = entry.data.decode()
             self._history.applied(entry, self.digest)
 
     async def take_snapshot(self) -> tuple[Index, bytes]:
         index = self.index
-        state = {"index": index, "digest": self.digest, "commands": list(self.commands)}
+        state = {"index": index, "digest": self.digest, "commands": list(self.commands.items())}
         await asyncio.sleep(0.01)
         return index, json.dumps(state).encode()
 
@@ -76,7 +77,8 @@ class HistoryMachine:
         await asyncio.sleep(0.01)
         state = json.loads(snapshot.data)
         assert state["index"] == snapshot.id.index
-        self.index, self.digest, self.commands = Index(state["index"]), state["digest"], state["commands"]
+        self.index, self.digest = Index(state["index"]), state["digest"]
+        self.commands = dict(state["commands"])
         self.installs += 1
         assert self._history.digests.get(self.index, self.digest) == self.digest
 
@@ -110,6 +112,7 @@ class SimVoter:
     async def start(self) -> None:
         """Raises ``QuorumDamaged`` where the voter must not start."""
         assert not self.is_up
+        await self._gone()
         self.fatal = None
         self.machine = HistoryMachine(self._world.history)
         transport = SimTransport(self._world.network, self.name)
@@ -132,7 +135,8 @@ class SimVoter:
         assert self._server is not None
         await self.quorum.close()
         await self._server.stop(0.1)
-        await self._end()
+        self._collapse()
+        await self._gone()
 
     async def kill(self, *, power_loss: bool = False, rng: random.Random | None = None) -> None:
         """kill -9, or the plug."""
@@ -140,24 +144,31 @@ class SimVoter:
             self.disk.power_loss(rng)
         else:
             self.disk.crash()
-        await self._end()
+        self._collapse()
+        await self._gone()
 
-    async def _end(self) -> None:
-        assert self._running is not None
-        assert self._server is not None
+    def _collapse(self) -> None:
+        """Nobody listens any more, and nobody is connected."""
         self.quorum = None
-        self._server.kill()
+        if self._server is not None:
+            self._server.kill()
         self._world.network.break_all_connections(self.name)
-        self._running.cancel()
-        await asyncio.wait([self._running])
-        if not self._running.cancelled() and self.fatal is None:
-            self._running.result()
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _gone(self) -> None:
+        if self._running is None:
+            return
+        running, self._running = self._running, None
+        await asyncio.wait([running])
+        if not running.cancelled() and (error := running.exception()) is not None and self.fatal is None:
+            raise error
 
     def _die(self, reason: str) -> NoReturn:
         if self.fatal is None:
             self.fatal = reason
             self.disk.crash()
-            self._world.died(self)
+            self._collapse()
         raise Fatal(reason)
 
 
@@ -188,10 +199,6 @@ class SimQuorum:
             snapshot_interval_bytes=self._snapshot_bytes,
         )
 
-    def died(self, voter: SimVoter) -> None:
-        """Its process has ended itself."""
-        asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(voter.kill()))
-
     async def start(self) -> None:
         await asyncio.gather(*(voter.start() for voter in self.voters.values()))
 
@@ -202,7 +209,11 @@ class SimQuorum:
                 if voter is other_than or not voter.is_leader:
                     continue
                 state = voter.machine.soft_state
-                if state is not None and state.role is Role.LEADER and voter.machine.index >= state.term_start:
+                if (
+                    state is not None
+                    and state.role is Role.LEADER
+                    and voter.machine.index >= state.term_start
+                ):
                     return voter
             await asyncio.sleep(0.01)
 
@@ -224,8 +235,7 @@ class SimQuorum:
 
     async def end(self) -> None:
         for voter in self.voters.values():
-            if voter.is_up:
-                await voter.kill()
+            await voter.kill()
 
 
 def simulate(

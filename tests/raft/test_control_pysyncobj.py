@@ -14,13 +14,17 @@ import pytest
 
 from quorate.chaos.raft_control import pysyncobj_package
 from quorate.chaos.raft_control.damage import flip_bits_of_a_journal, start_on_a_torn_dump
+from quorate.chaos.raft_control.latency import measure_commit_latencies
 from quorate.chaos.raft_control.scenarios import SCENARIOS, Scenario
 from quorate.chaos.raft_control.world import Verdict, run_own, run_stock, stock_world
 from quorate.errors import MissingExtra
 
 pytest.importorskip("pysyncobj", reason="the control needs the extra chaos")
 
-SEEDS = range(8)
+# It leaves files open for the garbage collector to find.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+SEEDS = range(6)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -32,10 +36,11 @@ def names_of_invariants(verdicts: list[Verdict]) -> Counter[str]:
 def test_stock_pysyncobj_is_caught_by_the_invariants(scenario: Scenario) -> None:
     verdicts = [run_stock(seed, scenario) for seed in SEEDS]
 
-    assert sum(verdict.violation is not None for verdict in verdicts) >= 6, names_of_invariants(verdicts)
+    assert sum(verdict.violation is not None for verdict in verdicts) >= 5, names_of_invariants(verdicts)
+    assert all(verdict.violation is not None for verdict in verdicts if verdict.is_broken)
     # Not for a detail: clients lose what they were promised, or read two truths.
     assert sum(verdict.is_broken for verdict in verdicts) >= 1
-    assert sum(verdict.acknowledged for verdict in verdicts) > 300
+    assert sum(verdict.acknowledged for verdict in verdicts) > 200
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -44,7 +49,7 @@ def test_our_own_core_stays_green_in_the_same_stories(scenario: Scenario) -> Non
 
     assert [str(verdict.violation) for verdict in verdicts if verdict.violation is not None] == []
     assert [verdict for verdict in verdicts if verdict.is_broken] == []
-    assert sum(verdict.acknowledged for verdict in verdicts) > 300
+    assert sum(verdict.acknowledged for verdict in verdicts) > 200
 
 
 def test_a_seed_of_the_control_decides_everything() -> None:
@@ -85,6 +90,11 @@ def test_stock_pysyncobj_leads_on_half_a_snapshot_without_any_of_its_state() -> 
     assert torn.acknowledged == 20
     assert torn.known_to_the_voter == 0
     assert torn.has_led
+
+
+async def test_real_processes_of_stock_pysyncobj_commit_when_asked_to() -> None:
+    """What the benchmarks measure, and what is killed by hand, still runs."""
+    assert len(await measure_commit_latencies(commands=20)) == 20
 
 
 def test_without_pysyncobj_the_control_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def test_a_time_out_asks_for_pre_votes_without_changing_the_term() -> None:
     ready = node.after(LONG_S)
     requests = all_of(VoteRequest, ready)
     assert [(request.term, request.is_pre_vote) for request in requests] == [(5, True), (5, True)]
-    assert node.core.role is Role.PRE_CANDIDATE
+    assert node.role() is Role.PRE_CANDIDATE
     assert node.core.term == 4
     assert ready.hard_state is None
 
@@ -58,18 +58,18 @@ def test_a_candidate_counts_itself_only_once_its_vote_is_durable() -> None:
     node.after(LONG_S)
     asked = node.hear(2, vote(1, is_pre_vote=True))
     node.hear(2, vote(1))
-    assert node.core.role is Role.CANDIDATE
+    assert node.role() is Role.CANDIDATE
     node.step(Persisted(asked.sequence))
-    assert node.core.role is Role.LEADER
+    assert node.role() is Role.LEADER
 
 
 def test_the_only_voter_leads_once_its_vote_is_durable() -> None:
     node = Node(restored(members=voters(1)))
     ready = node.after(LONG_S)
     assert ready.hard_state == HardState(Term(1), key(1))
-    assert node.core.role is Role.CANDIDATE
+    assert node.role() is Role.CANDIDATE
     node.persist()
-    assert node.core.role is Role.LEADER
+    assert node.role() is Role.LEADER
     assert node.core.commit_index == 0
     node.persist()
     assert node.core.commit_index == 1
@@ -126,7 +126,9 @@ def test_a_pre_vote_changes_nothing_for_the_one_who_is_asked() -> None:
     assert ready.hard_state is None
     assert ready.next_deadline == deadline
     assert node.core.term == 3
-    assert all_of(VoteResponse, node.hear(3, vote_request(9, is_pre_vote=True))) == [vote(9, is_pre_vote=True)]
+    assert all_of(VoteResponse, node.hear(3, vote_request(9, is_pre_vote=True))) == [
+        vote(9, is_pre_vote=True)
+    ]
 
 
 def test_granted_pre_votes_are_not_counted_as_votes() -> None:
@@ -135,7 +137,7 @@ def test_granted_pre_votes_are_not_counted_as_votes() -> None:
     node.hear(2, vote(1, is_pre_vote=True))
     node.hear(3, vote(1, is_pre_vote=True))
     node.persist()
-    assert node.core.role is Role.CANDIDATE
+    assert node.role() is Role.CANDIDATE
 
 
 def test_votes_of_an_earlier_election_are_not_counted() -> None:
@@ -148,9 +150,9 @@ def test_votes_of_an_earlier_election_are_not_counted() -> None:
     node.persist()
     assert node.core.term == 2
     node.hear(2, vote(1))
-    assert node.core.role is Role.CANDIDATE
+    assert node.role() is Role.CANDIDATE
     node.hear(2, vote(2))
-    assert node.core.role is Role.LEADER
+    assert node.role() is Role.LEADER
 
 
 def test_a_vote_heard_twice_counts_once() -> None:
@@ -158,12 +160,12 @@ def test_a_vote_heard_twice_counts_once() -> None:
     node.after(LONG_S)
     node.hear(2, vote(1, is_pre_vote=True))
     node.hear(2, vote(1, is_pre_vote=True))
-    assert node.core.role is Role.PRE_CANDIDATE
+    assert node.role() is Role.PRE_CANDIDATE
     node.hear(3, vote(1, is_pre_vote=True))
     node.persist()
     node.hear(2, vote(1))
     node.hear(2, vote(1))
-    assert node.core.role is Role.CANDIDATE
+    assert node.role() is Role.CANDIDATE
 
 
 def test_votes_of_strangers_and_of_reformatted_disks_are_not_counted() -> None:
@@ -171,11 +173,11 @@ def test_votes_of_strangers_and_of_reformatted_disks_are_not_counted() -> None:
     node.after(LONG_S)
     node.hear(key(2, "other directory"), vote(1, is_pre_vote=True))
     node.hear(key(7), vote(1, is_pre_vote=True))
-    assert node.core.role is Role.PRE_CANDIDATE
+    assert node.role() is Role.PRE_CANDIDATE
     node.hear(2, vote(1, is_pre_vote=True))
     node.persist()
     node.hear(key(3, "other directory"), vote(1))
-    assert node.core.role is Role.CANDIDATE
+    assert node.role() is Role.CANDIDATE
 
 
 def test_a_node_that_is_no_voter_never_campaigns_and_still_votes() -> None:
@@ -189,9 +191,9 @@ def test_a_candidate_that_most_refuse_gives_up() -> None:
     node = Node()
     node.after(LONG_S)
     node.hear(2, no_vote(0, is_pre_vote=True))
-    assert node.core.role is Role.PRE_CANDIDATE
+    assert node.role() is Role.PRE_CANDIDATE
     node.hear(3, no_vote(0, is_pre_vote=True))
-    assert node.core.role is Role.FOLLOWER
+    assert node.role() is Role.FOLLOWER
 
 
 # --- calm ---------------------------------------------------------------------------------------------
@@ -212,9 +214,9 @@ def test_a_leader_ignores_candidates_unless_it_asked_for_the_election() -> None:
     node = Node()
     node.lead()
     node.hear(3, vote_request(9, (9, 9)))
-    assert node.core.role is Role.LEADER
+    assert node.role() is Role.LEADER
     node.hear(3, vote_request(9, (9, 9), is_transfer=True))
-    assert node.core.role is Role.FOLLOWER
+    assert node.role() is Role.FOLLOWER
     assert node.core.term == 9
 
 
@@ -224,9 +226,9 @@ def test_a_leader_that_hears_no_majority_resigns_within_an_election_time_out() -
     node.now += TIMING.election_timeout_max_s - 0.01
     node.hear(3, acknowledged(1, 0))
     node.after(TIMING.election_timeout_max_s - 0.01)
-    assert node.core.role is Role.LEADER
+    assert node.role() is Role.LEADER
     node.after(0.02)
-    assert node.core.role is Role.FOLLOWER
+    assert node.role() is Role.FOLLOWER
     assert node.core.leader is None
     assert node.core.term == 1
 
@@ -236,7 +238,7 @@ def test_a_leader_resumed_from_a_pause_resigns_before_it_hears_anything() -> Non
     node.lead()
     node.now += 60
     ready = node.propose(b"late")
-    assert node.core.role is Role.FOLLOWER
+    assert node.role() is Role.FOLLOWER
     assert [answer.reason for answer in ready.answers] == ["not the leader"]
 
 
@@ -248,7 +250,7 @@ def test_a_follower_restarts_its_timer_for_a_leader_whose_entries_it_cannot_take
         response = only(AppendResponse, all_of(AppendResponse, node.hear(2, append(1, (50, 1)))))
         assert not response.is_success
         assert all_of(VoteRequest, node.after(0)) == []
-    assert node.core.role is Role.FOLLOWER
+    assert node.role() is Role.FOLLOWER
 
 
 def test_a_voter_in_a_higher_term_than_a_living_leader_deposes_it_and_follows_again() -> None:
@@ -305,7 +307,7 @@ def test_a_pre_candidate_that_votes_gives_up_its_own_question() -> None:
     node = Node(restored(term=1))
     node.after(LONG_S)
     assert all_of(VoteResponse, node.hear(2, vote_request(1))) == [vote(1)]
-    assert node.core.role is Role.FOLLOWER
+    assert node.role() is Role.FOLLOWER
     node.hear(3, vote(2, is_pre_vote=True))
     assert node.core.term == 1
 
@@ -314,9 +316,9 @@ def test_a_candidate_follows_the_leader_of_its_term() -> None:
     node = Node()
     node.after(LONG_S)
     node.hear(2, vote(1, is_pre_vote=True))
-    assert node.core.role is Role.CANDIDATE
+    assert node.role() is Role.CANDIDATE
     node.hear(3, append(1))
-    assert node.core.role is Role.FOLLOWER
+    assert node.role() is Role.FOLLOWER
     assert node.core.leader == key(3)
 
 

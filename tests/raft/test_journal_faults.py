@@ -120,3 +120,34 @@ async def test_cut_whose_sync_failed_is_made_again() -> None:
     assert directory.restored is not None
     assert len(directory.restored.entries) == 3
     assert directory.opening_report.torn_bytes == 0
+
+
+async def test_death_at_any_operation_of_a_start_never_hides_that_the_end_was_lost() -> None:
+    harness = DirectoryHarness(segment_bytes=1 << 20)
+    await harness.begin()
+    await harness.write_hard_state(hard_state(1))
+    await harness.store(*commands(1, 2))
+    await harness.store(command(3))
+    (name,) = harness.names(".journal")
+    harness.overwrite(name, harness.content(name)[:-1] + b"?")
+    damaged = harness.disk.snapshot()
+    is_finished = False
+    number = 0
+    while not is_finished:
+        number += 1
+        harness.disk.restore(damaged)
+        harness.disk.fault_hook = fail_nth(number, ProcessDied(written=5))
+        try:
+            await harness.open()
+            is_finished = True
+        except ProcessDied:
+            pass
+        harness.disk.fault_hook = None
+        directory = await (harness.restart() if number % 2 else harness.power_loss(random.Random(number)))
+        assert directory.hard_state.is_recovering, f"operation {number}"
+        assert directory.restored is not None
+        assert list(directory.restored.entries) == commands(1, 2)
+        (aside,) = {harness.content(each) for each in harness.names(".damaged")}
+        assert aside.endswith(b"?")
+        directory.close()
+    assert number > 20

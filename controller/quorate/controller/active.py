@@ -4,9 +4,9 @@ A decision is a pure function of an image, and the image it sees already contain
 ago and is not committed yet; so decisions can be made one after the other without waiting for the quorum in
 between. What keeps that safe:
 
-- The image with uncommitted records belongs to one *office*: one term of this node as leader. An office begins
-  when all entries up to the start of the term are applied (rule 39), with the committed image, and ends with
-  the term. Then its image is thrown away, with all that may never be committed.
+- The image with uncommitted records belongs to one *office*: one term of this node as leader. An office
+  begins when all entries up to the start of the term are applied (rule 39), with the committed image, and
+  ends with the term. Then its image is thrown away, with all that may never be committed.
 - No answer leaves before that on which it rests is committed. For a change these are its own records; for a
   refusal, or an answer that changes nothing, all that was appended before it.
 - Nothing is decided between reading the image and appending the records: ``change`` does not wait there.

@@ -22,8 +22,6 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from quorate.controller.configs import canonical_configs, config_entries, unclean_election_allowed
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.elections import Elections, topics_in_order
@@ -33,7 +31,11 @@ from quorate.errors import InvalidRequest, NotEnoughReplicas
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.records import config_record
-from quorate.metadata.topic_settings import min_insync_replicas_of, unclean_election_enabled
+from quorate.metadata.topic_settings import (
+    min_insync_replicas,
+    replication_factor_of,
+    unclean_election_enabled,
+)
 from quorate.v1 import admin_pb2
 from quorate.v1.metadata_pb2 import MetadataRecord, PartitionChangeRecord
 
@@ -85,35 +87,30 @@ def _settle_partitions(
 ) -> Elections:
     elections = Elections(after)
     if MIN_INSYNC_REPLICAS in changes or UNCLEAN_LEADER_ELECTION_ENABLE in changes:
-        for affected in _affected_topics(before, topic):
-            is_now_unclean = unclean_election_enabled(
-                after, after.topics[affected.topic_id]
-            ) and not unclean_election_enabled(before, affected)
-            for partition in affected.partitions:
-                _settle(elections, before, after, partition, is_now_unclean=is_now_unclean)
+        for affected in topics_in_order(before) if topic is None else (topic,):
+            _settle_topic(elections, before, affected, after)
     return elections
 
 
-def _affected_topics(image: MetadataImage, topic: TopicImage | None) -> Iterator[TopicImage]:
-    return topics_in_order(image) if topic is None else iter((topic,))
-
-
-def _settle(
-    elections: Elections,
-    before: MetadataImage,
-    after: MetadataImage,
-    partition: PartitionImage,
-    *,
-    is_now_unclean: bool,
+def _settle_topic(
+    elections: Elections, before: MetadataImage, topic: TopicImage, after: MetadataImage
 ) -> None:
-    old, new = min_insync_replicas_of(before, partition), min_insync_replicas_of(after, partition)
-    if old == new and not (is_now_unclean and partition.leader == NO_LEADER):
+    topic_after = after.topics[topic.topic_id]
+    old_setting, new_setting = min_insync_replicas(before, topic), min_insync_replicas(after, topic_after)
+    was_unclean = unclean_election_enabled(before, topic)
+    is_now_unclean = not was_unclean and unclean_election_enabled(after, topic_after)
+    if old_setting == new_setting and not is_now_unclean:
         return
-    if old != new and not partition.isr and partition.elr:
-        raise _only_elr_left(before, partition)
-    changed = elections.change(partition, clear_elr=old != new)
-    if changed is partition and new > old:
-        elections.records.append(_next_partition_epoch(partition))
+    for partition in topic.partitions:
+        replica_count = replication_factor_of(partition)
+        old, new = min(old_setting, replica_count), min(new_setting, replica_count)
+        if old != new and not partition.isr and partition.elr:
+            raise _only_elr_left(topic, partition)
+        changed = partition
+        if (old != new and partition.elr) or (is_now_unclean and partition.leader == NO_LEADER):
+            changed = elections.change(partition, clear_elr=old != new)
+        if changed is partition and new > old:
+            elections.records.append(_next_partition_epoch(partition))
 
 
 def _next_partition_epoch(partition: PartitionImage) -> MetadataRecord:
@@ -126,13 +123,12 @@ def _next_partition_epoch(partition: PartitionImage) -> MetadataRecord:
     )
 
 
-def _only_elr_left(image: MetadataImage, partition: PartitionImage) -> NotEnoughReplicas:
-    topic = image.topics[partition.topic_id].name
+def _only_elr_left(topic: TopicImage, partition: PartitionImage) -> NotEnoughReplicas:
     members = ", ".join(map(str, partition.elr))
     return NotEnoughReplicas(
-        f"{topic}-{partition.partition} is offline, and only the brokers {members} are known to hold all of "
-        f"its records; a change of {MIN_INSYNC_REPLICAS} would forget that. Start one of them first",
-        topic=topic,
+        f"{topic.name}-{partition.partition} is offline, and only the brokers {members} are known to hold "
+        f"all of its records; a change of {MIN_INSYNC_REPLICAS} would forget that. Start one of them first",
+        topic=topic.name,
         partition=partition.partition,
     )
 

@@ -90,16 +90,21 @@ def _shut_down(
 
 
 def _give_up(image: MetadataImage, broker_id: BrokerId, damaged: Iterable[ReplicaName]) -> Elections:
-    """Damaged replicas do not count and do not lead, until they have caught up like any other (rule 44)."""
+    """Damaged replicas do not count and do not lead, until they have caught up like any other (rule 44).
+
+    The leader may still believe what such a replica told it before, and ask for it to be in the ISR (again), even
+    if it is not at the moment. Unlike after a registration, the broker's epoch is the same, so nothing would be
+    wrong with that request. A new leader epoch makes it void, and the leader forget (rule 7).
+    """
     elections = Elections(image)
     for topic_id, number in sorted({(TopicId(each.topic_id), each.partition) for each in damaged}):
         partition = image.partition(topic_id, PartitionId(number))
-        if partition is None or broker_id not in (*partition.isr, *partition.elr):
+        if partition is None or broker_id not in partition.replicas:
             continue
-        elections.change(partition, lost=(broker_id,))
+        elections.change(partition, lost=(broker_id,), bump_leader_epoch=partition.leader != NO_LEADER)
         elections.events.append(
             ControllerEvent(
-                "damaged_replica_left",
+                "replica_damaged",
                 {"topic": image.topics[topic_id].name, "partition": number, "broker_id": broker_id},
                 is_warning=True,
             )

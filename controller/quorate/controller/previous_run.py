@@ -10,10 +10,18 @@ for each start, whether that is still true:
 - *Lossy*: the machine went down, or a disk has failed. What was synced is there; what was only in the page
   cache may be gone. Replicas of topics with ``durability=fsync`` had synced all that they ever answered
   for.
-- *Unknown directory*: another directory than the registered one (a wiped or replaced disk, rule 32), or the
-  same in a state that the last run did not leave. Its epoch shows that: the last run noted its own before
-  it was unfenced, so a copy that was restored from a backup carries an older one. Nothing can be relied on,
-  not even what was once synced.
+- *Unknown directory*: another directory than the registered one (a wiped or replaced disk, rule 32), or
+  the same in a state that the last run did not leave: a copy that was restored from a backup. Nothing can
+  be relied on, not even what was once synced.
+
+Whether the directory is in the state that the last run left, its notes tell. A process notes its epoch
+after registration and before it asks to be unfenced, so whoever was unfenced later than the copy was made
+has another epoch. A process that dies between its registration and its note was never unfenced, and has
+answered for nothing; but it is the last one that the controller knows. It would be taken for a stranger,
+and if it was the last one in an ISR, the partition would be offline for ever because of a crash. So each
+process notes its incarnation *before* it registers, and the next one names those that came no further.
+
+What this cannot tell apart is a copy that was made *during* the last run and put back before the next.
 
 The evidence is the broker's word; the epoch and the directory it is compared with are the controller's own.
 """
@@ -41,7 +49,8 @@ def judge_start(registered: BrokerImage | None, request: RegisterBrokerRequest) 
     if registered is None or request.directory_id != registered.directory_id:
         return StartKind.UNKNOWN_DIRECTORY
     run = request.previous_run
-    if not request.HasField("previous_run") or run.broker_epoch != registered.broker_epoch:
+    is_last_run = run.broker_epoch == registered.broker_epoch
+    if not is_last_run and registered.incarnation_id not in run.unnoted_incarnation_ids:
         return StartKind.UNKNOWN_DIRECTORY
     if run.is_clean:
         return StartKind.CLEAN

@@ -7,6 +7,7 @@ changes a fact subtracts the old one and adds the new one, whatever else is ther
 A fact is hashed as the ASCII text of a tuple that starts with its kind. Not as protobuf: its bytes are not
 promised to stay the same from one library version to the next. What is absent adds nothing, so an empty image
 has the digest 0. The offset is not part of it: two images that differ in nothing else hold the same facts.
+A field that is added one day must change no digest while it has its default: snapshots outlive versions.
 
 The sum finds bugs and damage. It is not meant to withstand somebody who chooses facts so that they cancel
 out; such a person could as well change the digest.

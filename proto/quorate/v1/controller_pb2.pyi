@@ -9,16 +9,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PreviousRun(_message.Message):
-    __slots__ = ("broker_epoch", "is_clean", "is_same_boot", "is_intact")
+    __slots__ = ("broker_epoch", "is_clean", "is_same_boot", "is_intact", "unnoted_incarnation_ids")
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     IS_CLEAN_FIELD_NUMBER: _ClassVar[int]
     IS_SAME_BOOT_FIELD_NUMBER: _ClassVar[int]
     IS_INTACT_FIELD_NUMBER: _ClassVar[int]
+    UNNOTED_INCARNATION_IDS_FIELD_NUMBER: _ClassVar[int]
     broker_epoch: int
     is_clean: bool
     is_same_boot: bool
     is_intact: bool
-    def __init__(self, broker_epoch: _Optional[int] = ..., is_clean: _Optional[bool] = ..., is_same_boot: _Optional[bool] = ..., is_intact: _Optional[bool] = ...) -> None: ...
+    unnoted_incarnation_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, broker_epoch: _Optional[int] = ..., is_clean: _Optional[bool] = ..., is_same_boot: _Optional[bool] = ..., is_intact: _Optional[bool] = ..., unnoted_incarnation_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReplicaName(_message.Message):
     __slots__ = ("topic_id", "partition")

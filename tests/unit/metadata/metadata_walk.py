@@ -29,7 +29,7 @@ from quorate.metadata.records import (
 from quorate.v1 import metadata_pb2 as pb
 from quorate.v1.metadata_pb2 import MetadataBatch, MetadataRecord
 
-__all__ = ["Walk", "broker_ids", "founding_records", "random_records", "registration"]
+__all__ = ["Walk", "a_walk", "founding_records", "registration"]
 
 _KEYS = ["retention.ms", "min.insync.replicas", "größe"]
 
@@ -81,6 +81,13 @@ class Walk:
         self.images.append(apply_batch(self.image, records, offset))
 
 
+def a_walk(seed: int, steps: int = 60) -> Walk:
+    walk = Walk(random.Random(seed))
+    for _ in range(steps):
+        walk.step()
+    return walk
+
+
 def random_records(rng: random.Random, image: MetadataImage, offset: int) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
     for _ in range(rng.randint(1, 5)):
@@ -91,12 +98,8 @@ def random_records(rng: random.Random, image: MetadataImage, offset: int) -> lis
     return records
 
 
-def broker_ids(image: MetadataImage) -> list[BrokerId]:
-    return sorted(image.brokers)
-
-
 def _some_broker(rng: random.Random, image: MetadataImage) -> BrokerImage | None:
-    return image.brokers[rng.choice(broker_ids(image))] if image.brokers else None
+    return image.brokers[rng.choice(sorted(image.brokers))] if image.brokers else None
 
 
 def _some_topic(rng: random.Random, image: MetadataImage) -> TopicImage | None:

@@ -22,7 +22,7 @@ from quorate.metadata.records import (
 )
 from quorate.v1 import metadata_pb2 as pb
 from quorate.v1.metadata_pb2 import MetadataRecord
-from tests.unit.metadata.metadata_walk import Walk, founding_records, registration
+from tests.unit.metadata.metadata_walk import Walk, a_walk, founding_records, registration
 
 TOPIC = TopicId("t" * 22)
 
@@ -76,6 +76,19 @@ def test_an_image_never_changes() -> None:
         walk.step()
     assert walk.images[: len(copies)] == copies
     assert before.digest == full_digest(before)
+
+
+def test_image_can_be_searched_by_what_it_is_keyed_by() -> None:
+    for seed in range(10):
+        for image in a_walk(seed).images:
+            for topic_id, topic in image.topics.items():
+                assert (topic.topic_id, image.topic_named(topic.name)) == (topic_id, topic)
+                for number, partition in enumerate(topic.partitions):
+                    assert (partition.topic_id, partition.partition) == (topic_id, number)
+                    assert image.partition(topic_id, partition.partition) is partition
+            assert len(image.topic_ids) == len(image.topics)
+            assert all(broker.broker_id == broker_id for broker_id, broker in image.brokers.items())
+            assert not {*image.topics} & {*image.removed_topics}
 
 
 def test_broker_epoch_is_the_offset_of_the_registration_and_it_starts_fenced(image: MetadataImage) -> None:

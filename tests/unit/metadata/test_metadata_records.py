@@ -16,8 +16,8 @@ from tests.unit.metadata.metadata_walk import Walk
 #: field 1023, a number, as a newer version might have
 UNKNOWN_FIELD = b"\xf8\x3f\x01"
 
-# What a node of feature level 1 understands. A change here is a change of the metadata's format: it needs a new
-# feature level, before which nobody writes it (docs/adr/0010-metadata-image.md).
+# What a node of feature level 1 understands. A change here is a change of the metadata's format: it needs a
+# new feature level, before which nobody writes it (docs/adr/0010-metadata-image.md).
 LEVEL_1 = {
     "MetadataBatch": ["records=1"],
     "MetadataRecord": [

@@ -27,14 +27,7 @@ from quorate.metadata.snapshot import (
 )
 from quorate.v1.controller_pb2 import MetadataSnapshotChunk
 from quorate.v1.metadata_pb2 import SnapshotRecord
-from tests.unit.metadata.metadata_walk import Walk
-
-
-def a_walk(seed: int, steps: int = 60) -> Walk:
-    walk = Walk(random.Random(seed))
-    for _ in range(steps):
-        walk.step()
-    return walk
+from tests.unit.metadata.metadata_walk import Walk, a_walk
 
 
 def a_large_image() -> MetadataImage:
@@ -102,9 +95,9 @@ async def test_large_snapshot_is_written_and_read_in_many_turns_of_the_loop() ->
 
 def test_bytes_of_a_snapshot_do_not_depend_on_the_order_of_hashes() -> None:
     program = (
-        "import asyncio, hashlib, random\n"
+        "import asyncio, hashlib\n"
         "from quorate.metadata.snapshot import encode_snapshot\n"
-        "from tests.unit.metadata.test_metadata_snapshot import a_walk\n"
+        "from tests.unit.metadata.metadata_walk import a_walk\n"
         "print(hashlib.sha256(asyncio.run(encode_snapshot(a_walk(5).image))).hexdigest())"
     )
     printed = {

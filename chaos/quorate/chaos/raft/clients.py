@@ -25,7 +25,7 @@ from quorate.metadata.raft.ready import Answer, Outcome, Propose, ReadBarrier
 __all__ = ["Client"]
 
 REGISTERS: Final = 4
-_BATCH_MAX: Final = 3
+_BATCH_SIZES: Final = (1, 1, 2, 6)
 
 
 class Client:
@@ -111,7 +111,7 @@ class Client:
         if self._open and not self._is_finishing and self._random.random() < 0.2:
             self._open.clear()  # gives up; it may have been done, or may still be
         if not self._open:
-            self._open_writes(self._random.randint(1, _BATCH_MAX))
+            self._open_writes(self._random.choice(_BATCH_SIZES))
         operation, floor = self._operation, self._checker.floor
         request_ids, payloads, answered = [], [], []
         for sequence, register in self._open.items():

@@ -38,10 +38,10 @@ _WEIGHTS = {
     FaultKind.CRASH: 6,
     FaultKind.CRASH_SEVERAL: 2,
     FaultKind.AMBUSH: 12,
-    FaultKind.PAUSE: 5,
+    FaultKind.PAUSE: 4,
     FaultKind.PARTITION: 14,
     FaultKind.FLAP: 3,
-    FaultKind.DAMAGE_TAIL: 5,
+    FaultKind.DAMAGE_TAIL: 4,
     FaultKind.WIPE: 2,
     FaultKind.CLOCK: 2,
     FaultKind.SLOW_DISK: 3,
@@ -63,6 +63,8 @@ class Conditions:
     # the network
     delay_min_s: float
     delay_jitter_s: float
+    #: a snapshot is large: it takes up to so much longer
+    snapshot_transfer_s: float
     #: as a connection has it; else messages overtake each other
     is_fifo: bool
     drop_probability: float
@@ -80,8 +82,10 @@ class Conditions:
     think_s: float
     request_timeout_s: float
     read_share: float
-    #: per second
+    #: per second, while there is a storm
     fault_rate: float
+    #: that a storm is over after a fault
+    calm_probability: float
     fault_kinds: tuple[FaultKind, ...]
     fault_weights: tuple[int, ...]
 
@@ -97,24 +101,26 @@ class Conditions:
             timing=Timing(
                 election_timeout_min_s=0.15,
                 election_timeout_max_s=0.3,
-                heartbeat_s=random.choice((0.03, 0.05, 0.06)),
+                heartbeat_s=random.choice((0.04, 0.05, 0.07)),
             ),
             limits=_draw_limits(random),
-            troubled_s=random.uniform(3.0, 7.0),
+            troubled_s=random.uniform(3.0, 6.0),
             delay_min_s=random.choice((0.0005, 0.002, 0.005)),
-            delay_jitter_s=random.choice((0.0005, 0.005, 0.02)),
+            delay_jitter_s=random.choice((0.0005, 0.005, 0.02, 0.08)),
+            snapshot_transfer_s=random.choice((0.0, 0.05, 0.4)),
             is_fifo=is_fifo,
             drop_probability=random.choice((0.01, 0.05, 0.15)) if is_lossy else 0.0,
             duplicate_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.1)),
-            straggle_probability=0.0 if is_fifo else random.choice((0.0, 0.01, 0.03)),
+            straggle_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.05)),
             sync_s=random.choice((0.001, 0.005, 0.02)),
             snapshot_every=random.choice((0, 4, 15, 40)),
             drift_max=random.choice((0.0, 0.02, 0.2)),
             clients=random.randint(1, 5),
-            think_s=random.choice((0.01, 0.03, 0.1)),
+            think_s=random.choice((0.02, 0.06, 0.2)),
             request_timeout_s=random.choice((0.2, 0.6)),
             read_share=random.choice((0.1, 0.3, 0.5)),
-            fault_rate=random.choice((6.0, 12.0, 20.0)),
+            fault_rate=random.choice((6.0, 10.0, 20.0)),
+            calm_probability=random.choice((0.05, 0.15, 0.3)),
             fault_kinds=tuple(kinds),
             fault_weights=tuple(_WEIGHTS[kind] for kind in kinds),
         )
@@ -123,8 +129,8 @@ class Conditions:
 def _draw_limits(random: random.Random) -> Limits:
     """Small, so that batches end, pipelines fill up, and snapshots are needed."""
     return Limits(
-        append_bytes_max=random.choice((1, 100, 200, 1000)),
+        append_bytes_max=random.choice((1, 150, 400, 4000)),
         inflight_max=random.choice((1, 2, 4, 16)),
         entries_kept=random.choice((0, 0, 3, 10)),
-        uncommitted_count_max=random.choice((4, 20, 100)),
+        uncommitted_count_max=random.choice((8, 30, 100)),
     )

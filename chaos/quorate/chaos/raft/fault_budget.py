@@ -16,7 +16,7 @@ from quorate.chaos.raft.ledger import Ledger
 from quorate.chaos.raft.node import SimulatedNode
 from quorate.chaos.raft.operator import Operator
 from quorate.metadata.raft.entries import NO_INDEX, Entry, EntryKind, Index
-from quorate.metadata.raft.ready import AddVoter, RemoveVoter
+from quorate.metadata.raft.ready import RemoveVoter
 
 __all__ = ["FaultBudget", "VoterChangesInLogs"]
 
@@ -65,14 +65,11 @@ class FaultBudget:
 
     @property
     def is_settled(self) -> bool:
-        return self._changes.are_settled and self._operator.pending is None
+        return self._changes.are_settled and not self._operator.pending
 
     def _is_about_to_change(self, node: SimulatedNode) -> bool:
         """Fewer voters can afford fewer losses; and one that is being added is about to be counted."""
-        match self._operator.pending:
-            case RemoveVoter():
+        for change in self._operator.pending.values():
+            if isinstance(change, RemoveVoter) or change.voter.key == node.key:
                 return True
-            case AddVoter(voter=voter):
-                return voter.key == node.key
-            case _:
-                return False
+        return False

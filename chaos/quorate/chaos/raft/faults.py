@@ -45,6 +45,8 @@ class Faults:
         self._conditions = conditions
         self._random = random
         self._is_over = False
+        #: a disk that was damaged once is likely to be damaged again
+        self._damaged_last: SimulatedNode | None = None
         self._strikes: dict[FaultKind, Callable[[], None]] = {
             FaultKind.CRASH: self._crash,
             FaultKind.CRASH_SEVERAL: self._crash_several,
@@ -62,7 +64,11 @@ class Faults:
         }
 
     def start(self) -> None:
-        self._time.after(self._random.expovariate(self._conditions.fault_rate), self._strike)
+        """Faults come in storms. A quorum that never gets to work has nothing to lose."""
+        wait = self._random.expovariate(self._conditions.fault_rate)
+        if self._random.random() < self._conditions.calm_probability:
+            wait += self._random.uniform(0.5, 2.5) * self._conditions.timing.election_timeout_max_s
+        self._time.after(wait, self._strike)
 
     def heal(self) -> None:
         """No more faults; what was broken is in order again, but for the disks, which the operator replaces."""
@@ -90,7 +96,7 @@ class Faults:
         """Leaders are the more rewarding ones."""
         running = self._cluster.running()
         leaders = [node for node in running if node.is_leader]
-        if leaders and self._random.random() < 0.5:
+        if leaders and self._random.random() < 0.65:
             return self._random.choice(leaders)
         return self._random.choice(running) if running else None
 
@@ -150,8 +156,9 @@ class Faults:
     # --- disks ----------------------------------------------------------------------------------------
 
     def _damage_tail(self) -> None:
-        victim = self._victim()
-        if victim is not None and self._budget.may_lose_its_disk(victim):
+        victim = self._damaged_last if self._random.random() < 0.4 else self._victim()
+        if victim is not None and victim.is_up and self._budget.may_lose_its_disk(victim):
+            self._damaged_last = victim
             self._take_down(victim)
             self._counters.damaged_tails += 1
             records = self._random.randint(0, 4)

@@ -83,6 +83,9 @@ class Invariant:
     def cut(self, replica: Replica, entries: Sequence[Entry]) -> None:
         """These were on its disk, and were replaced."""
 
+    def recovered(self, replica: Replica, lost: Sequence[tuple[Index, Term]]) -> None:
+        """It counts itself again, without these, which it held before damage."""
+
     def commit_moved(self, replica: Replica, previous: Index) -> None:
         """Its commit index is now another one."""
 
@@ -123,6 +126,7 @@ class Checker:
         self._elected = [each.elected for each in interested("elected")]
         self._appended = [each.appended for each in interested("appended")]
         self._cut = [each.cut for each in interested("cut")]
+        self._recovered = [each.recovered for each in interested("recovered")]
         self._commit_moved = [each.commit_moved for each in interested("commit_moved")]
         self._first_committed = [each.first_committed for each in interested("first_committed")]
         self._installed = [each.installed for each in interested("installed")]
@@ -147,6 +151,10 @@ class Checker:
     def cut(self, replica: Replica, entries: Sequence[Entry]) -> None:
         for observe in self._cut:
             observe(replica, entries)
+
+    def recovered(self, replica: Replica, lost: Sequence[tuple[Index, Term]]) -> None:
+        for observe in self._recovered:
+            observe(replica, lost)
 
     def commit_moved(self, replica: Replica, previous: Index) -> None:
         for observe in self._commit_moved:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from quorate.chaos.raft.conditions import Conditions
 from quorate.chaos.raft.counters import Counters
 from quorate.chaos.raft.virtual_time import VirtualTime
-from quorate.metadata.raft.messages import Envelope
+from quorate.metadata.raft.messages import Envelope, SnapshotRequest
 from quorate.metadata.raft.voters import NodeId
 
 __all__ = ["Direction", "Links"]
@@ -74,14 +74,16 @@ class Links:
         if draw() < conditions.drop_probability:
             counters.messages_dropped += 1
             return
-        self._deliver_at(self._time.now + self._delay(), direction, envelope)
+        self._deliver_at(self._time.now + self._delay(envelope), direction, envelope)
         if conditions.duplicate_probability and draw() < conditions.duplicate_probability:
             counters.messages_duplicated += 1
-            self._deliver_at(self._time.now + self._delay(), direction, envelope)
+            self._deliver_at(self._time.now + self._delay(envelope), direction, envelope)
 
-    def _delay(self) -> float:
+    def _delay(self, envelope: Envelope) -> float:
         conditions, draw = self._conditions, self._random.random
         delay = conditions.delay_min_s + conditions.delay_jitter_s * draw()
+        if type(envelope.message) is SnapshotRequest:
+            delay += conditions.snapshot_transfer_s * draw()
         if conditions.straggle_probability and draw() < conditions.straggle_probability:
             self._counters.messages_straggling += 1
             delay += draw() * 4 * conditions.timing.election_timeout_max_s

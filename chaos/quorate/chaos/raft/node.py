@@ -353,6 +353,7 @@ class SimulatedNode:
         self._report_cut()
         if was_recovering and not self.is_recovering:
             self._around.counters.recoveries += 1
+            self._around.checker.recovered(self, self.disk.lost_to_damage())
         for ready in durable:
             for envelope in ready.send_after_persist:
                 self._send(envelope)

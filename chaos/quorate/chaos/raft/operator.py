@@ -1,13 +1,15 @@
 """The one who looks after the quorum: replaces disks that were wiped, and changes voters for the sake of it.
 
-It asks the leader for one change at a time, and keeps to what a careful person would do: it removes nobody
-while another voter has lost its disk or is recovering, except the one whose disk is gone.
+It keeps to what a careful person would do: it removes nobody while another voter has lost its disk or is
+recovering, except the one whose disk is gone. But it is impatient, and the leader has to see to it that there
+is one change at a time.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from quorate.chaos.raft.cluster import Cluster
@@ -43,14 +45,14 @@ class Operator:
         self._random = random
         self._request_ids = request_ids
         self._voters_wanted = voters_wanted
-        #: the change that was asked for and not answered
-        self.pending: AddVoter | RemoveVoter | None = None
+        #: changes that were asked for and not answered
+        self.pending: dict[int, AddVoter | RemoveVoter] = {}
 
     @property
     def is_content(self) -> bool:
         voters = self._ledger.voters
         is_whole = not any(self._cluster.is_wiped(voter.key) for voter in voters)
-        return self.pending is None and is_whole and len(voters) >= self._voters_wanted
+        return not self.pending and is_whole and len(voters) >= self._voters_wanted
 
     def start(self) -> None:
         self._time.after(_LOOKS_EVERY_S, self._look)
@@ -91,13 +93,14 @@ class Operator:
             self._ask(AddVoter(next(self._request_ids), voter))
 
     def _ask(self, change: AddVoter | RemoveVoter) -> None:
+        """One change at a time; but now and then it asks again before the first is answered."""
         leader = self._cluster.newest_leader()
-        if self.pending is not None or leader is None or leader.is_paused:
+        if leader is None or leader.is_paused or (self.pending and self._random.random() < 0.7):
             return
-        self.pending = change
-        leader.ask_about([change.request_id], change, [self._on_answer])
+        self.pending[change.request_id] = change
+        leader.ask_about([change.request_id], change, [partial(self._on_answer, change.request_id)])
 
-    def _on_answer(self, answer: Answer | None) -> None:
-        self.pending = None
+    def _on_answer(self, request_id: int, answer: Answer | None) -> None:
+        del self.pending[request_id]
         if answer is not None and answer.outcome is Outcome.DONE:
             self._counters.voter_changes += 1

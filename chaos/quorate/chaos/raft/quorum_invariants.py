@@ -25,6 +25,7 @@ __all__ = [
     "OneLeaderPerTerm",
     "OneVotePerTerm",
     "OneVoterChangeAtATime",
+    "RecoveredVotersAreWhole",
     "RecoveringVotersStayOut",
     "VotesAreDurable",
 ]
@@ -103,6 +104,15 @@ class RecoveringVotersStayOut(Invariant):
         if kind is AppendResponse or kind is SnapshotResponse:
             if message.is_counted:
                 self.fail(f"{replica.key} is recovering, and wants to be counted")
+
+
+class RecoveredVotersAreWhole(Invariant):
+    """A voter that counts itself again has every committed entry that it held before (rule 44)."""
+
+    def recovered(self, replica: Replica, lost: Sequence[tuple[Index, Term]]) -> None:
+        for index, term in lost:
+            if index <= self.ledger.last_index and self.ledger.term_at(index) == term:
+                self.fail(f"{replica.key} recovered without {index} of term {term}, which is committed")
 
 
 class CommittedByAMajority(Invariant):

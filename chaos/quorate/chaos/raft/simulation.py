@@ -50,6 +50,7 @@ from quorate.chaos.raft.quorum_invariants import (
     OneLeaderPerTerm,
     OneVotePerTerm,
     OneVoterChangeAtATime,
+    RecoveredVotersAreWhole,
     RecoveringVotersStayOut,
     VotesAreDurable,
 )
@@ -147,7 +148,7 @@ class Simulation:
 
     def _cut_one_off(self) -> str:
         """Leave one node behind, if the others are enough."""
-        if not self._budget.is_settled or self._budget.losses_left < 1 or self._random.random() < 0.3:
+        if not self._budget.is_settled or self._budget.losses_left < 1 or self._random.random() < 0.2:
             return "no node is cut off"
         leader = self._cluster.newest_leader()
         node = leader or self._random.choice(list(self._cluster))
@@ -207,6 +208,7 @@ def _invariants(ledger: Ledger, cluster: Cluster) -> list[Invariant]:
         OneVotePerTerm(ledger),
         VotesAreDurable(ledger, cluster.hard_state),
         RecoveringVotersStayOut(ledger),
+        RecoveredVotersAreWhole(ledger),
         OneVoterChangeAtATime(ledger),
         StateMachinesAgree(ledger),
         AcknowledgedCommandsAreCommitted(ledger),

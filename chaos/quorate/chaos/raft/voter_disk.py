@@ -34,8 +34,6 @@ class VoterDisk:
         self._founding = founding
         #: entries that were replaced since somebody looked
         self.cut: list[Entry] = []
-        #: durable once, then lost to damage: whoever was told of them before may count them
-        self._lost_to_damage: set[tuple[Index, Term]] = set()
         #: all that it held before damage, for as long as it recovers from it
         self._held_before_damage: set[tuple[Index, Term]] = set()
 
@@ -57,12 +55,17 @@ class VoterDisk:
     def may_be_counted(self, index: Index, term: Term) -> bool:
         """Whether a leader may count this entry as durable here.
 
-        An acknowledgement may have left before damage, or the whole disk, took the entry. What a recovering
-        voter has received since then does not count.
+        Of a recovering voter, only what it held before the damage: it may have acknowledged that, and the
+        acknowledgement may come late. What it has received since then does not count. Once it has
+        recovered, it must hold again all that can be counted.
         """
         if self.hard_state.is_recovering:
             return (index, term) in self._held_before_damage
-        return self.has_written(index, term) or (index, term) in self._lost_to_damage
+        return self.has_written(index, term)
+
+    def lost_to_damage(self) -> list[tuple[Index, Term]]:
+        """What it held before and does not hold now."""
+        return sorted(entry for entry in self._held_before_damage if not self.has_written(*entry))
 
     def restored(self) -> Restored:
         return Restored(
@@ -110,7 +113,6 @@ class VoterDisk:
         if not self.hard_state.is_recovering:
             self._held_before_damage = {(entry.index, entry.term) for entry in self.entries}
         kept = max(0, len(self.entries) - records)
-        self._lost_to_damage.update((entry.index, entry.term) for entry in self.entries[kept:])
         del self.entries[kept:]
         self.hard_state = HardState(self.hard_state.term, self.hard_state.vote, is_recovering=True)
 

@@ -46,7 +46,7 @@ def flip_bits_of_a_journal(*, every: int = 1) -> BitFlips:
             journal.add(*entry)
         journal._destroy()  # noqa: SLF001  how it is closed
         with open(path, "rb") as file:
-            content = file.read().rstrip(b"\0")
+            content = file.read().rstrip(b"\0")  # the file is longer than what is in use
         flips = range(0, len(content) * 8, every)
         for position in flips:
             damaged = bytearray(content)

@@ -1,8 +1,8 @@
 """How fast pysyncobj commits when it is tuned for it, and promises nothing: no file, no sync.
 
 The figure stands beside ours in the benchmarks, to show what durability costs. Tuned means: commands are sent
-when they come, not collected for 100 ms; the event loop never sleeps longer than a millisecond; the journal is
-in memory. Commands go one after the other to the leader, on loopback.
+when they come, not collected for 100 ms; the event loop never sleeps longer than a millisecond; the journal
+is in memory. Commands go one after the other to the leader, on loopback.
 """
 
 from __future__ import annotations

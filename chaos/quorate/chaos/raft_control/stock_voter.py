@@ -253,10 +253,12 @@ def _replicated_registers() -> Any:
 
         def release_files(self) -> None:
             """As the kernel does for a process that is gone. What it wrote is in the page cache."""
+            # Whatever dump was on its way goes with the one that has it open.
+            del self._SyncObj__serializer
             journal = self._SyncObj__raftLog
             if isinstance(journal, library.journal.FileJournal):
-                file = journal._FileJournal__journalFile  # noqa: SLF001  it flushes when it closes them
-                file._ResizableFile__mm.close()  # noqa: SLF001
-                file._ResizableFile__f.close()  # noqa: SLF001
+                file = journal._FileJournal__journalFile  # noqa: SLF001  its own way to close would flush
+                file._ResizableFile__mm.close()  # noqa: SLF001  as above
+                file._ResizableFile__f.close()  # noqa: SLF001  as above
 
     return ReplicatedRegisters

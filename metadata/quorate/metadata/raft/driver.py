@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
 
@@ -27,8 +27,9 @@ from quorate.core.logging import get_logger
 from quorate.errors import ControllerMoved, NotController
 from quorate.metadata.raft.applying import Applier, StateMachine
 from quorate.metadata.raft.core import RaftCore
-from quorate.metadata.raft.entries import Index, Snapshot, SnapshotId, Term
+from quorate.metadata.raft.entries import Index, Term
 from quorate.metadata.raft.messages import AppendRequest, Envelope, SnapshotRequest
+from quorate.metadata.raft.own_snapshots import OwnSnapshots
 from quorate.metadata.raft.peers import Peers
 from quorate.metadata.raft.persistence import Persistence
 from quorate.metadata.raft.quorum_directory import QuorumDirectory
@@ -77,12 +78,19 @@ class Driver:
         self._peers = peers
         self._state_machine = state_machine
         self._clock = clock
-        self._snapshot_interval_bytes = snapshot_interval_bytes
         self._transfer_patience_s = transfer_patience_s
         self._on_fatal = on_fatal
         self._persistence = Persistence(directory, on_durable=self._on_durable, on_fatal=on_fatal)
+        self._snapshots = OwnSnapshots(
+            core,
+            directory,
+            state_machine,
+            self.applier,
+            interval_bytes=snapshot_interval_bytes,
+            on_saved=lambda snapshot: self.step(Trimmed(snapshot)),
+            on_fatal=on_fatal,
+        )
         self._tasks: asyncio.TaskGroup | None = None
-        self._is_taking_snapshot = False
         self._soft_state: SoftState | None = None
         self._voters: Voters | None = None
         self._timer: Timer | None = None
@@ -101,15 +109,16 @@ class Driver:
         snapshot = self._directory.snapshot
         if snapshot is not None:
             await self.applier.install(snapshot)
-        try:
-            async with asyncio.TaskGroup() as self._tasks:
-                self._tasks.create_task(self._peers.run(), name="quorum-peers")
-                self._tasks.create_task(self._persistence.run(), name="quorum-persistence")
+        async with asyncio.TaskGroup() as self._tasks:
+            self._tasks.create_task(self._peers.run(), name="quorum-peers")
+            self._tasks.create_task(self._persistence.run(), name="quorum-persistence")
+            try:
                 if snapshot is not None:
                     self.step(Trimmed(snapshot))
                 self.step(Tick())
-        finally:
-            self._stop()
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._stop()
 
     def _stop(self) -> None:
         self._tasks = None
@@ -159,22 +168,28 @@ class Driver:
             self._change_soft_state(ready.soft_state)
         if ready.committed:
             self.applier.apply(ready.committed)
-            self._take_snapshot_if_due()
+            if self._snapshots.is_due:
+                self._spawn(self._snapshots.take(), name="take-snapshot")
         for answer in ready.answers:
             self._requests.pop(answer.request_id).settle(answer)
         self._arm_timer(ready.next_deadline)
 
     def _on_durable(self, batch: Sequence[Ready]) -> None:
-        assert self._tasks is not None
+        if self._tasks is None:
+            return
         persisted = 0
         for ready in batch:
             self._send_all(ready.send_after_persist)
             if ready.installed is not None and self.applier.hold_up_for(ready.installed):
-                self._tasks.create_task(self.applier.install_all(), name="install-snapshot")
+                self._spawn(self.applier.install_all(), name="install-snapshot")
             if ready.must_persist:
                 persisted = ready.sequence
         if persisted:
             self.step(Persisted(persisted))
+
+    def _spawn(self, work: Coroutine[None, None, None], *, name: str) -> None:
+        assert self._tasks is not None, "nothing is stepped before the start or after the end"
+        self._tasks.create_task(work, name=name)
 
     def _send_all(self, envelopes: Sequence[Envelope]) -> None:
         for envelope in envelopes:
@@ -275,29 +290,3 @@ class Driver:
         return (
             self._leader_heard_at is not None and self._clock.monotonic() - self._leader_heard_at <= seconds
         )
-
-    # --- snapshots of our own -------------------------------------------------------------------------
-
-    def _take_snapshot_if_due(self) -> None:
-        if self.applier.bytes_since_snapshot < self._snapshot_interval_bytes or self._is_taking_snapshot:
-            return
-        assert self._tasks is not None
-        self._is_taking_snapshot = True
-        self._tasks.create_task(self._take_snapshot(), name="take-snapshot")
-
-    async def _take_snapshot(self) -> None:
-        try:
-            size = self.applier.bytes_since_snapshot
-            index, data = await self._state_machine.take_snapshot()
-            term = self.core.term_at(index)
-            if term is not None:  # else a leader's snapshot has overtaken it
-                snapshot = Snapshot(SnapshotId(index, term), self.core.voters_at(index), data)
-                await self._directory.save_snapshot(snapshot)
-                log.info("snapshot_taken", index=index, bytes=len(data))
-                self.applier.snapshot_saved(size)
-                self.step(Trimmed(snapshot))
-        except Exception as error:
-            log.exception("snapshot_failed")
-            self._on_fatal(f"a snapshot of the metadata cannot be taken: {error!r}")
-        finally:
-            self._is_taking_snapshot = False

@@ -21,17 +21,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from quorate.core.disk import Disk, File
 from quorate.metadata.raft.entries import Entry, Index, SnapshotId
 from quorate.metadata.raft.journal_format import encode_group
 from quorate.metadata.raft.journal_recovery import FIRST_GROUP, Recovered, SegmentFile, segment_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["SEGMENT_BYTES", "Journal", "create_journal"]
 

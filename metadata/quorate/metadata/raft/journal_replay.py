@@ -71,7 +71,7 @@ class Replay:
     def _replace_from(self, index: Index) -> None:
         first = self.entries[0].index if self.entries else self.last_index + 1
         if self.base is None and (not self.entries or index < first):
-            # What it replaces was trimmed, or begins in a file that was: at that time nothing was committed yet.
+            # The journal was trimmed within what this replaces; nothing of that was committed at the time.
             self.entries.clear()
             return
         if index < first:

@@ -210,7 +210,7 @@ class Quorum:
         return await self._running.read_barrier()
 
     def check_leadership(self) -> None:
-        """Look at the clock now: a leader that was paused for too long resigns before it says anything else."""
+        """Look at the clock: a leader that was paused for too long resigns before it says anything else."""
         self._running.step(Tick())
 
     def address_of(self, key: VoterKey) -> str:

@@ -71,6 +71,7 @@ class OpeningReport:
     is_formatted: bool = False
     #: bytes of a write that never finished
     torn_bytes: int = 0
+    torn_reason: str = ""
     #: where the damaged end of the journal lies now; this voter has to catch up before it counts
     damaged_tail: str | None = None
     damaged_snapshots: tuple[str, ...] = ()
@@ -230,8 +231,7 @@ class QuorumDirectory:
         if len(self._snapshots) < _SNAPSHOTS_KEPT:
             return
         await self._founded_journal.trim(self._snapshots[_SNAPSHOTS_KEPT - 1].index)
-        for each in self._snapshots[_SNAPSHOTS_KEPT:]:
-            self._store.remove(each)
+        await self._store.remove(self._snapshots[_SNAPSHOTS_KEPT:])
         del self._snapshots[_SNAPSHOTS_KEPT:]
 
     def close(self) -> None:
@@ -324,6 +324,7 @@ class QuorumDirectory:
         }
         if tail.kind is TailKind.TORN:
             self.opening_report.torn_bytes = len(tail.content)
+            self.opening_report.torn_reason = tail.reason
             log.info("journal_tail_cut", **facts)
             return
         await self.write_hard_state(replace(self.hard_state, is_recovering=True))

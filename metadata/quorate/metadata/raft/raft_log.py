@@ -23,7 +23,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice
 from typing import Final
 
 from quorate.metadata.raft.entries import (
@@ -131,13 +130,11 @@ class RaftLog:
         start = index - self._base.index - 1
         assert start >= 0, f"entry {index} is compacted away"
         size = 0
-        stop = start
-        for entry in islice(entries, start, None):
-            size += len(entry.data) + _ENTRY_OVERHEAD_BYTES
+        for stop in range(start, len(entries)):
+            size += len(entries[stop].data) + _ENTRY_OVERHEAD_BYTES
             if size > bytes_max and stop > start:
-                break
-            stop += 1
-        return tuple(entries[start:stop])
+                return tuple(entries[start:stop])
+        return tuple(entries[start:])
 
     def entries_between(self, first: Index, last: Index) -> tuple[Entry, ...]:
         """Both inclusive."""

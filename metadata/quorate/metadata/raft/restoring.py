@@ -41,8 +41,8 @@ async def restore_log(store: SnapshotStore, replay: Replay) -> LogRestored:
         try:
             snapshot = await store.read(each)
             break
-        except DamagedSnapshot as error:
-            damaged[each] = error
+        except DamagedSnapshot as found:
+            damaged[each] = found
     newest_damaged = next(iter(damaged), None)
     if newest_damaged is not None and not _reaches(replay, snapshot, newest_damaged):
         error = damaged[newest_damaged]
@@ -54,10 +54,8 @@ async def restore_log(store: SnapshotStore, replay: Replay) -> LogRestored:
         entries = replay.entries_after(start)
         return LogRestored(snapshot, entries, must_restart=False, damaged=tuple(damaged.values()))
     if snapshot is None or replay.starts_after(start):
-        raise quorum_damaged(
-            store.directory,
-            f"the journal lacks entries after entry {start}, which the last snapshot ends with",
-        )
+        where = "and no snapshot stands for them" if snapshot is None else "where the newest snapshot ends"
+        raise quorum_damaged(store.directory, f"the journal lacks entries after entry {start}, {where}")
     return LogRestored(snapshot, (), must_restart=True, damaged=())
 
 

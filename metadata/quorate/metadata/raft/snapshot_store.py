@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from crc32c import crc32c
@@ -82,9 +83,12 @@ class SnapshotStore:
         finally:
             file.close()
 
-    def remove(self, snapshot: SnapshotId) -> None:
-        """Durable with the next sync of the directory; that it comes back until then does no harm."""
-        self._disk.unlink(self.path_of(snapshot))
+    async def remove(self, snapshots: Sequence[SnapshotId]) -> None:
+        for each in snapshots:
+            self._disk.unlink(self.path_of(each))
+        if snapshots:
+            # Else a voter that loses power after each snapshot would get all of them back.
+            await self._disk.fsync_directory(self.directory)
 
     def remove_unfinished(self) -> None:
         """What a process left behind that died while it wrote: nobody was told of it."""

@@ -8,6 +8,7 @@ somebody else's fault: ``InvalidRequest``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message as ProtobufMessage
@@ -54,6 +55,7 @@ _KINDS: Final = {int(kind): kind for kind in EntryKind}
 # --- voters ---------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)  # two in every message, always the same few; putting one into a message copies it
 def key_to_proto(key: VoterKey) -> quorum_pb2.VoterKey:
     return quorum_pb2.VoterKey(node_id=key.node_id, directory_id=key.directory_id)
 

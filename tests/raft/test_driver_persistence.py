@@ -1,0 +1,149 @@
+"""What is made durable, in which order, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import pytest
+
+from quorate.metadata.raft.entries import Entry, EntryKind, Index, Snapshot, SnapshotId, Term
+from quorate.metadata.raft.persistence import Persistence
+from quorate.metadata.raft.ready import HardState, Ready, Role, SoftState
+from quorate.metadata.raft.voters import Voters
+
+SNAPSHOT = Snapshot(SnapshotId(Index(5), Term(1)), Voters(()), b"")
+
+
+def ready(
+    sequence: int, *indexes: int, hard_state: HardState | None = None, snapshot: Snapshot | None = None
+) -> Ready:
+    entries = tuple(Entry(Index(index), Term(1), EntryKind.COMMAND, b"") for index in indexes)
+    soft_state = SoftState(Role.FOLLOWER, Term(1), None, Index(0))
+    return Ready(sequence, hard_state, snapshot, entries, (), (), snapshot, (), (), soft_state, 0.0)
+
+
+class SlowDirectory:
+    """Notes what it is told; a sync lasts until it is let go."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.syncing = asyncio.Event()
+        self.let_go = asyncio.Event()
+        self.failure: OSError | None = None
+
+    async def write_hard_state(self, hard_state: HardState) -> None:
+        self.calls.append(f"hard state {hard_state.term}")
+
+    async def install_snapshot(self, snapshot: Snapshot) -> None:
+        self.calls.append(f"snapshot {snapshot.id.index}")
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        self.calls += [f"entry {entry.index}" for entry in entries]
+
+    async def sync(self) -> None:
+        self.syncing.set()
+        await self.let_go.wait()
+        self.let_go.clear()
+        if self.failure is not None:
+            raise self.failure
+        self.calls.append("sync")
+
+
+class Fatal(Exception):
+    pass
+
+
+def _fatal(reason: str) -> NoReturn:
+    raise Fatal(reason)
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.directory = SlowDirectory()
+        self.durable: list[list[int]] = []
+        self.persistence = Persistence(self.directory, on_durable=self._on_durable, on_fatal=_fatal)
+
+    def _on_durable(self, batch: Sequence[Ready]) -> None:
+        self.durable.append([each.sequence for each in batch])
+
+    async def finish_sync(self) -> None:
+        await self.directory.syncing.wait()
+        self.directory.syncing.clear()
+        self.directory.let_go.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def running(rig: Rig) -> AsyncIterator[None]:
+    task = asyncio.create_task(rig.persistence.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_one_sync_serves_all_that_arrived_while_the_device_was_busy() -> None:
+    rig = Rig()
+    async with running(rig):
+        rig.persistence.submit(ready(1, 1))
+        await rig.directory.syncing.wait()
+        for sequence in range(2, 10):
+            rig.persistence.submit(ready(sequence, sequence))
+        await rig.finish_sync()
+        assert rig.durable == [[1]]
+        await rig.finish_sync()
+        assert rig.durable == [[1], list(range(2, 10))]
+        assert rig.directory.calls.count("sync") == 2
+        assert rig.persistence.is_idle
+
+
+async def test_nothing_is_released_before_it_is_durable() -> None:
+    rig = Rig()
+    async with running(rig):
+        rig.persistence.submit(ready(1, 1))
+        await rig.directory.syncing.wait()
+        assert rig.durable == []
+        assert not rig.persistence.is_idle
+
+
+async def test_step_that_wants_nothing_durable_waits_for_those_before_it() -> None:
+    rig = Rig()
+    async with running(rig):
+        rig.persistence.submit(ready(1, 1))
+        rig.persistence.submit(ready(2))
+        await rig.directory.syncing.wait()
+        assert rig.durable == []
+        await rig.finish_sync()
+        assert rig.durable == [[1, 2]]
+
+
+async def test_what_a_snapshot_replaces_is_written_before_it_and_what_follows_after() -> None:
+    rig = Rig()
+    async with running(rig):
+        rig.persistence.submit(ready(1, 1, 2, hard_state=HardState(Term(1), None)))
+        rig.persistence.submit(ready(2, snapshot=SNAPSHOT))
+        rig.persistence.submit(ready(3, 6))
+        await rig.finish_sync()
+        assert rig.durable == []
+        await rig.finish_sync()
+        assert rig.directory.calls == [
+            *("hard state 1", "entry 1", "entry 2", "sync"),
+            *("snapshot 5", "entry 6", "sync"),
+        ]
+        assert rig.durable == [[1, 2, 3]]
+
+
+async def test_failed_sync_ends_the_process_and_releases_nothing() -> None:
+    rig = Rig()
+    rig.directory.failure = OSError(5, "gone")
+    task = asyncio.create_task(rig.persistence.run())
+    rig.persistence.submit(ready(1, 1))
+    await rig.finish_sync()
+    with pytest.raises(Fatal, match="gone"):
+        await task
+    assert rig.durable == []

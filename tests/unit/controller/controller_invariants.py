@@ -1,0 +1,200 @@
+"""What must hold after every step of the controller's model (safety rules A, E and F)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from quorate.core.ids import BrokerId
+from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from quorate.metadata.topic_settings import min_insync_replicas_of
+from quorate.v1.controller_pb2 import BrokerSessionResponse
+from tests.unit.controller.model_brokers import Entry, Key, ModelBroker
+
+__all__ = ["Invariants"]
+
+
+class _Facts:
+    """About one partition, from the point of view of nobody in the cluster."""
+
+    def __init__(self) -> None:
+        self.committed: list[Entry] = []
+        #: may have lost records since MinISR sound replicas were last in the ISR
+        self.losers: set[BrokerId] = set()
+        #: the lowest MinISR in force since then
+        self.min_isr_floor = 1
+        #: ISR and ELR may be smaller than MinISR: somebody has lost records, or MinISR was changed
+        self.may_be_small = False
+        #: the ELR was cleared because MinISR was changed
+        self.has_forgotten_elr = False
+        #: an operator has accepted losses; leaders of earlier epochs promise nothing any more
+        self.recovered_epoch = -1
+        #: offset at which the current leader was elected
+        self.elected_at = 0
+
+
+class Invariants:
+    def __init__(self, brokers: Mapping[BrokerId, ModelBroker]) -> None:
+        self._brokers = brokers
+        self._facts: defaultdict[Key, _Facts] = defaultdict(_Facts)
+        #: offset of each broker's last registration or fencing
+        self._state_offsets: dict[BrokerId, int] = {}
+        #: set by the model around what it does
+        self.is_altering = False
+        self.recovering: Key | None = None
+
+    # --- what happens in the world
+
+    def commit(self, key: Key, leader_epoch: int, entries: list[Entry]) -> int:
+        """A leader considers these committed, and has answered for them. Returns how many are new."""
+        facts = self._facts[key]
+        if leader_epoch < facts.recovered_epoch:
+            return 0
+        shared = min(len(entries), len(facts.committed))
+        assert entries[:shared] == facts.committed[:shared], "two leaders have committed different records"
+        new = entries[shared:]
+        facts.committed += new
+        return len(new)
+
+    def may_lose(self, key: Key, broker_id: BrokerId) -> bool:
+        """Whether the fault model lets this broker lose records of the partition now."""
+        facts = self._facts[key]
+        return len(facts.losers | {broker_id}) <= facts.min_isr_floor - 1
+
+    def note_loss(self, key: Key, broker_id: BrokerId) -> None:
+        self._facts[key].losers.add(broker_id)
+
+    def forgive(self, key: Key, partition: PartitionImage, entries: list[Entry]) -> None:
+        """An operator has made this log the one that counts."""
+        facts = self._facts[key]
+        facts.committed = [one for one, other in zip(facts.committed, entries, strict=False) if one == other]
+        facts.recovered_epoch = partition.leader_epoch
+        facts.min_isr_floor = 1
+
+    # --- after a batch
+
+    def changed(self, before: MetadataImage, after: MetadataImage) -> None:
+        for broker in after.brokers.values():
+            old = before.brokers.get(broker.broker_id)
+            if old is None or old.broker_epoch != broker.broker_epoch or broker.is_fenced > old.is_fenced:
+                self._state_offsets[broker.broker_id] = after.offset
+        for topic in after.topics.values():
+            old_topic = before.topics.get(topic.topic_id)
+            for partition in topic.partitions:
+                key = Key(topic.topic_id, partition.partition)
+                if old_topic is None:
+                    self._facts[key].elected_at = after.offset
+                    continue
+                old_partition = old_topic.partitions[partition.partition]
+                if old_partition is not partition:
+                    self._check_change(key, before, after, old_partition, partition)
+
+    def _check_change(
+        self,
+        key: Key,
+        before: MetadataImage,
+        after: MetadataImage,
+        old: PartitionImage,
+        new: PartitionImage,
+    ) -> None:
+        facts = self._facts[key]
+        assert new.partition_epoch > old.partition_epoch
+        assert new.leader_epoch >= old.leader_epoch
+        if new.leader != old.leader:
+            assert new.leader_epoch > old.leader_epoch, "rule 2: a new leader in an old epoch"
+        if new.leader_epoch > old.leader_epoch:
+            facts.elected_at = after.offset
+        if new.unclean_leader_epochs != old.unclean_leader_epochs:
+            assert key == self.recovering, "rule 27: an unclean election"
+        joined = set(new.isr) - set(old.isr)
+        if joined and key != self.recovering:
+            is_from_elr = new.leader in old.elr and new.isr == (new.leader,)
+            assert self.is_altering or is_from_elr, "rule 21: the controller added to an ISR by itself"
+        if min_insync_replicas_of(before, old) != min_insync_replicas_of(after, new):
+            facts.may_be_small = facts.has_forgotten_elr = True
+        assigned = set(new.replicas)
+        if any(self._is_gone(after, each) for each in {*old.isr, *old.elr} & assigned - {*new.isr, *new.elr}):
+            facts.may_be_small = True
+        if key == self.recovering:
+            facts.may_be_small = True
+
+    def _is_gone(self, image: MetadataImage, broker_id: BrokerId) -> bool:
+        """Whether the controller had reason to count it out: it registered just now, or reports damage."""
+        broker = self._brokers[broker_id]
+        return image.brokers[broker_id].broker_epoch == image.offset or bool(broker.damaged)
+
+    def check_heartbeat(
+        self, image: MetadataImage, broker: ModelBroker, response: BrokerSessionResponse
+    ) -> None:
+        """Before the decision is applied."""
+        registered = image.brokers[broker.broker_id]
+        if registered.is_fenced and not response.is_fenced:
+            assert broker.applied >= self._state_offsets[broker.broker_id], "rule 36: unfenced too early"
+            assert not registered.is_shutting_down
+        if response.may_shut_down and not registered.is_fenced:
+            assert registered.is_shutting_down
+            for topic in image.topics.values():
+                for partition in topic.partitions:
+                    assert partition.leader != broker.broker_id, "rule 36: let go while it leads"
+
+    # --- after every step
+
+    def check(self, image: MetadataImage) -> None:
+        for topic_id in sorted(image.topics):
+            for partition in image.topics[topic_id].partitions:
+                key = Key(topic_id, partition.partition)
+                self._check_shape(image, partition)
+                self._check_leader(image, key, partition)
+                self._check_completeness(key, partition)
+                self._check_sizes(image, key, partition)
+
+    def _check_shape(self, image: MetadataImage, partition: PartitionImage) -> None:
+        assert list(partition.isr) == sorted(set(partition.isr))
+        assert list(partition.elr) == sorted(set(partition.elr))
+        assert set(partition.isr) | set(partition.elr) <= set(partition.replicas)
+        assert not set(partition.isr) & set(partition.elr)
+        idle = [each for each in partition.isr if not _is_active(image.brokers[each])]
+        if idle:
+            assert partition.leader == NO_LEADER, "rule 24: somebody in the ISR is fenced or stopping"
+            assert len(partition.isr) == 1, "rule 24: somebody in the ISR is fenced or stopping"
+
+    def _check_leader(self, image: MetadataImage, key: Key, partition: PartitionImage) -> None:
+        if partition.leader == NO_LEADER:
+            eligible = [each for each in (*partition.isr, *partition.elr) if _is_active(image.brokers[each])]
+            assert not eligible, "a partition is offline though somebody could lead it"
+            return
+        leader = image.brokers[partition.leader]
+        assert _is_active(leader), "rule 27: the leader is not active"
+        assert partition.leader in partition.isr, "rule 28: the leader is not in its ISR"
+        assert leader.broker_epoch <= self._facts[key].elected_at, "rule 30: led in an epoch of an earlier run"
+
+    def _check_completeness(self, key: Key, partition: PartitionImage) -> None:
+        """Rule 1: leaders and candidates hold all that was committed."""
+        facts = self._facts[key]
+        complete = {each.broker_id for each in self._brokers.values() if each.holds(key, facts.committed)}
+        # Who has lost something and not come back yet cannot be known to have.
+        sound = {each for each in (*partition.isr, *partition.elr) if key not in self._brokers[each].has_lost}
+        lacking = sound - complete
+        assert not lacking, f"rule 1: brokers {lacking} lack committed records"
+        # Then the partition may go offline though a replica is complete: an operator has to recover it.
+        left = complete if facts.has_forgotten_elr else sound
+        assert left or not facts.committed, "rule 1: nobody is left who holds all that was acknowledged"
+
+    def _check_sizes(self, image: MetadataImage, key: Key, partition: PartitionImage) -> None:
+        facts = self._facts[key]
+        min_isr = min_insync_replicas_of(image, partition)
+        if len(partition.isr) >= min_isr:
+            assert not partition.elr, "rule 29: an ELR beside an ISR of MinISR"
+            facts.may_be_small = False
+        elif not facts.may_be_small:
+            assert len(partition.isr) + len(partition.elr) >= min_isr, "rule 28: ISR and ELR are too small"
+        facts.min_isr_floor = min(facts.min_isr_floor, min_isr)
+        members = [self._brokers[each] for each in partition.isr]
+        if len(members) >= min_isr and not any(key in each.has_lost for each in members):
+            facts.losers.clear()
+            facts.has_forgotten_elr = False
+            facts.min_isr_floor = min_isr
+
+
+def _is_active(broker: BrokerImage) -> bool:
+    return not broker.is_fenced and not broker.is_shutting_down

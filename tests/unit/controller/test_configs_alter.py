@@ -1,0 +1,185 @@
+"""Changing settings (rule 29: what a change of MinISR does to partitions)."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.controller.alter_configs import alter_configs
+from quorate.controller.alter_partition import alter_partition
+from quorate.core.ids import BrokerId
+from quorate.errors import InvalidConfig, InvalidRequest, NotEnoughReplicas, UnknownTopicOrPartition
+from quorate.metadata.image import NO_LEADER, Recovery
+from quorate.metadata.topic_settings import min_insync_replicas, min_insync_replicas_of
+from quorate.v1 import admin_pb2, controller_pb2
+from tests.unit.controller.small_cluster import SmallCluster
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+
+
+def test_topic_goes_before_cluster_before_what_is_built_in() -> None:
+    cluster = SmallCluster()
+    cluster.create("t")
+    assert cluster.configure("", {})["retention.ms"] == ("604800000", admin_pb2.CONFIG_SOURCE_DEFAULT)
+    cluster.configure("", {"retention.ms": "2d"})
+    assert cluster.configure("t", {})["retention.ms"] == ("172800000", admin_pb2.CONFIG_SOURCE_CLUSTER)
+    cluster.configure("t", {"retention.ms": "3d"})
+    assert cluster.configure("t", {})["retention.ms"] == ("259200000", admin_pb2.CONFIG_SOURCE_TOPIC)
+    assert cluster.configure("t", {"retention.ms": None})["retention.ms"][0] == "172800000"
+    assert cluster.configure("", {"retention.ms": None})["retention.ms"][0] == "604800000"
+
+
+def test_all_changes_of_a_request_are_made_or_none() -> None:
+    cluster = SmallCluster()
+    cluster.create("t")
+    with pytest.raises(InvalidConfig, match=r"did you mean segment\.bytes\?"):
+        cluster.configure("t", {"retention.ms": "1d", "segment.byte": "1GiB"})
+    with pytest.raises(InvalidConfig, match="too small"):
+        cluster.configure("t", {"retention.ms": "1d", MIN_ISR: "0"})
+    with pytest.raises(InvalidConfig, match="did you mean"):
+        cluster.configure("t", {"retention.mss": None})
+    assert not cluster.topic().configs
+
+
+def test_setting_that_is_named_twice_is_refused() -> None:
+    cluster = SmallCluster()
+    change = admin_pb2.ConfigChange(name="retention.ms", value="1")
+    request = admin_pb2.AlterConfigsRequest(changes=[change, change])
+    with pytest.raises(InvalidRequest, match="twice"):
+        alter_configs(cluster.image, request, next_offset=cluster.next_offset)
+
+
+def test_unknown_topic_is_refused() -> None:
+    with pytest.raises(UnknownTopicOrPartition):
+        SmallCluster().configure("t", {"retention.ms": "1d"})
+
+
+def test_change_to_the_value_in_force_writes_nothing() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", configs={"retention.ms": "1d"})
+    offset = cluster.image.offset
+    cluster.configure("t", {"retention.ms": "24h"})
+    cluster.configure("t", {"segment.bytes": None})
+    cluster.configure("t", {"retention.ms": "2d"}, validate_only=True)
+    assert cluster.image.offset == offset
+
+
+# --- MinISR
+
+
+@pytest.mark.parametrize(("setting", "in_force"), [("1", 1), ("2", 2), ("3", 2)])
+def test_min_isr_in_force_is_never_more_than_the_replicas(setting: str, in_force: int) -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2], configs={MIN_ISR: setting})
+    assert min_insync_replicas(cluster.image, cluster.topic()) == int(setting)
+    assert min_insync_replicas_of(cluster.image, cluster.partition()) == in_force
+
+
+@pytest.mark.parametrize("name", ["t", ""])
+@pytest.mark.parametrize("setting", ["1", "3"])
+def test_change_of_min_isr_clears_every_elr_that_it_touches_in_the_same_batch(
+    name: str, setting: str
+) -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2, 3], [2, 3, 1])
+    cluster.create("fixed", [1, 2, 3], configs={MIN_ISR: "2"})
+    for topic in ("t", "fixed"):
+        cluster.set_partition(0, topic, isr=[1], elr=[2])
+    cluster.configure(name, {MIN_ISR: setting})
+    assert (cluster.partition().isr, cluster.partition().elr) == ((1,), ())
+    assert cluster.partition().leader == 1
+    # It has its own MinISR, which is still 2.
+    assert cluster.partition(0, "fixed").elr == (2,)
+
+
+def test_change_of_min_isr_without_effect_touches_no_partition() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2])
+    cluster.set_partition(isr=[1], elr=[2])
+    before = cluster.partition()
+    cluster.configure("t", {MIN_ISR: "3"})
+    assert cluster.partition() is before
+    cluster.configure("", {MIN_ISR: "1"})
+    assert cluster.partition() is before
+
+
+def test_reset_of_a_topic_counts_as_a_change_of_min_isr() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2, 3], configs={MIN_ISR: "3"})
+    cluster.set_partition(isr=[1, 2], elr=[3])
+    cluster.configure("t", {MIN_ISR: None})
+    assert cluster.partition().elr == ()
+
+
+def test_leader_that_has_not_seen_a_higher_min_isr_cannot_shrink_its_isr() -> None:
+    # A leader that still commits alone must not have the others counted as complete (rules 21, 29).
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2], configs={MIN_ISR: "1"})
+    known = cluster.partition()
+    cluster.configure("t", {MIN_ISR: "2"})
+    assert cluster.partition().partition_epoch == known.partition_epoch + 1
+    epoch = cluster.image.brokers[BrokerId(1)].broker_epoch
+    wish = controller_pb2.PartitionAlteration(
+        topic_id=known.topic_id,
+        leader_epoch=known.leader_epoch,
+        partition_epoch=known.partition_epoch,
+        isr=[controller_pb2.IsrMember(broker_id=1, broker_epoch=epoch)],
+    )
+    request = controller_pb2.AlterPartitionRequest(broker_id=1, broker_epoch=epoch, partitions=[wish])
+    [result] = cluster.commit(alter_partition(cluster.image, request)).partitions
+    assert result.error.code == "INVALID_UPDATE_VERSION"
+    assert cluster.partition().elr == ()
+
+
+def test_lower_min_isr_needs_no_new_partition_epoch() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2])
+    before = cluster.partition()
+    cluster.configure("t", {MIN_ISR: "1"})
+    assert cluster.partition() is before
+
+
+def test_min_isr_cannot_be_changed_while_the_elr_is_all_that_is_left_of_a_partition() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2, 3])
+    cluster.set_partition(isr=[], elr=[2, 3], leader=NO_LEADER)
+    for name in ("t", ""):
+        with pytest.raises(NotEnoughReplicas, match="only the brokers 2, 3 are known to hold all"):
+            cluster.configure(name, {MIN_ISR: "1"})
+    assert cluster.partition().elr == (2, 3)
+
+
+# --- unclean election
+
+
+def test_allowing_unclean_election_is_a_warning_and_elects_what_is_left() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2, 3], [2, 1, 3])
+    cluster.set_partition(0, isr=[], elr=[], leader=NO_LEADER)
+    healthy = cluster.partition(1)
+    cluster.configure("t", {UNCLEAN: "true"})
+    assert cluster.warnings() == ["unclean_election_allowed", "unclean_leader_election"]
+    partition = cluster.partition()
+    assert partition.leader != NO_LEADER
+    assert partition.recovery is Recovery.RECOVERING
+    assert partition.unclean_leader_epochs == (partition.leader_epoch,)
+    assert cluster.partition(1) is healthy
+
+
+def test_forbidding_unclean_election_is_no_warning() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", configs={UNCLEAN: "true"})
+    cluster.events.clear()
+    cluster.configure("t", {UNCLEAN: "false"})
+    assert cluster.warnings() == []
+
+
+def test_unclean_election_for_the_whole_cluster_reaches_topics_without_their_own_setting() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", [1])
+    cluster.create("careful", [1], configs={UNCLEAN: "false"})
+    for name in ("t", "careful"):
+        cluster.set_partition(0, name, isr=[], leader=NO_LEADER)
+    cluster.configure("", {UNCLEAN: "true"})
+    assert cluster.partition(0, "t").leader == 1
+    assert cluster.partition(0, "careful").leader == NO_LEADER

@@ -1,0 +1,121 @@
+"""Emptying a broker for good."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.controller.decommission import MOVES_AT_ONCE_MAX, decommission_broker
+from quorate.controller.reassignment import complete_reassignments
+from quorate.core.ids import BrokerId
+from quorate.errors import BrokerNotAvailable, NotEnoughReplicas
+from quorate.metadata.image import NO_LEADER
+from quorate.v1 import admin_pb2
+from tests.unit.controller.small_cluster import SmallCluster
+
+
+def decommission(cluster: SmallCluster, broker_id: int, *, cancel: bool = False) -> tuple[int, int, bool]:
+    """(remaining, moving, removed)"""
+    request = admin_pb2.DecommissionBrokerRequest(broker_id=broker_id, cancel=cancel)
+    response = cluster.commit(decommission_broker(cluster.image, request))
+    return response.remaining_replica_count, response.moving_count, response.is_removed
+
+
+def catch_up(cluster: SmallCluster) -> None:
+    """Every replica that was added is in sync now."""
+    for topic in cluster.image.topics.values():
+        for partition in topic.partitions:
+            if partition.adding_replicas:
+                isr = sorted({*partition.isr, *partition.adding_replicas})
+                cluster.set_partition(partition.partition, topic.name, isr=isr)
+    cluster.commit(complete_reassignments(cluster.image))
+
+
+def test_broker_is_emptied_in_bounded_steps_and_then_forgotten() -> None:
+    cluster = SmallCluster(5)
+    cluster.create(partitions=150, replication_factor=3)
+    cluster.create("gone", [1])
+    cluster.delete("gone")
+    held = 90
+    assert decommission(cluster, 1) == (held, MOVES_AT_ONCE_MAX, False)
+    assert decommission(cluster, 1) == (held, MOVES_AT_ONCE_MAX, False)
+    assert cluster.image.brokers[BrokerId(1)].is_draining
+    catch_up(cluster)
+    assert decommission(cluster, 1) == (40, 40, False)
+    catch_up(cluster)
+    # It still runs, and could come back with its data at any moment.
+    assert decommission(cluster, 1) == (0, 0, False)
+    cluster.change_broker(1, is_fenced=True)
+    assert decommission(cluster, 1) == (0, 0, True)
+    assert BrokerId(1) not in cluster.image.brokers
+    assert not cluster.image.removed_topics
+    counts = [
+        sum(number in partition.replicas for partition in cluster.topic().partitions)
+        for number in (2, 3, 4, 5)
+    ]
+    assert sum(counts) == 450
+    assert max(counts) - min(counts) <= 4
+
+
+def test_replica_goes_to_a_rack_that_has_none() -> None:
+    cluster = SmallCluster(6, racks=3)  # racks 1, 2, 0, 1, 2, 0
+    cluster.create("t", [1, 2, 3])
+    decommission(cluster, 2)
+    assert cluster.partition().adding_replicas == (5,)
+    assert cluster.partition().replicas[:3] == (1, 5, 3)
+
+
+def test_dead_broker_is_emptied_too() -> None:
+    cluster = SmallCluster(4)
+    cluster.create("t", [1, 2, 3])
+    cluster.set_partition(isr=[2, 3], leader=2)
+    cluster.change_broker(1, is_fenced=True)
+    assert decommission(cluster, 1) == (1, 1, False)
+    catch_up(cluster)
+    assert decommission(cluster, 1) == (0, 0, True)
+    assert cluster.partition().replicas == (4, 2, 3)
+
+
+def test_broker_that_nobody_can_replace_is_left_as_it_is() -> None:
+    cluster = SmallCluster(3)
+    cluster.create("t", [1, 2, 3])
+    with pytest.raises(NotEnoughReplicas, match="no broker can take the replica of t-0 from broker 1"):
+        decommission(cluster, 1)
+    assert not cluster.image.brokers[BrokerId(1)].is_draining
+
+
+def test_partition_without_a_leader_waits_for_one() -> None:
+    cluster = SmallCluster(4)
+    cluster.create("t", [1, 2])
+    cluster.set_partition(isr=[2], leader=NO_LEADER)
+    assert decommission(cluster, 1) == (1, 0, False)
+    cluster.set_partition(leader=2)
+    assert decommission(cluster, 1) == (1, 1, False)
+
+
+def test_calling_it_off_takes_the_broker_back_and_keeps_what_has_moved() -> None:
+    cluster = SmallCluster(4)
+    cluster.create("t", [1, 2, 3], [1, 2, 3])
+    decommission(cluster, 1)
+    cluster.set_partition(0, isr=[1, 2, 3, 4])
+    cluster.commit(complete_reassignments(cluster.image))
+    assert decommission(cluster, 1, cancel=True) == (1, 0, False)
+    assert not cluster.image.brokers[BrokerId(1)].is_draining
+    assert cluster.partition(0).replicas == (4, 2, 3)
+    assert set(cluster.partition(1).replicas) == {1, 2, 3}
+    offset = cluster.image.offset
+    decommission(cluster, 1, cancel=True)
+    assert cluster.image.offset == offset
+
+
+def test_move_that_cannot_be_called_off_safely_goes_on() -> None:
+    cluster = SmallCluster(4)
+    cluster.create("t", [1, 2, 3])
+    decommission(cluster, 1)
+    cluster.set_partition(isr=[1, 4])
+    assert decommission(cluster, 1, cancel=True) == (1, 1, False)
+    assert cluster.partition().adding_replicas == (4,)
+
+
+def test_unknown_broker_is_refused() -> None:
+    with pytest.raises(BrokerNotAvailable):
+        decommission(SmallCluster(), 9)
