@@ -31,6 +31,7 @@ from tests.raft.core_harness import (
     refused,
     restored,
     restored_snapshot,
+    vote,
     vote_request,
 )
 
@@ -125,6 +126,24 @@ def test_no_two_starts_ask_under_the_same_nonce() -> None:
         node.hear(2, append(1, (1, 1)))
         nonces.add(nonce_of(node))
     assert len(nonces) == 19
+
+
+def test_a_voter_takes_part_in_elections_only_once_the_end_of_its_recovery_is_durable() -> None:
+    node = damaged(1)
+    node.hear(2, append(1, (1, 1)))
+    nonce = nonce_of(node)
+    node.persist()
+    node.hear(2, CatchUpResponse(Term(1), nonce, Index(1)))
+    assert not node.core.is_recovering
+    ready = node.after(LONG_S)
+    assert ready.send_now == ()
+    assert len(all_of(VoteRequest, ready)) == 2
+    ready = node.hear(3, vote_request(2, (1, 1), is_pre_vote=True))
+    assert ready.send_now == ()
+    node.persist()
+    ready = node.hear(3, vote_request(2, (1, 1), is_pre_vote=True))
+    assert all_of(VoteResponse, ready) == [vote(2, is_pre_vote=True)]
+    assert ready.send_after_persist == ()
 
 
 def test_a_damaged_voter_comes_back_through_its_leader() -> None:

@@ -13,11 +13,33 @@ from quorate.core.config.node import NODE_SETTINGS
 from quorate.errors import Unavailable
 from quorate.node.process import READY_PREFIX
 
-__all__ = ["ChildNode"]
+__all__ = ["ChildNode", "log_tail", "node_command", "node_environment"]
 
 _READY_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 30.0
 _LOG_TAIL_BYTES: Final = 2_000
+
+
+def node_command(settings: Mapping[str, str]) -> list[str]:
+    """``quorate node run`` with ``settings``."""
+    arguments = [f"--set={key}={value}" for key, value in settings.items()]
+    return [sys.executable, "-m", "quorate.console.main", "node", "run", *arguments]
+
+
+def node_environment() -> dict[str, str]:
+    """Ours, without the settings in it: those are for somebody else's node."""
+    not_passed_on = {each.environment_name for each in NODE_SETTINGS}
+    return {key: value for key, value in os.environ.items() if key not in not_passed_on}
+
+
+def log_tail(path: str) -> str:
+    """The last lines of a node's log."""
+    with open(path, "rb") as file:
+        skipped = max(0, os.path.getsize(path) - _LOG_TAIL_BYTES)
+        file.seek(skipped)
+        if skipped:
+            file.readline()  # what is left of a line that began before
+        return file.read().decode(errors="replace").rstrip()
 
 
 class ChildNode:
@@ -32,18 +54,13 @@ class ChildNode:
     @classmethod
     async def start(cls, settings: Mapping[str, str], *, log_file: str) -> ChildNode:
         """Run ``quorate node run`` with ``settings``; returns once it serves."""
-        arguments = [f"--set={key}={value}" for key, value in settings.items()]
-        # Settings in our own environment are for somebody else's node.
-        not_passed_on = {each.environment_name for each in NODE_SETTINGS}
-        environment = {key: value for key, value in os.environ.items() if key not in not_passed_on}
         descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "quorate.console.main", "node", "run", *arguments),
+                *node_command(settings),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=descriptor,
-                env=environment,
+                env=node_environment(),
             )
         finally:
             os.close(descriptor)
@@ -81,15 +98,9 @@ async def _ready_line(process: asyncio.subprocess.Process, log_file: str) -> str
         line = ""
     if not line.startswith(READY_PREFIX):
         raise Unavailable(
-            f"the node did not start; the end of its log:\n{_tail(log_file)}", log_file=log_file
+            f"the node did not start; the end of its log:\n{log_tail(log_file)}", log_file=log_file
         )
     return line.removeprefix(READY_PREFIX).strip()
-
-
-def _tail(path: str) -> str:
-    with open(path, "rb") as file:
-        file.seek(max(0, os.path.getsize(path) - _LOG_TAIL_BYTES))
-        return file.read().decode(errors="replace")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

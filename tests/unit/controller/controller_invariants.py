@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from quorate.core.ids import BrokerId
-from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from quorate.core.ids import BrokerId, PartitionId, TopicId
+from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, Recovery
 from quorate.metadata.topic_settings import min_insync_replicas_of
-from quorate.v1.controller_pb2 import BrokerSessionResponse
+from quorate.v1.controller_pb2 import AlterPartitionRequest, BrokerSessionResponse
 from tests.unit.controller.model_brokers import Entry, Key, ModelBroker
 
 __all__ = ["Invariants"]
@@ -39,6 +39,8 @@ class Invariants:
         self._facts: defaultdict[Key, _Facts] = defaultdict(_Facts)
         #: offset of each broker's last registration or fencing
         self._state_offsets: dict[BrokerId, int] = {}
+        #: offset at which each broker's stop was put on record
+        self._stop_offsets: dict[BrokerId, int] = {}
         #: set by the model around what it does
         self.is_altering = False
         self.recovering: Key | None = None
@@ -78,6 +80,8 @@ class Invariants:
             old = before.brokers.get(broker.broker_id)
             if old is None or old.broker_epoch != broker.broker_epoch or broker.is_fenced > old.is_fenced:
                 self._state_offsets[broker.broker_id] = after.offset
+            if old is not None and broker.is_shutting_down > old.is_shutting_down:
+                self._stop_offsets[broker.broker_id] = after.offset
         for topic in after.topics.values():
             old_topic = before.topics.get(topic.topic_id)
             for partition in topic.partitions:
@@ -111,6 +115,7 @@ class Invariants:
             is_from_elr = new.leader in old.elr and new.isr == (new.leader,)
             assert self.is_altering or is_from_elr, "rule 21: the controller added to an ISR by itself"
         if min_insync_replicas_of(before, old) != min_insync_replicas_of(after, new):
+            assert not new.elr, "rule 29: an ELR that came about under another MinISR"
             facts.may_be_small = facts.has_forgotten_elr = True
         assigned = set(new.replicas)
         if any(self._is_gone(after, each) for each in {*old.isr, *old.elr} & assigned - {*new.isr, *new.elr}):
@@ -136,6 +141,26 @@ class Invariants:
             for topic in image.topics.values():
                 for partition in topic.partitions:
                     assert partition.leader != broker.broker_id, "rule 36: let go while it leads"
+            for other in image.brokers.values():
+                if _is_active(other):
+                    applied = self._brokers[other.broker_id].applied
+                    assert applied >= self._stop_offsets[broker.broker_id], "rule 36: let go too early"
+
+    def check_refusal(self, image: MetadataImage, request: AlterPartitionRequest, code: str) -> None:
+        """Leaders act on the kind of a refusal (rules 21, 22), so it has to be the right one."""
+        wish = request.partitions[0]
+        partition = image.partition(TopicId(wish.topic_id), PartitionId(wish.partition))
+        if partition is None:
+            expected = "UNKNOWN_TOPIC_OR_PARTITION"
+        elif wish.leader_epoch < partition.leader_epoch:
+            expected = "FENCED_LEADER_EPOCH"
+        elif wish.partition_epoch < partition.partition_epoch:
+            expected = "INVALID_UPDATE_VERSION"
+        elif partition.recovery is Recovery.RECOVERING and not wish.recovery_state and len(wish.isr) > 1:
+            expected = "INVALID_REQUEST"
+        else:
+            expected = "INELIGIBLE_REPLICA"
+        assert code == expected, f"rule 21: refused with {code} instead of {expected}"
 
     # --- after every step
 
@@ -153,6 +178,7 @@ class Invariants:
         assert list(partition.elr) == sorted(set(partition.elr))
         assert set(partition.isr) | set(partition.elr) <= set(partition.replicas)
         assert not set(partition.isr) & set(partition.elr)
+        assert partition.recovery is Recovery.NORMAL or len(partition.isr) <= 1, "rule 34: it grew unconfirmed"
         idle = [each for each in partition.isr if not _is_active(image.brokers[each])]
         if idle:
             assert partition.leader == NO_LEADER, "rule 24: somebody in the ISR is fenced or stopping"

@@ -29,7 +29,7 @@ from quorate.controller.sessions import BrokerSessions, LapsedSession
 from quorate.controller.topics import create_topic, delete_topic
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicName
 from quorate.core.topic_names import topic_id_from
-from quorate.errors import DuplicateBroker, QuorateError
+from quorate.errors import DuplicateBroker, QuorateError, StaleBrokerEpoch
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage
 from quorate.metadata.records import cluster_record, feature_level_record
@@ -45,6 +45,7 @@ from quorate.v1.controller_pb2 import (
     RegisterBrokerRequest,
     ReplicaName,
 )
+from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_UNSPECIFIED
 from tests.unit.controller.controller_invariants import Invariants
 from tests.unit.controller.model_brokers import Backup, Entry, Key, Leading, ModelBroker, Proposal, View, common_prefix
 
@@ -91,6 +92,7 @@ class ControllerModel:
             self.lapse: 12,
             self.start_process: 16,
             self.start_second_process: 1,
+            self.speak_from_the_past: 1,
             self.crash: 6,
             self.lose_power: 4,
             self.lose_disk: 2,
@@ -262,6 +264,19 @@ class ControllerModel:
         except DuplicateBroker:
             return
         raise AssertionError("rule 35: a second process was registered beside a live one")
+
+    def speak_from_the_past(self) -> None:
+        """A heartbeat of an earlier run was long under way."""
+        broker = self.rng.choice(list(self.brokers.values()))
+        epoch = self.image.brokers[broker.broker_id].broker_epoch - 1
+        request = BrokerSessionRequest(
+            broker_id=broker.broker_id, broker_epoch=epoch, metadata_offset=1 << 40, wants_unfence=True
+        )
+        try:
+            heartbeat(self.image, request, state_offset=0, others_offset=None, session_timeout_ms=1)
+        except StaleBrokerEpoch:
+            return
+        raise AssertionError("rule 2: an earlier run of a broker was listened to")
 
     def crash(self) -> None:
         broker = self._any(lambda each: each.is_running)
@@ -557,8 +572,8 @@ class ControllerModel:
                     leader_epoch=view.leader_epoch,
                     partition_epoch=view.partition_epoch,
                     isr=[IsrMember(broker_id=each, broker_epoch=epochs[each]) for each in sorted(isr)],
-                    # Whoever asks for a second member has confirmed (rule 34).
-                    recovery_state=1,
+                    # Only who has confirmed may ask for a second member (rule 34); this one may forget to.
+                    recovery_state=self.rng.choice((RECOVERY_STATE_UNSPECIFIED, RECOVERY_STATE_NORMAL)),
                 )
             ],
         )
@@ -568,13 +583,19 @@ class ControllerModel:
         if not self.network:
             return
         message = self.network.pop(self.rng.randrange(len(self.network)))
+        before = self.image
         self.invariants.is_altering = True
         response = self._try("altered", lambda: alter_partition(self.image, message.request))
         self.invariants.is_altering = False
         if response is None:
+            assert message.request.broker_epoch != self.image.brokers[message.sender].broker_epoch
             return
         result = response.partitions[0]
         self.counts[f"alter: {result.error.code or 'accepted'}"] += 1
+        if result.HasField("error"):
+            self.invariants.check_refusal(before, message.request, result.error.code)
+        elif is_reassigning(before.topics[message.key.topic_id].partitions[message.key.partition]):
+            self.counts["moves completed"] += not is_reassigning(self._partition(message.key))
         if not result.HasField("error") and self.rng.random() < 0.3:
             self.network.append(message)
         if self.rng.random() < 0.8:

@@ -80,12 +80,13 @@ class Client:
         if self._is_finishing and not self._open:
             self.is_done = True
             return
-        node = self._choose_node()
+        is_read = not self._is_finishing and self._random.random() < self._conditions.read_share
+        node = self._choose_node(is_read=is_read)
         if node is None:
             self._think()
             return
         self._time.after(self._conditions.request_timeout_s, self._lose_patience, operation)
-        if not self._is_finishing and self._random.random() < self._conditions.read_share:
+        if is_read:
             self._read(node)
         else:
             self._write(node)
@@ -94,10 +95,15 @@ class Client:
         if operation == self._operation:
             self._think()
 
-    def _choose_node(self) -> SimulatedNode | None:
-        """Any that believes to lead, also one that is wrong about it; now and then just any."""
+    def _choose_node(self, *, is_read: bool) -> SimulatedNode | None:
+        """Any that believes to lead, also one that is wrong about it; now and then just any.
+
+        Of several, reads go to the one that is wrong: it has the most to hide.
+        """
         is_wrong = self._random.random() < 0.03
         nodes = self._cluster.running() if is_wrong else self._cluster.leaders()
+        if is_read and not is_wrong:
+            return min(nodes, key=lambda node: node.term, default=None)
         return self._random.choice(nodes) if nodes else None
 
     # --- writing --------------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ class Conditions:
     duplicate_probability: float
     #: of a message that arrives when nobody expects it any more
     straggle_probability: float
+    #: that a partition keeps what it stops, and delivers it afterwards
+    clog_probability: float
     # the disks
     sync_s: float
     #: a node takes a snapshot after so many applied entries; 0: only when it is told to
@@ -112,7 +114,8 @@ class Conditions:
             drop_probability=random.choice((0.01, 0.05, 0.15)) if is_lossy else 0.0,
             duplicate_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.1)),
             straggle_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.05)),
-            sync_s=random.choice((0.001, 0.005, 0.02)),
+            clog_probability=random.choice((0.0, 0.5, 0.9)),
+            sync_s=random.choice((0.001, 0.005, 0.03)),
             snapshot_every=random.choice((0, 4, 15, 40)),
             drift_max=random.choice((0.0, 0.02, 0.2)),
             clients=random.randint(1, 5),

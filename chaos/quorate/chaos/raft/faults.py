@@ -197,7 +197,7 @@ class Faults:
     def _cut(self, name: str, directions: frozenset[Direction]) -> None:
         self._counters.partitions += 1
         self._cluster.note(f"partition, {name}: {sorted(directions)}")
-        handle = self._links.cut(directions)
+        handle = self._links.cut(directions, clogs=self._random.random() < self._conditions.clog_probability)
         # Over before anybody notices, or long enough for the others to elect another leader.
         low, high = self._random.choice(((0.02, 0.2), (0.4, 1.2)))
         self._time.after(self._random.uniform(low, high), self._mend, handle)

@@ -1,15 +1,16 @@
 """The network between the nodes: it delays, drops, doubles and reorders, and it is cut into pieces.
 
 A cut is a set of directions, (from, to), so that one-way failures and bridges need nothing of their own. It
-stops what is sent from now on. What is already on its way still arrives, which is the more dangerous of the
-two possibilities.
+stops what is sent from now on; what is already on its way still arrives. A cut that *clogs* keeps what it
+stops, as a connection does that sends again until it gets through: when it is mended, all of it arrives, from
+a time that everybody else has left behind.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from quorate.chaos.raft.conditions import Conditions
 from quorate.chaos.raft.counters import Counters
@@ -20,6 +21,9 @@ from quorate.metadata.raft.voters import NodeId
 __all__ = ["Direction", "Links"]
 
 Direction: TypeAlias = tuple[NodeId, NodeId]
+
+#: queues are bounded in the driver too
+_CLOGGED_MAX: Final = 40
 
 
 class Links:
@@ -34,6 +38,8 @@ class Links:
         self._cuts: dict[int, frozenset[Direction]] = {}
         self._cut: frozenset[Direction] = frozenset()
         self._cuts_made = 0
+        #: what each cut that clogs has stopped
+        self._clogged: dict[int, list[Envelope]] = {}
         self._last_arrival: dict[Direction, float] = {}
         self._is_troubled = True
 
@@ -42,31 +48,36 @@ class Links:
 
     # --- faults ---------------------------------------------------------------------------------------
 
-    def cut(self, directions: Iterable[Direction]) -> int:
+    def cut(self, directions: Iterable[Direction], *, clogs: bool = False) -> int:
         """Returns a handle to ``mend`` it with."""
         self._cuts_made += 1
         self._cuts[self._cuts_made] = frozenset(directions)
+        if clogs:
+            self._clogged[self._cuts_made] = []
         self._cut = frozenset().union(*self._cuts.values())
         return self._cuts_made
 
     def mend(self, handle: int) -> None:
         self._cuts.pop(handle, None)
         self._cut = frozenset().union(*self._cuts.values())
+        for envelope in self._clogged.pop(handle, ()):
+            self._counters.messages_straggling += 1
+            self._deliver_at(self._time.now + self._delay(envelope), _direction(envelope), envelope)
 
     def heal(self) -> None:
         """Every cut is mended, and from now on nothing is lost."""
-        self._cuts.clear()
-        self._cut = frozenset()
+        for handle in list(self._cuts):
+            self.mend(handle)
         self._is_troubled = False
 
     # --- messages -------------------------------------------------------------------------------------
 
     def send(self, envelope: Envelope) -> None:
-        direction = (envelope.sender.node_id, envelope.to.node_id)
+        direction = _direction(envelope)
         counters, conditions, draw = self._counters, self._conditions, self._random.random
         counters.messages_sent += 1
         if direction in self._cut:
-            counters.messages_cut_off += 1
+            self._stop(envelope, direction)
             return
         if not self._is_troubled:
             self._deliver_at(self._time.now + conditions.delay_min_s, direction, envelope)
@@ -78,6 +89,13 @@ class Links:
         if conditions.duplicate_probability and draw() < conditions.duplicate_probability:
             counters.messages_duplicated += 1
             self._deliver_at(self._time.now + self._delay(envelope), direction, envelope)
+
+    def _stop(self, envelope: Envelope, direction: Direction) -> None:
+        self._counters.messages_cut_off += 1
+        for handle, clogged in self._clogged.items():
+            if direction in self._cuts[handle] and len(clogged) < _CLOGGED_MAX:
+                clogged.append(envelope)
+                return
 
     def _delay(self, envelope: Envelope) -> float:
         conditions, draw = self._conditions, self._random.random
@@ -99,3 +117,7 @@ class Links:
         else:
             self._last_arrival[direction] = when
         self._time.at(when, self._receivers[direction[1]], envelope)
+
+
+def _direction(envelope: Envelope) -> Direction:
+    return (envelope.sender.node_id, envelope.to.node_id)

@@ -67,7 +67,11 @@ class Operator:
             self._add()
 
     def change_voters(self) -> None:
-        """Any change that does no harm."""
+        """Any change that does no harm; or two, and the second must be refused while the first is open."""
+        for _ in range(self._random.choice((1, 1, 2))):
+            self._change_once()
+
+    def _change_once(self) -> None:
         voters = self._ledger.voters
         may_add = len(voters) < _VOTERS_MAX
         removable = self._removable(voters)

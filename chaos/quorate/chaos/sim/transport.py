@@ -53,8 +53,16 @@ class SimTransport:
         answer: asyncio.Future[bool] = network.loop.create_future()
 
         def knock() -> None:
-            is_refused = network.listener_at(address) is None
-            network.transmit(target, node, lambda: answer.done() or answer.set_result(is_refused), not_before=0.0)
+            hear = be_refused if network.listener_at(address) is None else be_accepted
+            network.transmit(target, node, hear, not_before=0.0)
+
+        def be_refused() -> None:
+            if not answer.done():
+                answer.set_result(True)
+
+        def be_accepted() -> None:
+            if not answer.done():
+                answer.set_result(False)
 
         network.transmit(node, target, knock, not_before=0.0)
         try:

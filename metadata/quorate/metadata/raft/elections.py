@@ -112,7 +112,7 @@ class Elections:
             is_transfer=is_transfer,
         )
         # A candidate that forgot that it has asked would be free to vote for another in the same term.
-        send = state.send if is_pre_vote else state.send_once_durable
+        send = state.send_once_hard_state_durable if is_pre_vote else state.send_once_durable
         for voter in state.log.voters:
             if voter.key != state.key:
                 send(voter.key, request)
@@ -150,7 +150,7 @@ class Elections:
         state = self._state
         is_granted = self._may_grant_pre_vote(sender, request)
         term = request.term if is_granted else state.term
-        state.send(sender, VoteResponse(term, is_granted, is_pre_vote=True))
+        state.send_once_hard_state_durable(sender, VoteResponse(term, is_granted, is_pre_vote=True))
 
     def _answer_vote(self, sender: VoterKey, request: VoteRequest) -> None:
         state = self._state

@@ -102,11 +102,11 @@ class Following:
         So a slow disk delays commits, and not the proof that the leader still leads.
         """
         state = self._state
-        if request.entries or not state.is_hard_state_durable:
+        if request.entries:
             state.send_once_durable(sender, self._success(self._matched, request.round))
         else:
             durable = min(self._matched, state.log.durable_index)
-            state.send(sender, self._success(durable, request.round))
+            state.send_once_hard_state_durable(sender, self._success(durable, request.round))
 
     def _success(self, index: Index, round_: int) -> AppendResponse:
         return AppendResponse(

@@ -81,6 +81,11 @@ class RaftState:
         """After everything that was decided up to now is durable (rule 38)."""
         self.send_after_persist.append(Envelope(self.key, to, self.incarnation, message))
 
+    def send_once_hard_state_durable(self, to: VoterKey, message: Message) -> None:
+        """After the term, the vote and the end of a recovery are durable: at once, where they are."""
+        send = self.send if self.is_hard_state_durable else self.send_once_durable
+        send(to, message)
+
     def answer(self, request_id: int, index: Index) -> None:
         self.answers.append(Answer(request_id, Outcome.DONE, index))
 

@@ -1,0 +1,164 @@
+"""``cluster.json``: every node of a local cluster, for whoever wants to find, stop or kill one.
+
+Several programs change it (``up``, ``restart``, ``down``, a drill), so a change is made under a lock and
+appears whole: written under another name, then renamed. It says what is wanted of a node beside what its
+process is; without that, nobody could tell a node that died from one that was stopped on purpose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from quorate.errors import InvalidRequest
+from quorate.node.process_identity import ProcessIdentity
+
+__all__ = ["CLUSTER_FILE", "ClusterFile", "ClusterNode", "ClusterState"]
+
+CLUSTER_FILE: Final = "cluster.json"
+_LOCK_FILE: Final = "cluster.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    name: str
+    id: int
+    roles: tuple[str, ...]
+    #: host:port, the same for as long as the cluster's directory lives
+    address: str
+    data_dir: str
+    #: standard error: the node's log
+    log_file: str
+    #: None: never started, or known to have ended
+    process: ProcessIdentity | None = None
+    #: False: stopped on purpose (or not started yet)
+    is_wanted: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.is_running
+
+    @property
+    def stdout_file(self) -> str:
+        return f"{os.path.dirname(self.log_file)}/stdout"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    cluster_id: str
+    nodes: tuple[ClusterNode, ...]
+    #: ``controller.voters`` of the nodes that founded the cluster
+    founding_voters: str
+    #: settings of every node beside those that make it the node it is
+    settings: Mapping[str, str]
+    #: made without a directory of the user's own: whoever stops the cluster removes it
+    is_temporary: bool = False
+
+    def node(self, name: str) -> ClusterNode:
+        for each in self.nodes:
+            if each.name == name:
+                return each
+        names = ", ".join(each.name for each in self.nodes)
+        raise InvalidRequest(f"there is no node {name}; there are {names}", node=name)
+
+    def with_node(self, node: ClusterNode) -> ClusterState:
+        """In place of the one of the same name."""
+        return replace(self, nodes=tuple(node if each.name == node.name else each for each in self.nodes))
+
+
+class ClusterFile:
+    """The file in ``directory``."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = os.path.abspath(directory)
+        self.path = f"{self.directory}/{CLUSTER_FILE}"
+
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(self.path)
+
+    def read(self) -> ClusterState:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return _state(json.load(file), self.directory)
+        except FileNotFoundError:
+            raise InvalidRequest(
+                f"{self.directory} holds no local cluster: there is no {CLUSTER_FILE}", path=self.path
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidRequest(
+                f"{self.path} is not what `quorate up` writes: {error!r}", path=self.path
+            ) from error
+
+    def write(self, state: ClusterState) -> None:
+        """Only inside ``locked``."""
+        temporary = f"{self.path}.tmp"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(_document(state), file, indent=2)
+            file.write("\n")
+        os.replace(temporary, self.path)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Between reading the state and writing it nobody else does either. Never awaits inside."""
+        descriptor = os.open(f"{self.directory}/{_LOCK_FILE}", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _document(state: ClusterState) -> dict[str, Any]:
+    return {
+        "cluster_id": state.cluster_id,
+        "founding_voters": state.founding_voters,
+        "settings": dict(state.settings),
+        "is_temporary": state.is_temporary,
+        "nodes": [_node_document(node) for node in state.nodes],
+    }
+
+
+def _node_document(node: ClusterNode) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "id": node.id,
+        "roles": list(node.roles),
+        "address": node.address,
+        "metrics_address": None,
+        "pid": node.process.pid if node.process is not None else None,
+        "process_started": node.process.started if node.process is not None else None,
+        "is_wanted": node.is_wanted,
+        "data_dir": node.data_dir,
+        "log_file": node.log_file,
+    }
+
+
+def _state(document: dict[str, Any], directory: str) -> ClusterState:
+    return ClusterState(
+        cluster_id=document["cluster_id"],
+        nodes=tuple(_node(each, directory) for each in document["nodes"]),
+        founding_voters=document["founding_voters"],
+        settings=dict(document["settings"]),
+        is_temporary=document["is_temporary"],
+    )
+
+
+def _node(document: dict[str, Any], directory: str) -> ClusterNode:
+    name, pid = document["name"], document["pid"]
+    return ClusterNode(
+        name=name,
+        id=document["id"],
+        roles=tuple(document["roles"]),
+        address=document["address"],
+        # From where the file is, not from what it says: a directory may be moved while nothing runs.
+        data_dir=f"{directory}/{name}/data",
+        log_file=f"{directory}/{name}/node.log",
+        process=None if pid is None else ProcessIdentity(pid, document["process_started"]),
+        is_wanted=document["is_wanted"],
+    )

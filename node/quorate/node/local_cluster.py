@@ -1,0 +1,387 @@
+"""A cluster of real processes on this machine: made, started, stopped, and broken on purpose.
+
+Everything about it is in its directory: ``cluster.json`` and, for each node, its data and its log. A
+``LocalCluster`` holds no state of its own beyond that, so any number of them, in any number of processes, may
+look at the same directory: ``quorate up`` watches, ``quorate restart`` replaces a node under its eyes, a drill
+kills one. Nodes are in sessions of their own: Ctrl-C is for whoever started them, and they outlive it if it
+dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Final, Self
+
+from quorate.client.connection import Connection, connect
+from quorate.core.config import NODE_SETTINGS
+from quorate.errors import InvalidConfig, InvalidRequest, QuorateError, RequestTimedOut, Unavailable
+from quorate.node.child import log_tail, node_command, node_environment
+from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
+from quorate.node.cluster_layout import check_port_is_free, new_cluster, new_controller
+from quorate.node.process import READY_PREFIX
+from quorate.node.process_identity import ProcessIdentity, reap
+from quorate.v1 import admin_pb2
+
+__all__ = ["LocalCluster"]
+
+#: The cluster gives each node its own of these; nobody else may.
+_OWN_KEYS: Final = (
+    "advertised.address",
+    "cluster.id",
+    "controller.voters",
+    "data.dir",
+    "listeners",
+    "node.id",
+    "node.roles",
+)
+
+_READY_TIMEOUT_S: Final = 60.0
+_STOP_TIMEOUT_S: Final = 30.0
+_CONTROLLER_TIMEOUT_S: Final = 60.0
+_KILL_TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.02
+
+
+class LocalCluster:
+    """As an asynchronous context manager: started on entry, stopped on exit."""
+
+    def __init__(self, directory: str) -> None:
+        """Of a cluster that exists; see ``create``."""
+        self._file = ClusterFile(directory)
+        self._file.read()
+
+    @classmethod
+    def create(
+        cls,
+        directory: str | None = None,
+        *,
+        controllers: int = 3,
+        brokers: int = 0,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+    ) -> LocalCluster:
+        """Lays it out on disk, and starts nothing. Without a directory: a temporary one."""
+        chosen = _checked_settings(settings or {})
+        made = directory is None
+        path = tempfile.mkdtemp(prefix="quorate-") if directory is None else os.path.abspath(directory)
+        try:
+            state = new_cluster(
+                path,
+                controllers=controllers,
+                brokers=brokers,
+                port=port,
+                settings=chosen,
+                is_temporary=made,
+            )
+        except BaseException:
+            if made:
+                os.rmdir(path)
+            raise
+        os.makedirs(path, exist_ok=True)
+        file = ClusterFile(path)
+        with file.locked():
+            if file.exists:
+                raise InvalidRequest(f"{path} holds a cluster already", path=path)
+            file.write(state)
+        return cls(path)
+
+    @staticmethod
+    def exists_in(directory: str) -> bool:
+        return ClusterFile(directory).exists
+
+    # -- looking
+
+    @property
+    def directory(self) -> str:
+        return self._file.directory
+
+    @property
+    def state(self) -> ClusterState:
+        return self._file.read()
+
+    @property
+    def nodes(self) -> tuple[ClusterNode, ...]:
+        return self.state.nodes
+
+    @property
+    def names(self) -> list[str]:
+        return [node.name for node in self.nodes]
+
+    def node(self, name: str) -> ClusterNode:
+        return self.state.node(name)
+
+    def is_running(self, name: str) -> bool:
+        return self.node(name).is_running
+
+    def data_dir(self, name: str) -> str:
+        return self.node(name).data_dir
+
+    def log_file(self, name: str) -> str:
+        return self.node(name).log_file
+
+    @property
+    def controller_addresses(self) -> list[str]:
+        return [node.address for node in self.nodes if "controller" in node.roles]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.controller_addresses)
+
+    def connect(self, *names: str) -> Connection:
+        """To these nodes; none named: to all."""
+        addresses = [self.node(name).address for name in names]
+        return connect(",".join(addresses) or self.bootstrap)
+
+    # -- the whole of it
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+            await self.wait_for_controller()
+        except BaseException:
+            await self.dispose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.dispose()
+
+    async def dispose(self) -> None:
+        """Stop what runs; a temporary directory goes too."""
+        await self.stop()
+        self.remove_if_temporary()
+
+    def remove_if_temporary(self) -> None:
+        if self.state.is_temporary:
+            shutil.rmtree(self.directory)
+
+    def set(self, settings: Mapping[str, str]) -> None:
+        """For every node, from its next start on."""
+        chosen = _checked_settings(settings)
+        with self._file.locked():
+            state = self._file.read()
+            self._file.write(replace(state, settings={**state.settings, **chosen}))
+
+    async def start(self, names: Iterable[str] | None = None) -> None:
+        """Those that do not run yet; returns once each of them listens. A cluster may still have no controller."""
+        chosen = list(self.names if names is None else names)
+        for name in chosen:
+            self._spawn(name)
+        await asyncio.gather(*(self._listening(name) for name in chosen))
+
+    async def wait_for_controller(
+        self, timeout_s: float = _CONTROLLER_TIMEOUT_S
+    ) -> admin_pb2.DescribeClusterResponse:
+        """Until a controller is active, as some node that runs tells it."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._controller_answers()
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"no controller became active within {timeout_s:g} s; see the logs in {self.directory}"
+            ) from None
+
+    async def _controller_answers(self) -> admin_pb2.DescribeClusterResponse:
+        while True:
+            running = [node.name for node in self.nodes if node.is_running]
+            if not running:
+                raise Unavailable(f"no node of the cluster in {self.directory} runs")
+            try:
+                async with self.connect(*running) as connection:
+                    answer = await connection.describe_cluster()
+            except QuorateError as error:
+                if not error.retriable:
+                    raise
+            else:
+                if answer.HasField("controller"):
+                    return answer
+            await asyncio.sleep(_POLL_S)
+
+    async def stop(self, names: Iterable[str] | None = None) -> list[str]:
+        """SIGTERM, and SIGKILL for those that do not end in time: their names are returned."""
+        chosen = list(self.names if names is None else names)
+        with self._file.locked():
+            state = self._file.read()
+            for name in chosen:
+                state = state.with_node(replace(state.node(name), is_wanted=False))
+            self._file.write(state)
+        ended = await asyncio.gather(*(self._end(name) for name in chosen))
+        return [name for name, was_clean in zip(chosen, ended, strict=True) if not was_clean]
+
+    # -- one node of it
+
+    async def restart(self, name: str) -> None:
+        """Stop it if it runs, start it, wait until it listens."""
+        await self.stop([name])
+        await self.start([name])
+
+    async def kill(self, *names: str) -> None:
+        """kill -9, of all of them before the first is waited for; each ends where it stands."""
+        processes = {name: self.node(name).process for name in names}
+        for process in processes.values():
+            if process is not None:
+                process.send(signal.SIGKILL)
+        for name, process in processes.items():
+            if process is not None:
+                await _until(lambda process=process: not _is_alive(process), _KILL_TIMEOUT_S)  # type: ignore[misc]  # binds the loop's value
+                self._forget(name, process)
+
+    async def pause(self, name: str) -> None:
+        """SIGSTOP; returns once it stands still."""
+        process = self._running(name)
+        process.send(signal.SIGSTOP)
+        await _until(lambda: process.is_stopped, _KILL_TIMEOUT_S)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        self._running(name).send(signal.SIGCONT)
+
+    def wipe(self, name: str) -> None:
+        """Throw away the data of a node that does not run."""
+        node = self.node(name)
+        if node.is_running:
+            raise InvalidRequest(f"{name} runs; stop it before its data is removed", node=name)
+        shutil.rmtree(node.data_dir, ignore_errors=True)
+
+    def add_controller(self) -> str:
+        """Lay out one more; it is started as any other, and votes once it was added to the quorum."""
+        with self._file.locked():
+            state = self._file.read()
+            node = new_controller(self.directory, state)
+            self._file.write(replace(state, nodes=(*state.nodes, node)))
+        return node.name
+
+    def exit_status(self, name: str) -> int | None:
+        """Of a child of this process that has ended since it was last asked; None where nobody can tell."""
+        process = self.node(name).process
+        return None if process is None else reap(process.pid)
+
+    def forget_if_ended(self, name: str) -> None:
+        """A process that is gone leaves cluster.json too."""
+        process = self.node(name).process
+        if process is not None and not process.is_running:
+            self._forget(name, process)
+
+    # -- processes
+
+    def _running(self, name: str) -> ProcessIdentity:
+        process = self.node(name).process
+        if process is None or not process.is_running:
+            raise InvalidRequest(f"{name} does not run", node=name)
+        return process
+
+    def _spawn(self, name: str) -> None:
+        with self._file.locked():
+            state = self._file.read()
+            node = state.node(name)
+            if node.is_running:
+                process = node.process
+            else:
+                check_port_is_free(node)
+                process = _spawn(node, _settings(node, state))
+            self._file.write(state.with_node(replace(node, process=process, is_wanted=True)))
+
+    async def _listening(self, name: str) -> None:
+        node = self.node(name)
+        deadline = asyncio.get_running_loop().time() + _READY_TIMEOUT_S
+        while not _is_ready(node):
+            if node.process is None or not _is_alive(node.process):
+                raise Unavailable(_did_not_start(node, "it ended"), node=name)
+            if asyncio.get_running_loop().time() > deadline:
+                raise Unavailable(
+                    _did_not_start(node, f"not ready after {_READY_TIMEOUT_S:g} s"), node=name
+                )
+            await asyncio.sleep(_POLL_S)
+
+    async def _end(self, name: str) -> bool:
+        """True: it ended when asked, or did not run."""
+        process = self.node(name).process
+        if process is None:
+            return True
+        process.send(signal.SIGTERM)
+        process.send(signal.SIGCONT)  # a paused one would never hear it
+        try:
+            await _until(lambda: not _is_alive(process), _STOP_TIMEOUT_S)
+        except TimeoutError:
+            await self.kill(name)
+            return False
+        self._forget(name, process)
+        return True
+
+    def _forget(self, name: str, process: ProcessIdentity) -> None:
+        with self._file.locked():
+            state = self._file.read()
+            node = state.node(name)
+            # Somebody may have started it again meanwhile.
+            if node.process == process:
+                self._file.write(state.with_node(replace(node, process=None)))
+
+
+def _checked_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    for key in settings:
+        if key in _OWN_KEYS:
+            raise InvalidConfig(f"{key}: the cluster gives each node a value of its own", key=key)
+    return dict(settings)
+
+
+def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
+    own = f"{node.id}@{node.address}"
+    voters = state.founding_voters.split(",")
+    return {
+        **state.settings,
+        "cluster.id": state.cluster_id,
+        "node.id": str(node.id),
+        "node.roles": ",".join(node.roles),
+        "listeners": node.address,
+        "controller.voters": ",".join(voters if own in voters else [*voters, own]),
+        "data.dir": node.data_dir,
+    }
+
+
+def _spawn(node: ClusterNode, settings: Mapping[str, str]) -> ProcessIdentity:
+    os.makedirs(os.path.dirname(node.log_file), exist_ok=True)
+    command = node_command(settings)
+    # Not by subprocess: its object wants to be waited for, and `up --detach` leaves nodes behind.
+    pid = os.posix_spawn(
+        command[0],
+        command,
+        node_environment(),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, node.stdout_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
+            (os.POSIX_SPAWN_OPEN, 2, node.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+        ],
+        setsid=True,
+    )
+    identity = ProcessIdentity.of(pid)
+    assert identity is not None  # until we reap it, even a child that has ended keeps its pid
+    return identity
+
+
+def _is_ready(node: ClusterNode) -> bool:
+    with open(node.stdout_file, encoding="utf-8") as file:
+        return any(line.startswith(READY_PREFIX) and line.endswith("\n") for line in file)
+
+
+def _is_alive(process: ProcessIdentity) -> bool:
+    reap(process.pid)
+    return process.is_running
+
+
+def _did_not_start(node: ClusterNode, what: str) -> str:
+    return f"{node.name} did not start: {what}; the end of {node.log_file}:\n{log_tail(node.log_file)}"
+
+
+async def _until(is_so: Callable[[], bool], timeout_s: float) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not is_so():
+            await asyncio.sleep(_POLL_S)
