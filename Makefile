@@ -4,6 +4,9 @@
 PYTHON ?= python3
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
+SEEDS ?= 1..1000
+JOBS ?= 2
+DRILL_SECONDS ?= 30
 GRPCURL_VERSION := v1.9.3
 
 BIN := .venv/bin
@@ -13,11 +16,11 @@ GRPCURL := .tools/grpcurl-$(GRPCURL_VERSION)
 KAFKA_TOOLS := .tools/kafka
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs bench fuzz pins clean grpcurl kafkatools stale
+.PHONY: help setup demo test check format protos docs bench sim drill-quorum fuzz pins clean grpcurl kafkatools stale
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(CODEC) ## make .venv with everything in it; the other targets do this first
 
@@ -43,6 +46,12 @@ docs: setup ## generate docs/configuration.md from the configuration classes
 
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
+
+sim: setup ## the quorum under simulated faults: SEED=7, or SEEDS=1..20000 JOBS=2
+	@$(BIN)/quorate sim run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS)) $(ARGS)
+
+drill-quorum: setup ## quorums of real processes under load and faults, for DRILL_SECONDS=30 each
+	@$(BIN)/python -m quorate.chaos.drills --seconds $(DRILL_SECONDS) $(ARGS)
 
 fuzz: setup ## look for input that breaks the record codec, for FUZZ_SECONDS=60
 	@$(BIN)/python tests/fuzz/fuzz_records.py -max_total_time=$(FUZZ_SECONDS)

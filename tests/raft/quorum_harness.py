@@ -199,6 +199,12 @@ class SimQuorum:
             snapshot_interval_bytes=self._snapshot_bytes,
         )
 
+    def add_machine(self, node_id: int) -> SimVoter:
+        """Configured with all the others; they do not know of it."""
+        self.configured = (*self.configured, VoterAddress(node_id, HostPort(f"v{node_id}", PORT)))
+        self.voters[node_id] = SimVoter(self, node_id)
+        return self.voters[node_id]
+
     async def start(self) -> None:
         await asyncio.gather(*(voter.start() for voter in self.voters.values()))
 

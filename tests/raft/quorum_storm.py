@@ -21,6 +21,8 @@ from quorate.metadata.raft.voters import Voter
 from tests.raft.quorum_harness import DIRECTORY, PORT, SimQuorum, SimVoter, simulate
 
 STORM_S = 6.0
+#: when everything is healed, so much is enough to be whole again
+REPAIR_S = 30.0
 CLIENTS = 3
 
 
@@ -34,6 +36,10 @@ class Storm:
         #: the voter that has lost something, until it has it again
         self._impaired: SimVoter | None = None
         self._is_over = False
+        self._next_acknowledgement = asyncio.Event()
+        # Slow disks leave more under way for a crash to take; unequal ones let commits overtake a voter.
+        for voter in self._voters:
+            voter.disk.sync_delay_s = rng.choice((0.001, 0.005, 0.02, 0.05))
         faults = self._faults()
         self._enabled = rng.sample(faults, rng.randint(3, len(faults)))
 
@@ -42,6 +48,7 @@ class Storm:
             self._crash,
             self._lose_power,
             self._crash_all,
+            self._ambush,
             self._partition,
             self._block_one_way,
             self._drop_frames,
@@ -70,8 +77,10 @@ class Storm:
                 await self._restart_some()
             await self._heal()
             self._is_over = True
-            await operator
-        await self._check()
+            async with asyncio.timeout(REPAIR_S):
+                await operator
+        async with asyncio.timeout(REPAIR_S):
+            await self._check()
 
     # --- load -----------------------------------------------------------------------------------------
 
@@ -93,6 +102,7 @@ class Storm:
             assert index not in self.acknowledged, f"{index} acknowledged twice"
             self.acknowledged[index] = command
             self.counters["acknowledged"] += 1
+            self._next_acknowledgement.set()
 
     async def _read(self) -> None:
         while not self._is_over:
@@ -135,6 +145,24 @@ class Storm:
         for voter in self._voters:
             if voter.is_up:
                 await voter.kill(power_loss=is_power_loss, rng=self._rng)
+
+    async def _ambush(self) -> None:
+        """The power fails right after an acknowledgement, and the leader comes back last."""
+        self._next_acknowledgement.clear()
+        try:
+            async with asyncio.timeout(1.0):
+                await self._next_acknowledgement.wait()
+        except TimeoutError:
+            return
+        self.counters["ambushes"] += 1
+        leaders = [voter for voter in self._voters if voter.is_leader]
+        for voter in self._voters:
+            if voter.is_up:
+                await voter.kill(power_loss=True, rng=self._rng)
+        for voter in self._voters:
+            if voter not in leaders:
+                await self._restart(voter)
+        await asyncio.sleep(self._rng.uniform(0.5, 1.5))
 
     async def _partition(self) -> None:
         self.counters["partitions"] += 1
@@ -272,15 +300,14 @@ class Storm:
 
     async def _check(self) -> None:
         world = self._world
-        async with asyncio.timeout(60.0):
-            while True:
-                leader = await world.leader()
-                try:
-                    await world.propose(leader, "the last")
-                    break
-                except QuorateError:
-                    await asyncio.sleep(0.1)
-            await world.settled()
+        while True:
+            leader = await world.leader()
+            try:
+                await world.propose(leader, "the last")
+                break
+            except QuorateError:
+                await asyncio.sleep(0.1)
+        await world.settled()
         for index, command in self.acknowledged.items():
             entry = world.history.entries.get(index)
             assert entry is not None, f"{command} was acknowledged at {index} and is nowhere"

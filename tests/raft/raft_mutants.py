@@ -15,8 +15,8 @@ import pytest
 from quorate.chaos.raft.node import SimulatedNode
 from quorate.chaos.raft.voter_disk import VoterDisk
 from quorate.metadata.raft.core import RaftCore
-from quorate.metadata.raft.elections import Campaign, Elections
-from quorate.metadata.raft.entries import NO_INDEX, Entry, Index
+from quorate.metadata.raft.elections import Elections
+from quorate.metadata.raft.entries import Entry, Index
 from quorate.metadata.raft.following import Following
 from quorate.metadata.raft.leadership import Leadership
 from quorate.metadata.raft.membership import Membership
@@ -94,19 +94,6 @@ def pre_votes_count_as_votes(patch: Patch) -> None:
     patch.setattr(Elections, "_ask_for_votes", ask_for_votes)
 
 
-def a_candidate_counts_its_vote_before_it_is_durable(patch: Patch) -> None:
-    original = Elections._ask_for_votes
-
-    def ask_for_votes(self: Elections, *, is_transfer: bool) -> None:
-        original(self, is_transfer=is_transfer)
-        campaign = self._state.campaign
-        assert campaign is not None
-        campaign.granted.add(self._state.key)
-
-    patch.setattr(Elections, "_ask_for_votes", ask_for_votes)
-    patch.setattr(Elections, "_is_own_vote_durable", always(answer=True))
-
-
 def a_recovering_voter_votes(patch: Patch) -> None:
     patch.setattr(Elections, "_may_vote", always(answer=True))
 
@@ -117,10 +104,6 @@ def a_recovering_voter_stands_for_election(patch: Patch) -> None:
 
 def whoever_is_no_voter_stands_for_election(patch: Patch) -> None:
     patch.setattr(Elections, "_may_campaign", lambda self: not self._state.is_recovering)
-
-
-def votes_of_strangers_count(patch: Patch) -> None:
-    patch.setattr(Elections, "_counts_vote_of", always(answer=True))
 
 
 def a_candidate_does_not_raise_its_term(patch: Patch) -> None:

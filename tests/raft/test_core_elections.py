@@ -75,6 +75,20 @@ def test_the_only_voter_leads_once_its_vote_is_durable() -> None:
     assert node.core.commit_index == 1
 
 
+def test_a_candidate_with_a_slow_disk_does_not_start_over_before_it_could_ask() -> None:
+    node = Node()
+    node.after(LONG_S)
+    asked = node.hear(2, vote(1, is_pre_vote=True))
+    for _ in range(3):
+        assert all_of(VoteRequest, node.after(LONG_S)) == []
+    assert (node.role(), node.core.term) == (Role.CANDIDATE, 1)
+    node.ready = asked
+    node.persist()
+    assert node.ready.next_deadline >= node.now + TIMING.election_timeout_min_s, "now the others have time"
+    node.hear(3, vote(1))
+    assert node.role() is Role.LEADER
+
+
 def test_a_vote_is_told_only_after_it_is_durable() -> None:
     node = Node()
     ready = node.hear(2, vote_request(1))

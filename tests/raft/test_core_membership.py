@@ -11,6 +11,7 @@ from quorate.metadata.raft.ready import AddVoter, Outcome, RemoveVoter, Role, Tr
 from quorate.metadata.raft.voters import Voters
 from quorate.metadata.raft.voters_codec import decode_voters, encode_voters
 from tests.raft.core_harness import (
+    LONG_S,
     TIMING,
     Node,
     Quorum,
@@ -21,6 +22,7 @@ from tests.raft.core_harness import (
     refused,
     restored,
     snapshot,
+    vote,
     voter,
     voters,
     voters_entry,
@@ -167,6 +169,33 @@ def test_a_leader_that_removed_itself_hands_over_once_that_is_committed() -> Non
     quorum.run(10)
     assert quorum.core(1).role is Role.FOLLOWER
     assert quorum.core(1).term < quorum.core(2).term, "nobody talks to it any more"
+
+
+def test_a_leader_that_dies_while_it_removes_itself_from_two_voters_finishes_that_later() -> None:
+    """The other's log lacks the removal, so it cannot be elected, and it is the only voter in force."""
+    quorum = Quorum(1, 2)
+    quorum.elect(1)
+    quorum.cut_off(2)
+    quorum.step(1, RemoveVoter(9, key(1)))
+    assert quorum.core(1).voters == voters(2)
+    quorum.restart(1)
+    quorum.heal()
+    quorum.run(20)
+    assert quorum.leaders() == [2]
+    assert quorum.core(2).committed_voters == quorum.core(1).committed_voters == voters(2)
+
+
+def test_a_candidate_that_is_being_removed_does_not_vote_for_itself() -> None:
+    node = Node(restored(entries=(voters_entry(1, 1, 2, 3),)))
+    node.after(LONG_S)
+    node.hear(2, vote(2, is_pre_vote=True))
+    assert node.role() is Role.PRE_CANDIDATE
+    node.hear(3, vote(2, is_pre_vote=True))
+    node.persist()
+    node.hear(2, vote(2))
+    assert node.role() is Role.CANDIDATE
+    node.hear(3, vote(2))
+    assert node.role() is Role.LEADER
 
 
 def test_a_leader_that_removes_itself_does_not_count_itself() -> None:

@@ -237,7 +237,8 @@ def with_old_copy() -> Node:
     node.propose(b"x", b"y")
     node.persist()
     node.hear(2, acknowledged(1, 3))
-    node.hear(2, refused(1, 1, 1), incarnation=2)
+    node.after(TIMING.heartbeat_s)
+    node.hear(2, refused(1, 1, 1, round_=2), incarnation=2)
     return node
 
 
@@ -274,6 +275,29 @@ def test_an_old_copy_whose_starts_were_counted_less_is_not_even_heard() -> None:
     assert node.core.progress()[key(2)] == before
 
 
+def test_an_old_copy_whose_starts_were_counted_alike_is_found_out_too() -> None:
+    node = leading()
+    node.propose(b"x", b"y")
+    node.hear(2, acknowledged(1, 3))
+    node.hear(2, refused(1, 1, 1))
+    assert node.core.progress()[key(2)].state is not ProgressState.REFUSED, "it may answer an old request"
+    node.after(TIMING.heartbeat_s)
+    node.hear(2, refused(1, 1, 1, round_=2))
+    assert node.core.progress()[key(2)].state is ProgressState.REFUSED, (
+        "it was asked after it had acknowledged"
+    )
+
+
+def test_a_refusal_overtaken_by_a_later_acknowledgement_is_no_loss() -> None:
+    """The heartbeat of round 2 came before the entries of round 1, and was refused."""
+    node = leading()
+    node.propose(b"x", b"y")
+    node.after(TIMING.heartbeat_s)
+    node.hear(2, acknowledged(1, 3))
+    node.hear(2, refused(1, 1, 1, round_=2))
+    assert node.core.progress()[key(2)].state is ProgressState.REPLICATE
+
+
 def test_a_restarted_voter_that_has_all_it_acknowledged_is_welcome() -> None:
     node = leading()
     node.propose(b"x", b"y")
@@ -288,8 +312,9 @@ def test_an_old_request_echoed_by_a_new_process_does_not_hide_a_loss() -> None:
     node = leading()
     node.propose(b"x", b"y")
     node.hear(2, acknowledged(1, 3))
+    node.after(TIMING.heartbeat_s)
     node.hear(2, acknowledged(1, 1), incarnation=2)  # a heartbeat of long ago, doubled on the way
-    node.hear(2, refused(1, 1, 1), incarnation=2)
+    node.hear(2, refused(1, 1, 1, round_=2), incarnation=2)
     assert node.core.progress()[key(2)].state is ProgressState.REFUSED
 
 

@@ -30,6 +30,7 @@ class Receiver:
         self._transport = SimTransport(network, "b")
         self.greetings: list[str] = []
         self.terms: list[int] = []
+        self.may_take_snapshot = asyncio.Event()
         self.snapshot_bytes = 0
         self._server: SimServer | None = None
 
@@ -50,14 +51,16 @@ class Receiver:
     ) -> AsyncGenerator[quorum_pb2.ExchangeResponse, None]:
         yield quorum_pb2.ExchangeResponse()
         async for request in requests:
-            if request.WhichOneof("message") is None:
+            envelope = envelope_from_proto(request)
+            if envelope is None:
                 self.greetings.append(request.sender_address)
             else:
-                self.terms.append(envelope_from_proto(request).message.term)
+                self.terms.append(envelope.message.term)
 
     async def _transfer(
         self, requests: AsyncIterator[quorum_pb2.TransferSnapshotRequest], _: Call
     ) -> AsyncGenerator[quorum_pb2.TransferSnapshotResponse, None]:
+        await self.may_take_snapshot.wait()
         async for request in requests:
             self.snapshot_bytes += len(request.data)
         yield quorum_pb2.TransferSnapshotResponse()
@@ -220,14 +223,15 @@ def test_snapshot_travels_beside_the_messages() -> None:
         await world.receiver.start()
         world.peers.voters_changed(VOTERS)
         await world.wait()
-        snapshot = Snapshot(SnapshotId(Index(5), Term(1)), VOTERS, b"x" * 30_000_000)
+        snapshot = Snapshot(SnapshotId(Index(5), Term(1)), VOTERS, b"x" * 10_000_000)
         world.send(SnapshotRequest(Term(1), snapshot, 1))
         world.send(SnapshotRequest(Term(1), snapshot, 2))
-        await world.wait(0.002)
+        await world.wait()
         world.send(TimeoutNow(Term(1)))
-        await world.wait(0.005)
+        await world.wait()
         assert world.receiver.terms == [1]
-        assert world.receiver.snapshot_bytes < len(snapshot.data)
+        assert world.receiver.snapshot_bytes == 0
+        world.receiver.may_take_snapshot.set()
         await world.wait()
         assert world.receiver.snapshot_bytes == len(snapshot.data)
 
@@ -250,10 +254,10 @@ async def take_all(outbox: Outbox) -> list[AppendRequest]:
         while True:
             async with asyncio.timeout(0.001):
                 request = await anext(outbox)
-            if request.WhichOneof("message") is not None:
-                message = envelope_from_proto(request).message
-                assert isinstance(message, AppendRequest)
-                taken.append(message)
+            envelope = envelope_from_proto(request)
+            if envelope is not None:
+                assert isinstance(envelope.message, AppendRequest)
+                taken.append(envelope.message)
     except TimeoutError:
         return taken
 

@@ -206,6 +206,15 @@ def test_two_different_sets_are_never_chosen_between() -> None:
     assert "cannot agree" in reason_of(node_1(*heard).decide())
 
 
+def test_quorum_whose_founders_were_all_replaced_is_stayed_out_of() -> None:
+    joined = [
+        answer(node_id, name, founding=Voters(()), is_confirmed=True)
+        for node_id, name in ((2, "b"), (3, "c"))
+    ]
+    assert isinstance(node_1(*joined).decide(), StayOut)
+    assert isinstance(node_1(joined[0]).decide(), Wait)
+
+
 def test_node_that_is_not_configured_as_a_voter_stays_out() -> None:
     key = VoterKey(NodeId(9), DirectoryId("z"))
     founding = Founding(key, cluster_id=None, configured=configured(3), founding=None, is_confirmed=False)

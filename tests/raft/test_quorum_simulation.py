@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.raft.quorum_storm import run_storm
 
-SEEDS_PER_CHUNK = 10
+SEEDS_PER_CHUNK = 12
 CHUNKS = 4
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quiet_logs() -> Iterator[None]:
+    """Every storm is full of news."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -12,33 +12,56 @@ from quorate.errors import QuorateError
 __all__ = ["AdvisedError", "describe"]
 
 _ADVICE: Final = {
+    "BROKER_NOT_AVAILABLE": "`quorate broker list` shows the brokers there are and their state",
     "CANNOT_LISTEN": "stop whoever uses the address, or set listeners to another one",
+    "CONTROLLER_MOVED": "look whether it was done, or ask for the same again: that is safe",
     "CORRUPT_BATCH": "run `quorate log verify` on the node's data directory; keep the files",
     "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
+    "DUPLICATE_BROKER_REGISTRATION": (
+        "give each broker a node.id of its own, or wait until the other's session has lapsed"
+    ),
     "INCONSISTENT_METADATA": (
         "keep the node's files and its log, and report it: this is a bug or damage, and going on spreads it"
     ),
+    "INELIGIBLE_REPLICA": "`quorate broker list` shows who is fenced or stopping; bring it back first",
     "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
     "INVALID_RECORD": "correct the line, and begin again with it",
+    "INVALID_REPLICA_ASSIGNMENT": "name each broker once, and only those that `quorate broker list` shows",
     "INVALID_REQUEST": "correct what the message names; --help shows what the command takes",
     "INVALID_TOPIC": (
         f"a name has 1 to {TOPIC_NAME_CHARACTERS_MAX} characters A-Z a-z 0-9 . _ -, "
-        "and no more copies than brokers"
+        "and no more copies than brokers; partitions can only become more"
     ),
+    "INVALID_UPDATE_VERSION": "look at the partition as it is now (`quorate topic describe`) and try again",
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
+    "NOT_CONTROLLER": "try again in a moment; `quorate cluster quorum` shows who leads",
+    "NOT_ENOUGH_REPLICAS": (
+        "start more brokers, or ask for fewer copies; `quorate broker list` shows who is there"
+    ),
+    "NOT_FOUNDED": "start every controller that controller.voters names: they have to meet once",
+    "NO_CONTROLLER": (
+        "check that a majority of the controllers runs and can reach each other; their logs name who leads"
+    ),
     "OFFSET_OUT_OF_RANGE": "start --from beginning, end, or an offset that the partition still holds",
     "OVERLOADED": "try again in a moment; if it persists, raise queued.max.requests or spread the load",
     "QUORUM_DAMAGED": (
         "keep the files; remove this voter from the quorum, give it an empty directory, add it again"
     ),
+    "REASSIGNMENT_IN_PROGRESS": "wait for it, or call it off (`quorate partition reassign --cancel`)",
+    "RECOVERY_REFUSED": "do what the message says; `quorate topic describe` shows replicas, ISR and ELR",
+    "REQUEST_TIMED_OUT": "look into the node's log; what was asked for may still have been done",
+    "STALE_BROKER_EPOCH": "restart the broker: another run of it has registered since",
     "STORAGE_FAILED": "look into the node's log for the disk's error, then restart the node",
     "TOPIC_ALREADY_EXISTS": "choose another name, or use the topic that is there",
     "UNAVAILABLE": "check that the node runs and that --bootstrap (or QUORATE_BOOTSTRAP) names its address",
-    "REQUEST_TIMED_OUT": "look into the node's log; what was asked for may still have been done",
     "UNKNOWN_SERVER_ERROR": "look into the node's log; what was asked for may have been done",
-    "UNSUPPORTED_BATCH": "use the version of quorate that the node runs",
     "UNKNOWN_TOPIC_OR_PARTITION": "`quorate topic list` and `quorate topic describe` show what there is",
+    "UNSAFE_REASSIGNMENT": "wait until enough replicas are in sync (`quorate topic describe`), and try again",
+    "UNSUPPORTED_BATCH": "use the version of quorate that the node runs",
+    "UNSUPPORTED_FEATURE_LEVEL": "run a version of quorate on every node that supports it, then try again",
+    "UNSUPPORTED_OPERATION": "ask a node, or use a version of quorate, that does it",
+    "VOTER_CHANGE_REFUSED": "do what the message says; `quorate cluster quorum` shows the voters",
 }
 
 

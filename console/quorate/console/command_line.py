@@ -14,11 +14,19 @@ from typing import Any
 
 import click
 
+from quorate.console.commands.broker import broker
+from quorate.console.commands.cluster import cluster
 from quorate.console.commands.consume import consume
+from quorate.console.commands.down import down
 from quorate.console.commands.log import log
 from quorate.console.commands.node import node
+from quorate.console.commands.partition import partition
 from quorate.console.commands.produce import produce
+from quorate.console.commands.restart import restart
+from quorate.console.commands.sim import sim
+from quorate.console.commands.status import status
 from quorate.console.commands.topic import topic
+from quorate.console.commands.up import up
 from quorate.console.output import CannotWriteOutput, ensure_standard_output, forget_standard_output
 from quorate.console.session import QuorateGroup, Session
 from quorate.errors import QuorateError
@@ -75,7 +83,8 @@ def cli(context: click.Context) -> None:
     context.ensure_object(Session)
 
 
-for _command in (consume, log, node, produce, topic):
+_COMMANDS = (broker, cluster, consume, down, log, node, partition, produce, restart, sim, status, topic, up)
+for _command in _COMMANDS:
     cli.add_command(_command)
 
 

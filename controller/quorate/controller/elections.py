@@ -47,7 +47,7 @@ the partition is RECOVERING until the leader confirms (rule 34), and the epoch i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from quorate.controller.decision import ControllerEvent
@@ -148,7 +148,8 @@ class Elections:
             wanted = tuple(member for member in wanted if member not in lost)
         was_complete = before.isr if clear_elr else (*before.isr, *before.elr)
         complete = {each for each in was_complete if each in assignment.replicas and each not in lost}
-        outcome = self._elect(before, assignment, leader, wanted, complete)
+        candidates = [each for each in assignment.replicas if each not in lost]
+        outcome = self._elect(before, candidates, leader, wanted, complete)
         return self._put(
             before,
             assignment,
@@ -173,7 +174,7 @@ class Elections:
     def _elect(
         self,
         before: PartitionImage,
-        assignment: Assignment,
+        candidates: Sequence[BrokerId],
         leader: BrokerId | None,
         isr: tuple[BrokerId, ...],
         complete: Collection[BrokerId],
@@ -181,16 +182,15 @@ class Elections:
         favourite = before.leader if leader is None else leader
         if favourite in isr and favourite in self.active:
             return _Outcome(favourite, isr)
-        in_sync = self._first_active(assignment.replicas, isr)
+        in_sync = self._first_active(candidates, isr)
         if in_sync is not None:
             return _Outcome(in_sync, isr)
-        eligible = self._first_active(assignment.replicas, complete)
+        eligible = self._first_active(candidates, complete)
         if eligible is not None:
             return _Outcome(eligible, (eligible,))
         if self._rules_of(before.topic_id).is_unclean_allowed:
             # Nobody knows who has most. Those that were complete until they lost something: the best guess.
-            order = (*before.last_known_elr, *assignment.replicas)
-            unclean = self._first_active(order, assignment.replicas)
+            unclean = self._first_active((*before.last_known_elr, *candidates), candidates)
             if unclean is not None:
                 return _Outcome(unclean, (unclean,), is_unclean=True)
         return _Outcome(NO_LEADER, isr or tuple(member for member in before.isr if member in complete))

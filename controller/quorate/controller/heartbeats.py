@@ -92,9 +92,9 @@ def _shut_down(
 def _give_up(image: MetadataImage, broker_id: BrokerId, damaged: Iterable[ReplicaName]) -> Elections:
     """Damaged replicas do not count and do not lead, until they have caught up like any other (rule 44).
 
-    The leader may still believe what such a replica told it before, and ask for it to be in the ISR (again), even
-    if it is not at the moment. Unlike after a registration, the broker's epoch is the same, so nothing would be
-    wrong with that request. A new leader epoch makes it void, and the leader forget (rule 7).
+    The leader may still believe what such a replica told it before, and ask for it to be in the ISR (again),
+    even if it is not at the moment. Unlike after a registration, the broker's epoch is the same, so nothing
+    would be wrong with that request. A new leader epoch makes it void, and the leader forget (rule 7).
     """
     elections = Elections(image)
     for topic_id, number in sorted({(TopicId(each.topic_id), each.partition) for each in damaged}):

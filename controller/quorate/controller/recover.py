@@ -4,10 +4,11 @@ A partition comes here when every replica that was certain to be complete is gon
 disks have taken them out of ISR and ELR, or those that are left never come back. Nothing does this by
 itself (rule 33). What this file sees to:
 
-- It is not done while a complete replica is active, or the partition is led: then it need not be.
+- It is not done while a complete replica could be reached, or the partition is led: then it need not be.
 - The choice is made on facts: (leader epoch of the last batch, log end offset) of *every* replica, compared
   in that order, as in an election of Raft. A replica that could not be asked might be the best one, or even
-  complete, so it is only left out where the operator says so.
+  complete, so it is only left out where the operator says so. If the best one is not active (fenced or
+  stopping), the operator waits for it or names another.
 - What follows is marked: the partition is RECOVERING with an ISR of one until its leader confirms (rule
   34), the new leader epoch is on record as unclean, so that others may truncate across it and only there
   (rule 11), and the event says that acknowledged records may be gone.
@@ -40,13 +41,8 @@ class ReplicaEnd(NamedTuple):
 
 def replicas_to_ask(image: MetadataImage, partition: PartitionImage) -> tuple[BrokerId, ...]:
     """Whose log ends ``recover_partition`` wants; refused where there is nothing to recover."""
-    elections = Elections(image)
     if partition.leader != NO_LEADER:
         raise _refusal(image, partition, f"is led by broker {partition.leader}")
-    complete = [member for member in (*partition.isr, *partition.elr) if member in elections.active]
-    if complete:
-        # Not seen in practice: it would have been elected.
-        raise _refusal(image, partition, f"has complete replicas on brokers {complete}, which can lead it")
     return tuple(sorted(partition.replicas))
 
 
@@ -58,6 +54,13 @@ def recover_partition(
     asked = replicas_to_ask(image, partition)
     ends = {broker_id: log_ends[broker_id] for broker_id in asked if broker_id in log_ends}
     missing = [broker_id for broker_id in asked if broker_id not in ends]
+    complete = [broker_id for broker_id in (*partition.isr, *partition.elr) if broker_id in ends]
+    if complete:
+        raise _refusal(
+            image,
+            partition,
+            f"can still be led without any loss by brokers {complete}, which run; it will be once they serve",
+        )
     if missing and not request.accept_missing_replicas:
         raise _refusal(
             image,
@@ -95,16 +98,16 @@ def _choose(
     ends: Mapping[BrokerId, ReplicaEnd],
 ) -> BrokerId:
     active = Elections(image).active
-    able = [broker_id for broker_id in partition.replicas if broker_id in ends and broker_id in active]
-    if request.HasField("leader"):
-        wanted = BrokerId(request.leader)
-        if wanted not in able:
-            raise _refusal(image, partition, f"cannot be led by broker {wanted}; these can: {able}")
-        return wanted
-    if not able:
-        raise _refusal(image, partition, "has no replica on an active broker")
-    # The first of the equals, in the order of the replicas.
-    return max(able, key=lambda broker_id: ends[broker_id])
+    # Of equals the first in the order of the replicas.
+    answered = [broker_id for broker_id in partition.replicas if broker_id in ends]
+    best = max(answered, key=lambda broker_id: ends[broker_id], default=None)
+    wanted = BrokerId(request.leader) if request.HasField("leader") else best
+    if wanted is None:
+        raise _refusal(image, partition, "has no replica that could be asked")
+    if wanted not in ends or wanted not in active:
+        able = [broker_id for broker_id in answered if broker_id in active]
+        raise _refusal(image, partition, f"cannot be led by broker {wanted} now; these can: {able}")
+    return wanted
 
 
 def _candidate(broker_id: BrokerId, end: ReplicaEnd | None) -> RecoveryCandidate:

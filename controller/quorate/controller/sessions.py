@@ -80,12 +80,16 @@ class BrokerSessions:
     def touch(
         self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float, *, metadata_offset: int
     ) -> None:
-        """A registration or a heartbeat of the registered epoch has come; others are refused before."""
-        if _was_let_go(self._brokers[broker_id]):
+        """A registration or a heartbeat has come."""
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch:
+            # Registered anew, or forgotten, while this one was waiting for its answer.
+            return
+        if _was_let_go(broker):
             # Its last words must not keep its next process from registering.
             return
         session = self._sessions.get(broker_id)
-        if session is None or session.broker_epoch != broker_epoch:
+        if session is None:
             session = self._sessions[broker_id] = _Session(broker_epoch, now)
         session.last_heard_s = max(session.last_heard_s, now)
         session.metadata_offset = max(session.metadata_offset, metadata_offset)

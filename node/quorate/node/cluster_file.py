@@ -22,6 +22,7 @@ __all__ = ["CLUSTER_FILE", "ClusterFile", "ClusterNode", "ClusterState"]
 
 CLUSTER_FILE: Final = "cluster.json"
 _LOCK_FILE: Final = "cluster.lock"
+_WATCH_FILE: Final = "up.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class ClusterState:
     settings: Mapping[str, str]
     #: made without a directory of the user's own: whoever stops the cluster removes it
     is_temporary: bool = False
+    #: stopped as a whole, by `quorate down` or the end of `quorate up`
+    is_down: bool = False
 
     def node(self, name: str) -> ClusterNode:
         for each in self.nodes:
@@ -113,6 +116,21 @@ class ClusterFile:
         finally:
             os.close(descriptor)
 
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[bool]:
+        """As long as inside, nobody else watches over the cluster. False: somebody does already."""
+        descriptor = os.open(f"{self.directory}/{_WATCH_FILE}", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_ours = False
+        else:
+            is_ours = True
+        try:
+            yield is_ours
+        finally:
+            os.close(descriptor)
+
 
 def _document(state: ClusterState) -> dict[str, Any]:
     return {
@@ -120,6 +138,7 @@ def _document(state: ClusterState) -> dict[str, Any]:
         "founding_voters": state.founding_voters,
         "settings": dict(state.settings),
         "is_temporary": state.is_temporary,
+        "is_down": state.is_down,
         "nodes": [_node_document(node) for node in state.nodes],
     }
 
@@ -146,6 +165,7 @@ def _state(document: dict[str, Any], directory: str) -> ClusterState:
         founding_voters=document["founding_voters"],
         settings=dict(document["settings"]),
         is_temporary=document["is_temporary"],
+        is_down=document["is_down"],
     )
 
 

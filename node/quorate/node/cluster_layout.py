@@ -37,8 +37,8 @@ def new_cluster(
     """Nothing of it is on disk or runs yet. ``port`` 0: any that are free."""
     if brokers:
         raise UnsupportedOperation(
-            f"--brokers {brokers}: brokers do not join a metadata quorum in this version; run the controllers "
-            "alone with --brokers 0, or a single broker with `quorate node run`"
+            f"--brokers {brokers}: brokers do not join a metadata quorum in this version; run the "
+            "controllers alone with --brokers 0, or a single broker with `quorate node run`"
         )
     if controllers < 1:
         raise InvalidRequest("a cluster has at least one controller")

@@ -1,26 +1,27 @@
 """A cluster of real processes on this machine: made, started, stopped, and broken on purpose.
 
 Everything about it is in its directory: ``cluster.json`` and, for each node, its data and its log. A
-``LocalCluster`` holds no state of its own beyond that, so any number of them, in any number of processes, may
-look at the same directory: ``quorate up`` watches, ``quorate restart`` replaces a node under its eyes, a drill
-kills one. Nodes are in sessions of their own: Ctrl-C is for whoever started them, and they outlive it if it
-dies.
+``LocalCluster`` holds no state of its own beyond that, so any number of them, in any number of processes,
+may look at the same directory: ``quorate up`` watches, ``quorate restart`` replaces a node under its eyes, a
+drill kills one. Nodes are in sessions of their own: Ctrl-C is for whoever started them, and they outlive it
+if it dies.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from quorate.client.connection import Connection, connect
-from quorate.core.config import NODE_SETTINGS
+from quorate.core.config import load_node_config
 from quorate.errors import InvalidConfig, InvalidRequest, QuorateError, RequestTimedOut, Unavailable
 from quorate.node.child import log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
@@ -30,6 +31,8 @@ from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.v1 import admin_pb2
 
 __all__ = ["LocalCluster"]
+
+T = TypeVar("T")
 
 #: The cluster gives each node its own of these; nobody else may.
 _OWN_KEYS: Final = (
@@ -68,7 +71,7 @@ class LocalCluster:
         settings: Mapping[str, str] | None = None,
     ) -> LocalCluster:
         """Lays it out on disk, and starts nothing. Without a directory: a temporary one."""
-        chosen = _checked_settings(settings or {})
+        chosen = dict(settings or {})
         made = directory is None
         path = tempfile.mkdtemp(prefix="quorate-") if directory is None else os.path.abspath(directory)
         try:
@@ -80,6 +83,9 @@ class LocalCluster:
                 settings=chosen,
                 is_temporary=made,
             )
+            _check_settings(state)
+            for node in state.nodes:
+                check_port_is_free(node)
         except BaseException:
             if made:
                 os.rmdir(path)
@@ -156,27 +162,38 @@ class LocalCluster:
         await self.dispose()
 
     async def dispose(self) -> None:
-        """Stop what runs; a temporary directory goes too."""
+        """``stop``; a temporary directory goes too."""
         await self.stop()
         self.remove_if_temporary()
 
     def remove_if_temporary(self) -> None:
-        if self.state.is_temporary:
-            shutil.rmtree(self.directory)
+        """Once it was stopped. While somebody watches it, it is theirs to remove."""
+        with self.watched() as is_ours:
+            state = self.state
+            if is_ours and state.is_temporary and state.is_down:
+                shutil.rmtree(self.directory)
+
+    def watched(self) -> contextlib.AbstractContextManager[bool]:
+        """For whoever reports and restarts nodes that die: one at a time. False: somebody does already."""
+        return self._file.watched()
 
     def set(self, settings: Mapping[str, str]) -> None:
         """For every node, from its next start on."""
-        chosen = _checked_settings(settings)
         with self._file.locked():
             state = self._file.read()
-            self._file.write(replace(state, settings={**state.settings, **chosen}))
+            state = replace(state, settings={**state.settings, **settings})
+            _check_settings(state)
+            self._file.write(state)
 
     async def start(self, names: Iterable[str] | None = None) -> None:
-        """Those that do not run yet; returns once each of them listens. A cluster may still have no controller."""
+        """Those that do not run yet; returns once each listens. There may still be no controller."""
         chosen = list(self.names if names is None else names)
+        for node in map(self.node, chosen):
+            if not node.is_running:
+                check_port_is_free(node)
         for name in chosen:
             self._spawn(name)
-        await asyncio.gather(*(self._listening(name) for name in chosen))
+        await _all(self._listening(name) for name in chosen)
 
     async def wait_for_controller(
         self, timeout_s: float = _CONTROLLER_TIMEOUT_S
@@ -213,8 +230,8 @@ class LocalCluster:
             state = self._file.read()
             for name in chosen:
                 state = state.with_node(replace(state.node(name), is_wanted=False))
-            self._file.write(state)
-        ended = await asyncio.gather(*(self._end(name) for name in chosen))
+            self._file.write(replace(state, is_down=state.is_down or names is None))
+        ended = await _all(self._end(name) for name in chosen)
         return [name for name, was_clean in zip(chosen, ended, strict=True) if not was_clean]
 
     # -- one node of it
@@ -232,8 +249,8 @@ class LocalCluster:
                 process.send(signal.SIGKILL)
         for name, process in processes.items():
             if process is not None:
-                await _until(lambda process=process: not _is_alive(process), _KILL_TIMEOUT_S)  # type: ignore[misc]  # binds the loop's value
-                self._forget(name, process)
+                await _gone(process, _KILL_TIMEOUT_S)
+                self.forget(name, process)
 
     async def pause(self, name: str) -> None:
         """SIGSTOP; returns once it stands still."""
@@ -260,16 +277,25 @@ class LocalCluster:
             self._file.write(replace(state, nodes=(*state.nodes, node)))
         return node.name
 
-    def exit_status(self, name: str) -> int | None:
-        """Of a child of this process that has ended since it was last asked; None where nobody can tell."""
-        process = self.node(name).process
-        return None if process is None else reap(process.pid)
+    def start_again(self, name: str) -> bool:
+        """After it died, without waiting for it. False: meanwhile somebody stopped or started it."""
+        with self._file.locked():
+            state = self._file.read()
+            node = state.node(name)
+            if not node.is_wanted or node.is_running:
+                return False
+            check_port_is_free(node)
+            self._file.write(state.with_node(replace(node, process=_spawn(node, _settings(node, state)))))
+            return True
 
-    def forget_if_ended(self, name: str) -> None:
-        """A process that is gone leaves cluster.json too."""
-        process = self.node(name).process
-        if process is not None and not process.is_running:
-            self._forget(name, process)
+    def forget(self, name: str, process: ProcessIdentity) -> None:
+        """It has ended: cluster.json stops naming it."""
+        with self._file.locked():
+            state = self._file.read()
+            node = state.node(name)
+            # Somebody may have started the node again meanwhile.
+            if node.process == process:
+                self._file.write(state.with_node(replace(node, process=None)))
 
     # -- processes
 
@@ -283,12 +309,9 @@ class LocalCluster:
         with self._file.locked():
             state = self._file.read()
             node = state.node(name)
-            if node.is_running:
-                process = node.process
-            else:
-                check_port_is_free(node)
-                process = _spawn(node, _settings(node, state))
-            self._file.write(state.with_node(replace(node, process=process, is_wanted=True)))
+            process = node.process if node.is_running else _spawn(node, _settings(node, state))
+            state = state.with_node(replace(node, process=process, is_wanted=True))
+            self._file.write(replace(state, is_down=False))
 
     async def _listening(self, name: str) -> None:
         node = self.node(name)
@@ -297,9 +320,7 @@ class LocalCluster:
             if node.process is None or not _is_alive(node.process):
                 raise Unavailable(_did_not_start(node, "it ended"), node=name)
             if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(
-                    _did_not_start(node, f"not ready after {_READY_TIMEOUT_S:g} s"), node=name
-                )
+                raise Unavailable(_did_not_start(node, f"not ready after {_READY_TIMEOUT_S:g} s"), node=name)
             await asyncio.sleep(_POLL_S)
 
     async def _end(self, name: str) -> bool:
@@ -310,27 +331,23 @@ class LocalCluster:
         process.send(signal.SIGTERM)
         process.send(signal.SIGCONT)  # a paused one would never hear it
         try:
-            await _until(lambda: not _is_alive(process), _STOP_TIMEOUT_S)
+            await _gone(process, _STOP_TIMEOUT_S)
+            is_clean = True
         except TimeoutError:
-            await self.kill(name)
-            return False
-        self._forget(name, process)
-        return True
-
-    def _forget(self, name: str, process: ProcessIdentity) -> None:
-        with self._file.locked():
-            state = self._file.read()
-            node = state.node(name)
-            # Somebody may have started it again meanwhile.
-            if node.process == process:
-                self._file.write(state.with_node(replace(node, process=None)))
+            process.send(signal.SIGKILL)
+            await _gone(process, _KILL_TIMEOUT_S)
+            is_clean = False
+        self.forget(name, process)
+        return is_clean
 
 
-def _checked_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    for key in settings:
+def _check_settings(state: ClusterState) -> None:
+    """Here, where it can be told at once, and not in the log of a node that does not start."""
+    for key in state.settings:
         if key in _OWN_KEYS:
             raise InvalidConfig(f"{key}: the cluster gives each node a value of its own", key=key)
-    return dict(settings)
+    options = [f"{key}={value}" for key, value in _settings(state.nodes[0], state).items()]
+    load_node_config(None, set_options=options, environment={})
 
 
 def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
@@ -381,7 +398,20 @@ def _did_not_start(node: ClusterNode, what: str) -> str:
     return f"{node.name} did not start: {what}; the end of {node.log_file}:\n{log_tail(node.log_file)}"
 
 
+async def _gone(process: ProcessIdentity, timeout_s: float) -> None:
+    await _until(lambda: not _is_alive(process), timeout_s)
+
+
+async def _all(work: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Every result, or the first error once all have ended: none is left running."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]  # no exception is left in it
+
+
 async def _until(is_so: Callable[[], bool], timeout_s: float) -> None:
     async with asyncio.timeout(timeout_s):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110  # about other processes: nobody sets an event for us
             await asyncio.sleep(_POLL_S)

@@ -18,6 +18,7 @@ __all__ = ["ProcessIdentity", "reap"]
 
 _DEAD_STATES = "ZX"
 _STOPPED_STATES = "Tt"
+_DYING_STATE = "D"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,10 @@ def _from_proc(pid: int) -> tuple[str, str] | None:
         return None
     # The name, in parentheses, may hold anything; what follows it starts with field 3.
     fields = content.rpartition(")")[2].split()
-    state, start_ticks = fields[0], fields[19]
+    state, thread_count, start_ticks = fields[0], int(fields[17]), fields[19]
+    if state == "Z" and thread_count > 1:
+        # Killed, but a thread waits for the disk; the process keeps its sockets and locks until then.
+        state = _DYING_STATE
     # Ticks are counted from the boot, so the boot belongs to the name.
     return state, f"{boot_id}/{start_ticks}"
 

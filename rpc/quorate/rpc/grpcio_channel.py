@@ -1,7 +1,8 @@
 """The calling side of the grpcio transport.
 
-Two habits of grpcio are undone here. It cancels the caller's task when the channel is closed, and it
-forgets how a stream ended if the server ended it while a request was being sent (``_LastWord``).
+Three habits of grpcio are undone here. It cancels the caller's task when the channel is closed; it forgets
+how a stream ended if the server ended it while a request was being sent (``_LastWord``); and when a stream
+ends by itself, it leaves the task behind that reads the caller's requests (``_Requests.stop``).
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class GrpcioChannel:
             raise source.failure or self._closed_under_the_call(error, method) from None
         finally:
             call.cancel()
+            source.stop()
 
     async def close(self) -> None:
         await self._channel.close()
@@ -94,14 +96,25 @@ class _Requests:
     def __init__(self, requests: AsyncIterable[Any]) -> None:
         self._requests = requests
         self.failure: Exception | None = None
+        self._reader: asyncio.Task[Any] | None = None
+        self._is_stopped = False
 
     async def serialized(self) -> AsyncGenerator[bytes, None]:
+        if self._is_stopped:
+            return
+        self._reader = asyncio.current_task()
         try:
             async for request in self._requests:
                 yield request.SerializeToString()
         except Exception as error:
             self.failure = error
             raise
+
+    def stop(self) -> None:
+        """The call is over. Without this, grpcio's task would wait for the next request for ever."""
+        self._is_stopped = True
+        if self._reader is not None:
+            self._reader.cancel()
 
 
 class _LastWord:

@@ -64,6 +64,7 @@ def test_error_is_told_by_code_and_advice_without_a_traceback(
 #: code -> why the command line has nothing to advise
 WITHOUT_ADVICE = {
     "QUORATE_ERROR": "only its children are raised",
+    "CONTROLLER_ERROR": "only its children are raised",
     "PRODUCER_ERROR": "only its children are raised",
     "STORAGE_ERROR": "only its children are raised",
     "MISSING_EXTRA": "its message says what to install",

@@ -77,10 +77,11 @@ class Invariants:
 
     def changed(self, before: MetadataImage, after: MetadataImage) -> None:
         for broker in after.brokers.values():
-            old = before.brokers.get(broker.broker_id)
-            if old is None or old.broker_epoch != broker.broker_epoch or broker.is_fenced > old.is_fenced:
+            known = before.brokers.get(broker.broker_id)
+            is_new = known is None or known.broker_epoch != broker.broker_epoch
+            if is_new or (known is not None and broker.is_fenced > known.is_fenced):
                 self._state_offsets[broker.broker_id] = after.offset
-            if old is not None and broker.is_shutting_down > old.is_shutting_down:
+            if known is not None and broker.is_shutting_down > known.is_shutting_down:
                 self._stop_offsets[broker.broker_id] = after.offset
         for topic in after.topics.values():
             old_topic = before.topics.get(topic.topic_id)
@@ -89,18 +90,14 @@ class Invariants:
                 if old_topic is None:
                     self._facts[key].elected_at = after.offset
                     continue
-                old_partition = old_topic.partitions[partition.partition]
-                if old_partition is not partition:
-                    self._check_change(key, before, after, old_partition, partition)
+                old = old_topic.partitions[partition.partition]
+                if min_insync_replicas_of(before, old) != min_insync_replicas_of(after, partition):
+                    assert not partition.elr, "rule 29: an ELR that came about under another MinISR"
+                    self._facts[key].may_be_small = self._facts[key].has_forgotten_elr = True
+                if old is not partition:
+                    self._check_change(key, after, old, partition)
 
-    def _check_change(
-        self,
-        key: Key,
-        before: MetadataImage,
-        after: MetadataImage,
-        old: PartitionImage,
-        new: PartitionImage,
-    ) -> None:
+    def _check_change(self, key: Key, after: MetadataImage, old: PartitionImage, new: PartitionImage) -> None:
         facts = self._facts[key]
         assert new.partition_epoch > old.partition_epoch
         assert new.leader_epoch >= old.leader_epoch
@@ -114,9 +111,6 @@ class Invariants:
         if joined and key != self.recovering:
             is_from_elr = new.leader in old.elr and new.isr == (new.leader,)
             assert self.is_altering or is_from_elr, "rule 21: the controller added to an ISR by itself"
-        if min_insync_replicas_of(before, old) != min_insync_replicas_of(after, new):
-            assert not new.elr, "rule 29: an ELR that came about under another MinISR"
-            facts.may_be_small = facts.has_forgotten_elr = True
         assigned = set(new.replicas)
         if any(self._is_gone(after, each) for each in {*old.isr, *old.elr} & assigned - {*new.isr, *new.elr}):
             facts.may_be_small = True
@@ -178,7 +172,9 @@ class Invariants:
         assert list(partition.elr) == sorted(set(partition.elr))
         assert set(partition.isr) | set(partition.elr) <= set(partition.replicas)
         assert not set(partition.isr) & set(partition.elr)
-        assert partition.recovery is Recovery.NORMAL or len(partition.isr) <= 1, "rule 34: it grew unconfirmed"
+        assert partition.recovery is Recovery.NORMAL or len(partition.isr) <= 1, (
+            "rule 34: it grew unconfirmed"
+        )
         idle = [each for each in partition.isr if not _is_active(image.brokers[each])]
         if idle:
             assert partition.leader == NO_LEADER, "rule 24: somebody in the ISR is fenced or stopping"
@@ -192,7 +188,9 @@ class Invariants:
         leader = image.brokers[partition.leader]
         assert _is_active(leader), "rule 27: the leader is not active"
         assert partition.leader in partition.isr, "rule 28: the leader is not in its ISR"
-        assert leader.broker_epoch <= self._facts[key].elected_at, "rule 30: led in an epoch of an earlier run"
+        assert leader.broker_epoch <= self._facts[key].elected_at, (
+            "rule 30: led in an epoch of an earlier run"
+        )
 
     def _check_completeness(self, key: Key, partition: PartitionImage) -> None:
         """Rule 1: leaders and candidates hold all that was committed."""
@@ -202,8 +200,10 @@ class Invariants:
         sound = {each for each in (*partition.isr, *partition.elr) if key not in self._brokers[each].has_lost}
         lacking = sound - complete
         assert not lacking, f"rule 1: brokers {lacking} lack committed records"
-        # Then the partition may go offline though a replica is complete: an operator has to recover it.
-        left = complete if facts.has_forgotten_elr else sound
+        # With a MinISR that was changed at the wrong moment the partition may go offline although a replica is
+        # complete; an operator has to recover it then.
+        is_excused = facts.has_forgotten_elr or len(facts.losers) >= facts.min_isr_floor
+        left = complete if is_excused else sound
         assert left or not facts.committed, "rule 1: nobody is left who holds all that was acknowledged"
 
     def _check_sizes(self, image: MetadataImage, key: Key, partition: PartitionImage) -> None:
@@ -217,7 +217,8 @@ class Invariants:
         facts.min_isr_floor = min(facts.min_isr_floor, min_isr)
         members = [self._brokers[each] for each in partition.isr]
         if len(members) >= min_isr and not any(key in each.has_lost for each in members):
-            facts.losers.clear()
+            # A loss that nobody knows of yet can still find its way into the ISR, by a request under way.
+            facts.losers = {each for each in facts.losers if key in self._brokers[each].has_lost}
             facts.has_forgotten_elr = False
             facts.min_isr_floor = min_isr
 

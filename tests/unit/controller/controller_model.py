@@ -1,23 +1,22 @@
 """The controller against a small cluster whose replicas really hold records.
 
-A random walk: each step lets a client write, a follower fetch, a message arrive, a process die, a disk lose what
-was not synced, an operator change something. Every decision is the controller's own; brokers see it late, in
-pieces, or by the answer to their own request, and go on with what they believe, as zombies do. Since logs are real
-(lists of entries), "no acknowledged record is lost" is checked and not inferred: ``controller_invariants``.
+A random walk: each step lets a client write, a follower fetch, a message arrive, a process die, a disk lose
+what was not synced, an operator change something. Every decision is the controller's own; brokers see it
+late, in pieces, or by the answer to their own request, and go on with what they believe, as zombies do.
+Since logs are real (lists of entries), "no acknowledged record is lost" is checked and not inferred:
+``controller_invariants``.
 
-Fault model: any number of process crashes and delays. Losses of unsynced data or of whole disks: for each partition
-fewer at once than MinISR, where "at once" ends when MinISR complete replicas are in the ISR again.
+Fault model: any number of process crashes and delays. Losses of unsynced data or of whole disks: for each
+partition fewer at once than MinISR, where "at once" ends when MinISR complete replicas are in the ISR
+again.
 """
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from quorate.controller.alter_configs import alter_configs
-from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.decision import Decision
 from quorate.controller.draining import drain_broker
@@ -25,31 +24,24 @@ from quorate.controller.heartbeats import heartbeat
 from quorate.controller.preferred import move_leaders_back
 from quorate.controller.reassignment import complete_reassignments, is_reassigning, reassign_partitions
 from quorate.controller.recover import ReplicaEnd, recover_partition
-from quorate.controller.sessions import BrokerSessions, LapsedSession
+from quorate.controller.sessions import LapsedSession
 from quorate.controller.topics import create_topic, delete_topic
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicName
 from quorate.core.topic_names import topic_id_from
-from quorate.errors import DuplicateBroker, QuorateError, StaleBrokerEpoch
-from quorate.metadata.delta import apply_batch
-from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage
+from quorate.errors import DuplicateBroker, StaleBrokerEpoch
+from quorate.metadata.image import NO_LEADER
 from quorate.metadata.records import cluster_record, feature_level_record
-from quorate.metadata.topic_settings import min_insync_replicas_of
 from quorate.v1 import admin_pb2
 from quorate.v1.controller_pb2 import (
-    AlterPartitionRequest,
     BrokerSessionRequest,
-    IsrMember,
-    PartitionAlteration,
-    PartitionAlterationResult,
     PreviousRun,
     RegisterBrokerRequest,
     ReplicaName,
 )
-from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_UNSPECIFIED
-from tests.unit.controller.controller_invariants import Invariants
-from tests.unit.controller.model_brokers import Backup, Entry, Key, Leading, ModelBroker, Proposal, View, common_prefix
+from tests.unit.controller.model_brokers import Backup, Key, ModelBroker
+from tests.unit.controller.model_replication import ReplicationModel
 
-__all__ = ["ControllerModel"]
+__all__ = ["ControllerModel", "walk"]
 
 Response = TypeVar("Response")
 
@@ -57,26 +49,21 @@ Response = TypeVar("Response")
 _TOPICS = {"pages": "replicated", "synced": "fsync"}
 
 
-class _Message(NamedTuple):
-    """An AlterPartition on its way."""
+def walk(seed: int, *, steps: int) -> ControllerModel:
+    """A whole walk, or an ``AssertionError`` that says how to see it again."""
+    model = ControllerModel(seed)
+    for number in range(steps):
+        try:
+            model.step()
+        except AssertionError as error:
+            error.add_note(f"in step {number} of walk({seed}, steps={steps})")
+            raise
+    return model
 
-    sender: BrokerId
-    request: AlterPartitionRequest
-    key: Key
 
-
-class ControllerModel:
-    def __init__(self, seed: int, *, brokers: int = 4) -> None:
-        self.rng = random.Random(seed)
-        self.counts: Counter[str] = Counter()
-        self.image = EMPTY_IMAGE
-        #: by offset
-        self.history: list[MetadataImage] = [EMPTY_IMAGE]
-        self.sessions = BrokerSessions(3.0)
-        self.brokers = {BrokerId(each): ModelBroker(BrokerId(each)) for each in range(1, brokers + 1)}
-        self.network: list[_Message] = []
-        self.invariants = Invariants(self.brokers)
-        self._last_number = 0
+class ControllerModel(ReplicationModel):
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
         self._steps = self._weighted_steps()
         self._begin()
 
@@ -95,8 +82,8 @@ class ControllerModel:
             self.speak_from_the_past: 1,
             self.crash: 6,
             self.lose_power: 4,
-            self.lose_disk: 2,
-            self.damage_replica: 2,
+            self.lose_disk: 5,
+            self.damage_replica: 5,
             self.back_up: 2,
             self.restore_old_copy: 2,
             self.ask_to_stop: 2,
@@ -107,7 +94,7 @@ class ControllerModel:
             self.complete_moves: 2,
             self.drain: 2,
             self.move_leaders_back: 3,
-            self.recover: 2,
+            self.recover: 6,
             self.recreate_topic: 1,
             self.change_controller: 1,
         }
@@ -133,9 +120,8 @@ class ControllerModel:
             if self.rng.random() < 0.2:
                 continue
             if not broker.is_running:
-                self._lapse(broker)
-                self._register(broker)
-            if broker.is_running:
+                self._come_back(broker)
+            else:
                 self._follow(broker, self.image.offset)
                 self._beat(broker)
         for broker in self.brokers.values():
@@ -150,34 +136,6 @@ class ControllerModel:
 
     # --- the controller -------------------------------------------------------------------------------
 
-    def _put(self, decision: Decision[Response]) -> Response:
-        if decision.records:
-            before = self.image
-            self.image = apply_batch(before, decision.records, before.offset + 1)
-            self.history.append(self.image)
-            self.sessions.image_changed(self.image)
-            self.invariants.changed(before, self.image)
-        return decision.response
-
-    def _try(self, name: str, decide: Callable[[], Decision[Response]]) -> Response | None:
-        try:
-            decision = decide()
-        except QuorateError as error:
-            self.counts[f"{name}: {error.code}"] += 1
-            return None
-        self.counts[name] += bool(decision.records)
-        return self._put(decision)
-
-    def _keys(self) -> list[Key]:
-        return [
-            Key(topic_id, partition.partition)
-            for topic_id in sorted(self.image.topics)
-            for partition in self.image.topics[topic_id].partitions
-        ]
-
-    def _partition(self, key: Key) -> PartitionImage:
-        return self.image.topics[key.topic_id].partitions[key.partition]
-
     def change_controller(self) -> None:
         self.sessions.start_all_afresh(self.image, 0.0)
 
@@ -188,14 +146,12 @@ class ControllerModel:
 
     def _lapse(self, broker: ModelBroker) -> None:
         registered = self.image.brokers[broker.broker_id]
-        self._try("fenced", lambda: fence_broker(self.image, broker.broker_id))
+        if self.rng.random() < 0.7:
+            # Else its next process is faster than the controller.
+            self._try("fenced", lambda: fence_broker(self.image, broker.broker_id))
         self.sessions.end(LapsedSession(broker.broker_id, registered.broker_epoch))
 
     # --- processes ------------------------------------------------------------------------------------
-
-    def _any(self, wanted: Callable[[ModelBroker], bool]) -> ModelBroker | None:
-        found = [broker for broker in self.brokers.values() if wanted(broker)]
-        return self.rng.choice(found) if found else None
 
     def start_process(self) -> None:
         broker = self._any(lambda each: not each.is_running)
@@ -285,8 +241,8 @@ class ControllerModel:
             broker.end_process()
 
     def lose_power(self) -> None:
-        broker = self._any(lambda each: True)
-        if broker is None or not self._may_lose(broker, self._replicated_keys()):
+        broker = self._victim()
+        if not self._may_lose(broker, self._replicated_keys()):
             return
         self.counts["power losses"] += 1
         broker.end_process()
@@ -296,14 +252,28 @@ class ControllerModel:
             self.counts["replicas that lost entries"] += left < len(replica.entries)
             replica.cut(left)
 
+    def _victim(self) -> ModelBroker:
+        """Losses hurt most where a leader has just asked for a new member of its ISR."""
+        asked_for = set()
+        for message in self.network:
+            partition = self.image.partition(*message.key)
+            wish = message.request.partitions[0]
+            if partition is not None and partition.partition_epoch == wish.partition_epoch:
+                asked_for |= {member.broker_id for member in wish.isr} - set(partition.isr)
+        return self.brokers[BrokerId(self.rng.choice(sorted(asked_for) or sorted(self.brokers)))]
+
+    def _come_back(self, broker: ModelBroker) -> None:
+        self._lapse(broker)
+        self._register(broker)
+        if broker.is_running:
+            self._follow(broker, self.image.offset)
+            self._beat(broker)
+
     def _replicated_keys(self) -> list[Key]:
         return [key for key in self._keys() if not self._is_fsync(key)]
 
-    def _is_fsync(self, key: Key) -> bool:
-        return self.image.topics[key.topic_id].configs.get("durability") == "fsync"
-
     def _may_lose(self, broker: ModelBroker, keys: list[Key]) -> bool:
-        """Whether the fault model lets it lose records of these partitions now; if so, it is taken note of."""
+        """Whether the fault model lets it lose records of these partitions now; if so, that is noted."""
         held = [key for key in keys if broker.broker_id in self._partition(key).replicas]
         if not all(self.invariants.may_lose(key, broker.broker_id) for key in held):
             return False
@@ -313,10 +283,12 @@ class ControllerModel:
         return True
 
     def lose_disk(self) -> None:
-        broker = self._any(lambda each: True)
-        if broker is not None and self._may_lose(broker, self._keys()):
+        broker = self._victim()
+        if self._may_lose(broker, self._keys()):
             self.counts["lost disks"] += 1
             broker.lose_directory()
+            if self.rng.random() < 0.5:
+                self._come_back(broker)
 
     def back_up(self) -> None:
         broker = self._any(lambda each: True)
@@ -342,8 +314,8 @@ class ControllerModel:
         return not is_last and registered.incarnation_id not in backup.unnoted_incarnations
 
     def damage_replica(self) -> None:
-        broker = self._any(lambda each: each.is_running and bool(each.replicas))
-        if broker is None:
+        broker = self._victim()
+        if not broker.is_running or not broker.replicas:
             return
         key = self.rng.choice(sorted(broker.replicas))
         if key in self._keys() and key not in broker.damaged and self._may_lose(broker, [key]):
@@ -406,227 +378,6 @@ class ControllerModel:
             self.counts["controlled shutdowns"] += 1
             broker.stop_cleanly()
 
-    # --- what brokers know ----------------------------------------------------------------------------
-
-    def follow_metadata(self) -> None:
-        broker = self._any(lambda each: each.is_running)
-        if broker is not None and broker.applied < self.image.offset:
-            latest = self.image.offset
-            self._follow(broker, self.rng.choice((latest, self.rng.randint(broker.applied, latest))))
-
-    def _follow(self, broker: ModelBroker, offset: int) -> None:
-        broker.applied = offset
-        image = self.history[offset]
-        for key in list(broker.replicas):
-            if key.topic_id in self.image.removed_topics and key.topic_id not in image.topics:
-                del broker.replicas[key]
-            elif key.topic_id in image.topics and offset >= broker.broker_epoch:
-                # Only what is known to be newer than itself may tell a process to delete (rule 42).
-                if broker.broker_id not in self._view(broker, key).replicas:
-                    del broker.replicas[key]
-
-    def _view(self, broker: ModelBroker, key: Key) -> View:
-        image = self.history[broker.applied]
-        topic = image.topics.get(key.topic_id)
-        if topic is None:
-            return View(NO_LEADER, -1, -1, (), (), 1)
-        partition = topic.partitions[key.partition]
-        min_isr = min_insync_replicas_of(image, partition)
-        reply = broker.replies.get(key)
-        if reply is not None and reply.partition_epoch > partition.partition_epoch:
-            return reply._replace(min_isr=min_isr, replicas=partition.replicas)
-        return View(
-            partition.leader,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            partition.replicas,
-            partition.isr,
-            min_isr,
-        )
-
-    def _leading(self, broker: ModelBroker, key: Key) -> Leading | None:
-        """What the broker knows as leader; None: it does not believe that it leads."""
-        view = self._view(broker, key)
-        if not broker.is_running or not broker.is_serving or broker.is_quarantined(key):
-            return None
-        if view.leader != broker.broker_id:
-            return None
-        leading = broker.leading.get(key)
-        if leading is None or leading.leader_epoch != view.leader_epoch:
-            leading = Leading(view.leader_epoch, start=len(broker.log(key).entries))
-            broker.leading[key] = leading
-        if leading.proposal is not None and view.partition_epoch > leading.proposal.partition_epoch:
-            leading.proposal = None
-        return leading
-
-    def _any_leader(self) -> tuple[ModelBroker, Key, Leading] | None:
-        found = []
-        for broker in self.brokers.values():
-            for key in self._keys():
-                leading = self._leading(broker, key)
-                if leading is not None:
-                    found.append((broker, key, leading))
-        return self.rng.choice(found) if found else None
-
-    # --- replication ----------------------------------------------------------------------------------
-
-    def produce(self) -> None:
-        found = self._any_leader()
-        if found is None:
-            return
-        broker, key, leading = found
-        view = self._view(broker, key)
-        if len(view.isr) < view.min_isr and self.rng.random() < 0.7:
-            return  # acks=all is refused, acks=1 is not
-        self._last_number += 1
-        self._append(broker, key, [Entry(leading.leader_epoch, self._last_number)])
-        self._advance(broker, key, leading)
-
-    def _append(self, broker: ModelBroker, key: Key, entries: list[Entry]) -> None:
-        replica = broker.log(key)
-        replica.entries += entries
-        if self._is_fsync(key):
-            replica.synced = len(replica.entries)
-
-    def fetch(self) -> None:
-        """A follower truncates to what it shares with the leader, tells its end, and gets more."""
-        found = self._any_leader()
-        if found is None:
-            return
-        leader, key, leading = found
-        view = self._view(leader, key)
-        followers = [each for each in view.replicas if each != leader.broker_id]
-        if not followers:
-            return
-        follower = self.brokers[self.rng.choice(followers)]
-        its_view = self._view(follower, key)
-        if not follower.is_running or its_view.leader_epoch != view.leader_epoch:
-            return
-        if follower.broker_id not in its_view.replicas or follower.is_quarantined(key):
-            return
-        replica, source = follower.log(key), leader.log(key).entries
-        replica.cut(common_prefix(replica.entries, source))
-        leading.ends[follower.broker_id] = (len(replica.entries), follower.broker_epoch)
-        self._advance(leader, key, leading)
-        missing = source[len(replica.entries) :]
-        self._append(follower, key, missing[: self.rng.choice((len(missing), 1))])
-
-    def _advance(self, broker: ModelBroker, key: Key, leading: Leading) -> None:
-        """The high watermark: minimum over the maximal ISR, only with MinISR members (rules 13, 14)."""
-        view = self._view(broker, key)
-        if len(view.isr) < view.min_isr:
-            return
-        entries = broker.log(key).entries
-        maximal = set(view.isr) | (leading.proposal.isr if leading.proposal else set())
-        ends = [leading.ends.get(each, (-1, 0))[0] for each in maximal if each != broker.broker_id]
-        high_watermark = min([*ends, len(entries)])
-        if high_watermark > leading.high_watermark:
-            leading.high_watermark = high_watermark
-            self.counts["commits"] += self.invariants.commit(key, leading.leader_epoch, entries[:high_watermark])
-
-    # --- ISR changes ----------------------------------------------------------------------------------
-
-    def propose_isr(self) -> None:
-        found = self._any_leader()
-        if found is None:
-            return
-        broker, key, leading = found
-        view = self._view(broker, key)
-        if leading.proposal is not None:
-            # No answer yet: ask again (the first one may still arrive).
-            isr = leading.proposal.isr
-        elif (wanted := self._wanted_isr(broker, view, leading)) is not None:
-            isr = frozenset(wanted)
-            leading.proposal = Proposal(isr, view.partition_epoch)
-        else:
-            return
-        self.network.append(_Message(broker.broker_id, self._request(broker, key, view, leading, isr), key))
-
-    def _wanted_isr(self, broker: ModelBroker, view: View, leading: Leading) -> set[BrokerId] | None:
-        isr = set(view.isr)
-        caught_up = [
-            each
-            for each, (end, _) in sorted(leading.ends.items())
-            if each in view.replicas and each not in isr and end >= max(leading.high_watermark, leading.start)
-        ]
-        others = sorted(isr - {broker.broker_id})
-        if caught_up and self.rng.random() < 0.8:
-            return isr | {self.rng.choice(caught_up)}
-        if others and self.rng.random() < 0.3:
-            return isr - {self.rng.choice(others)}
-        return None
-
-    def _request(
-        self, broker: ModelBroker, key: Key, view: View, leading: Leading, isr: frozenset[BrokerId]
-    ) -> AlterPartitionRequest:
-        known = self.history[broker.applied].brokers
-        epochs = {each: leading.ends[each][1] if each in leading.ends else known[each].broker_epoch for each in isr}
-        epochs[broker.broker_id] = BrokerEpoch(broker.broker_epoch)
-        return AlterPartitionRequest(
-            broker_id=broker.broker_id,
-            broker_epoch=broker.broker_epoch,
-            partitions=[
-                PartitionAlteration(
-                    topic_id=key.topic_id,
-                    partition=key.partition,
-                    leader_epoch=view.leader_epoch,
-                    partition_epoch=view.partition_epoch,
-                    isr=[IsrMember(broker_id=each, broker_epoch=epochs[each]) for each in sorted(isr)],
-                    # Only who has confirmed may ask for a second member (rule 34); this one may forget to.
-                    recovery_state=self.rng.choice((RECOVERY_STATE_UNSPECIFIED, RECOVERY_STATE_NORMAL)),
-                )
-            ],
-        )
-
-    def deliver(self) -> None:
-        """Any message, as late as it likes; sometimes once more later."""
-        if not self.network:
-            return
-        message = self.network.pop(self.rng.randrange(len(self.network)))
-        before = self.image
-        self.invariants.is_altering = True
-        response = self._try("altered", lambda: alter_partition(self.image, message.request))
-        self.invariants.is_altering = False
-        if response is None:
-            assert message.request.broker_epoch != self.image.brokers[message.sender].broker_epoch
-            return
-        result = response.partitions[0]
-        self.counts[f"alter: {result.error.code or 'accepted'}"] += 1
-        if result.HasField("error"):
-            self.invariants.check_refusal(before, message.request, result.error.code)
-        elif is_reassigning(before.topics[message.key.topic_id].partitions[message.key.partition]):
-            self.counts["moves completed"] += not is_reassigning(self._partition(message.key))
-        if not result.HasField("error") and self.rng.random() < 0.3:
-            self.network.append(message)
-        if self.rng.random() < 0.8:
-            self._answer(message, result)
-
-    def _answer(self, message: _Message, result: PartitionAlterationResult) -> None:
-        broker, key = self.brokers[message.sender], message.key
-        if not broker.is_running or broker.broker_epoch != message.request.broker_epoch:
-            return
-        wish = message.request.partitions[0]
-        if not result.HasField("error"):
-            old = self._view(broker, key)
-            if result.partition_epoch > old.partition_epoch:
-                isr = tuple(map(BrokerId, result.isr))
-                leader = BrokerId(result.leader)
-                broker.replies[key] = old._replace(
-                    leader=leader,
-                    leader_epoch=result.leader_epoch,
-                    partition_epoch=result.partition_epoch,
-                    isr=isr,
-                )
-        elif result.error.code in ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED"):
-            leading = broker.leading.get(key)
-            is_last = not any(
-                each.sender == message.sender and each.request == message.request for each in self.network
-            )
-            # Surely not applied, and no copy of it is under way any more (rule 22).
-            if leading is not None and leading.proposal is not None and is_last:
-                if leading.proposal.partition_epoch == wish.partition_epoch:
-                    leading.proposal = None
-
     # --- operators ------------------------------------------------------------------------------------
 
     def _create(self, name: str) -> None:
@@ -660,7 +411,9 @@ class ControllerModel:
     def change_min_isr(self) -> None:
         request = admin_pb2.AlterConfigsRequest(
             topic=self._any_topic(),
-            changes=[admin_pb2.ConfigChange(name="min.insync.replicas", value=str(self.rng.choice((1, 2, 2, 3))))],
+            changes=[
+                admin_pb2.ConfigChange(name="min.insync.replicas", value=str(self.rng.choice((1, 2, 2, 3))))
+            ],
         )
         self._try("MinISR", lambda: alter_configs(self.image, request, next_offset=self.image.offset + 1))
 
@@ -669,9 +422,7 @@ class ControllerModel:
         return self.rng.choice(names) if names else "none"
 
     def _name(self, key: Key) -> admin_pb2.PartitionName:
-        return admin_pb2.PartitionName(
-            topic=self.image.topics[key.topic_id].name, partition=key.partition
-        )
+        return admin_pb2.PartitionName(topic=self.image.topics[key.topic_id].name, partition=key.partition)
 
     def reassign(self) -> None:
         keys = self._keys()
@@ -699,13 +450,13 @@ class ControllerModel:
 
     def recover(self) -> None:
         offline = [key for key in self._keys() if self._partition(key).leader == NO_LEADER]
-        if not offline or self.rng.random() < 0.7:
+        if not offline:
             return
         key = self.rng.choice(offline)
         ends = {}
         for broker_id in self._partition(key).replicas:
             broker = self.brokers[broker_id]
-            if broker.is_running:
+            if broker.is_running and not broker.is_quarantined(key):
                 entries = broker.log(key).entries
                 last = entries[-1].leader_epoch if entries else -1
                 ends[broker_id] = ReplicaEnd(LeaderEpoch(last), Offset(len(entries)))

@@ -1,8 +1,8 @@
 """Brokers of the controller's model: a process, a disk, and what the process believes.
 
 Everything here is *below* the controller: logs are lists of entries, and leaders and followers do what the
-replication rules ask of them (rules 7, 8, 13, 14, 16, 23), no more. In particular a leader proposes whoever has
-caught up, fenced or not: to refuse that is the controller's part (rule 24).
+replication rules ask of them (rules 7, 8, 13, 14, 16, 23), no more. In particular a leader proposes whoever
+has caught up, fenced or not: to refuse that is the controller's part (rule 24).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from quorate.core.ids import BrokerId, PartitionId, TopicId
+from quorate.v1.controller_pb2 import AlterPartitionRequest
 
-__all__ = ["Backup", "Entry", "Key", "Leading", "ModelBroker", "Replica", "View", "common_prefix"]
+__all__ = ["Backup", "Entry", "Key", "Leading", "ModelBroker", "Proposal", "Replica", "View", "common_prefix"]
 
 
 class Key(NamedTuple):
@@ -53,6 +54,7 @@ class View(NamedTuple):
 class Proposal(NamedTuple):
     isr: frozenset[BrokerId]
     partition_epoch: int
+    request: AlterPartitionRequest
 
 
 @dataclass

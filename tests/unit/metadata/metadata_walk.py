@@ -29,7 +29,7 @@ from quorate.metadata.records import (
 from quorate.v1 import metadata_pb2 as pb
 from quorate.v1.metadata_pb2 import MetadataBatch, MetadataRecord
 
-__all__ = ["Walk", "a_walk", "founding_records", "registration"]
+__all__ = ["Walk", "a_large_image", "a_walk", "founding_records", "registration"]
 
 _KEYS = ["retention.ms", "min.insync.replicas", "größe"]
 
@@ -86,6 +86,21 @@ def a_walk(seed: int, steps: int = 60) -> Walk:
     for _ in range(steps):
         walk.step()
     return walk
+
+
+def a_large_image() -> MetadataImage:
+    """One topic with many settings, and many partitions: its snapshot has several chunks."""
+    topic_id = TopicId("t" * 22)
+    replicas = (BrokerId(1), BrokerId(2))
+    partitions = (
+        PartitionImage(
+            topic_id, PartitionId(number), replicas, replicas, (), (), BrokerId(1), LeaderEpoch(0), 0
+        )
+        for number in range(2_000)
+    )
+    settings = [config_record(of, f"key-{number}", "1") for of in (topic_id, None) for number in range(9)]
+    records = [topic_record(topic_id, TopicName("large")), *settings, *map(partition_record, partitions)]
+    return apply_batch(EMPTY_IMAGE, records, 7)
 
 
 def random_records(rng: random.Random, image: MetadataImage, offset: int) -> list[MetadataRecord]:

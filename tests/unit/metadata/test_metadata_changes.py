@@ -7,10 +7,14 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.ids import BrokerId, TopicId
+from quorate.core.ids import BrokerId, TopicId, TopicName
 from quorate.metadata.changes import MetadataDelta, changes_between, changes_of
+from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import MetadataImage, PartitionImage
-from tests.unit.metadata.metadata_walk import Walk
+from quorate.metadata.records import topic_record
+from quorate.metadata.snapshot import decode_snapshot, encode_snapshot
+from quorate.v1.metadata_pb2 import MetadataRecord, RemoveTopicRecord
+from tests.unit.metadata.metadata_walk import Walk, a_walk
 
 
 def changes_by_hand(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
@@ -60,8 +64,22 @@ def test_changes_are_the_same_whichever_way_they_are_found(
     assert expected.is_cluster_reconfigured == (before.cluster_configs != walk.image.cluster_configs)
 
 
-def test_equal_images_differ_in_nothing() -> None:
-    image = Walk(random.Random(1)).image
-    delta = changes_between(image, image)
-    assert not any([delta.brokers, delta.created_topics, delta.removed_topics, delta.partitions])
-    assert not delta.is_cluster_reconfigured
+async def test_equal_images_differ_in_nothing() -> None:
+    image = a_walk(1).image
+    assert any(topic.partitions for topic in image.topics.values())
+    # One that came over the wire shares nothing with it.
+    for other in (image, await decode_snapshot(await encode_snapshot(image))):
+        delta = changes_between(image, other)
+        assert not any([delta.brokers, delta.created_topics, delta.removed_topics])
+        assert not any([delta.reconfigured_topics, delta.partitions, delta.is_cluster_reconfigured])
+
+
+def test_topic_that_came_and_went_in_between_is_no_change() -> None:
+    before = a_walk(1).image
+    topic_id = TopicId("n" * 22)
+    records = [
+        topic_record(topic_id, TopicName("new")),
+        MetadataRecord(remove_topic=RemoveTopicRecord(topic_id=topic_id)),
+    ]
+    delta = changes_of(before, apply_batch(before, records, before.offset + 1), records)
+    assert not any([delta.created_topics, delta.removed_topics, delta.partitions])

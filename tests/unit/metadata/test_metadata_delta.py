@@ -193,6 +193,13 @@ def test_deleted_topic_frees_its_name_and_is_kept_until_every_holder_has_let_go(
     assert not again.removed_topics
 
 
+def test_holders_of_a_deleted_topic_are_listed_in_order(image: MetadataImage) -> None:
+    # Python keeps a set of these in another order.
+    after = applied(image, partition_change(replicas=broker_list(32, 16, 8, 1)))
+    after = applied(after, MetadataRecord(remove_topic=pb.RemoveTopicRecord(topic_id=TOPIC)))
+    assert after.removed_topics[TOPIC].broker_ids == brokers(1, 2, 3, 8, 16, 32)
+
+
 def test_nobody_waits_for_an_unregistered_broker_to_remove_a_topic(image: MetadataImage) -> None:
     after = applied(image, MetadataRecord(remove_topic=pb.RemoveTopicRecord(topic_id=TOPIC)))
     for broker_id in (1, 2, 3):

@@ -15,7 +15,7 @@ import pytest
 
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.transport import Call
-from quorate.errors import InconsistentMetadata, UnsupportedFeatureLevel
+from quorate.errors import InconsistentMetadata, NoController, UnsupportedFeatureLevel
 from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.metadata.publisher import PublisherLimits
 from quorate.metadata.records import cluster_record, encode_batch, feature_level_record
@@ -213,6 +213,26 @@ def test_follower_of_nobody_tries_with_growing_pauses() -> None:
         assert pauses[0] < 0.1
         assert all(pause == pytest.approx(TIMING.backoff_max_s, rel=0.1) for pause in pauses[5:])
         assert len(asked_at) < 30
+
+    simulate(scenario)
+
+
+def test_pauses_start_short_again_after_a_controller_was_heard() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        asked_at: list[float] = []
+
+        async def follow(requests: AsyncIterator[FollowMetadataRequest], call: Call) -> Responses:
+            asked_at.append(cluster.simulation.loop.time())
+            if len(asked_at) == 10:
+                yield committed(cluster, *range(1, 6))
+            raise NoController("for now")
+
+        await cluster.start_service("c0", follow)
+        async with Following(cluster, "c0") as observed:
+            await observed.follower.wait_for_offset(5)
+            await asyncio.sleep(1)
+        assert asked_at[9] - asked_at[8] > 0.9 * TIMING.backoff_max_s
+        assert asked_at[10] - asked_at[9] < 2 * TIMING.backoff_min_s
 
     simulate(scenario)
 

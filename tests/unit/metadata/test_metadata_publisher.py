@@ -8,13 +8,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import pytest
 
 from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.core.ids import TopicId, TopicName
 from quorate.errors import InvalidRequest, NoController
+from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import PublisherLimits
+from quorate.metadata.records import topic_record
 from quorate.metadata.snapshot import SnapshotLoader
 from quorate.v1.controller_pb2 import FollowMetadataResponse
+from quorate.v1.metadata_pb2 import MetadataBatch
 from tests.unit.metadata.metadata_cluster import PublishedWalk
-from tests.unit.metadata.metadata_walk import Walk, a_walk
+from tests.unit.metadata.metadata_walk import Walk, a_large_image, a_walk
 
 Stream = AsyncGenerator[FollowMetadataResponse, None]
 
@@ -142,18 +146,20 @@ def test_slow_follower_costs_nothing_but_the_tail_and_comes_back_by_a_snapshot()
 
 def test_follower_that_is_slow_within_a_snapshot_gets_that_snapshot_and_what_came_since() -> None:
     async def scenario(simulation: Simulation) -> None:
-        walk = a_walk(4)
-        published = serving(simulation, walk)
-        published.reset_to(10)
-        stream = published.publisher.follow(1)
-        first = (await anext(stream)).snapshot
-        published.publish_up_to(30)
+        image = a_large_image()
+        publisher = serving(simulation, a_walk(4)).publisher
+        publisher.reset(image)
+        stream = publisher.follow(1)
         loader = SnapshotLoader()
-        image = loader.add(first)
-        if image is None:
-            image = await read_snapshot(stream)
-        assert image == walk.images[10]
-        assert await read_offsets(stream, up_to=30) == [o for o in walk.batches if 10 < o <= 30]
+        loaded = loader.add((await anext(stream)).snapshot)
+        assert loaded is None
+        records = [topic_record(TopicId("n" * 22), TopicName("new"))]
+        newer = apply_batch(image, records, image.offset + 1)
+        publisher.publish(newer, MetadataBatch(records=records))
+        while loaded is None:
+            loaded = loader.add((await anext(stream)).snapshot)
+        assert loaded == image
+        assert await read_offsets(stream, up_to=newer.offset) == [newer.offset]
 
     simulate(scenario)
 
@@ -203,6 +209,7 @@ def test_controller_that_hears_no_leader_ends_every_stream_and_takes_no_new_one(
         for read in reading:
             with pytest.raises(NoController):
                 await read
+        assert simulation.loop.time() == pytest.approx(0.01), "they end at once"
         with pytest.raises(NoController):
             await anext(published.publisher.follow(1))
         assert not published.publisher.is_serving
@@ -214,11 +221,11 @@ def test_controller_that_hears_no_leader_ends_every_stream_and_takes_no_new_one(
 
 def test_snapshot_under_way_ends_when_no_leader_is_heard() -> None:
     async def scenario(simulation: Simulation) -> None:
-        published = serving(simulation, a_walk(7))
-        published.reset_to(10)
-        stream = published.publisher.follow(1)
-        await anext(stream)
-        published.publisher.stop_serving()
+        publisher = serving(simulation, a_walk(7)).publisher
+        publisher.reset(a_large_image())
+        stream = publisher.follow(1)
+        assert not (await anext(stream)).snapshot.is_last
+        publisher.stop_serving()
         with pytest.raises(NoController):
             await anext(stream)
 

@@ -8,16 +8,15 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.ids import BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.errors import InconsistentMetadata, UnsupportedFeatureLevel
 from quorate.metadata.delta import advance, apply_batch
-from quorate.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
-from quorate.metadata.records import partition_record, topic_record
+from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.metadata.snapshot import (
     SnapshotLoader,
     decode_snapshot,
@@ -27,21 +26,7 @@ from quorate.metadata.snapshot import (
 )
 from quorate.v1.controller_pb2 import MetadataSnapshotChunk
 from quorate.v1.metadata_pb2 import SnapshotRecord
-from tests.unit.metadata.metadata_walk import Walk, a_walk
-
-
-def a_large_image() -> MetadataImage:
-    """Of several chunks."""
-    topic_id = TopicId("t" * 22)
-    replicas = (BrokerId(1), BrokerId(2))
-    partitions = (
-        PartitionImage(
-            topic_id, PartitionId(number), replicas, replicas, (), (), BrokerId(1), LeaderEpoch(0), 0
-        )
-        for number in range(2_000)
-    )
-    records = [topic_record(topic_id, TopicName("large")), *map(partition_record, partitions)]
-    return apply_batch(EMPTY_IMAGE, records, 7)
+from tests.unit.metadata.metadata_walk import Walk, a_large_image, a_walk
 
 
 def loaded(chunks: Iterator[MetadataSnapshotChunk] | list[MetadataSnapshotChunk]) -> MetadataImage:
@@ -97,13 +82,15 @@ def test_bytes_of_a_snapshot_do_not_depend_on_the_order_of_hashes() -> None:
     program = (
         "import asyncio, hashlib\n"
         "from quorate.metadata.snapshot import encode_snapshot\n"
-        "from tests.unit.metadata.metadata_walk import a_walk\n"
-        "print(hashlib.sha256(asyncio.run(encode_snapshot(a_walk(5).image))).hexdigest())"
+        "from tests.unit.metadata.metadata_walk import a_large_image, a_walk\n"
+        "for image in a_walk(5).image, a_large_image():\n"
+        "    print(hashlib.sha256(asyncio.run(encode_snapshot(image))).hexdigest())"
     )
     printed = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd()},
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[3],
             stdout=subprocess.PIPE,
             check=True,
         ).stdout

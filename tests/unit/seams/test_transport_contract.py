@@ -382,6 +382,25 @@ def test_error_raised_by_the_requests_is_raised_by_the_stream(run: Run) -> None:
     run(scenario)
 
 
+def test_stream_that_the_server_ends_leaves_nobody_waiting_for_the_next_request(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        is_left_alone = asyncio.Event()
+
+        async def requests() -> AsyncIterator[StringValue]:
+            yield text("fail")
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                is_left_alone.set()
+
+        async with world.connected() as (_, channel, _):
+            await expect(OffsetOutOfRange, collect(channel.stream(CHAT, requests(), timeout_s=None)))
+            async with asyncio.timeout(AMPLE_S):
+                await is_left_alone.wait()
+
+    run(scenario)
+
+
 def test_reader_that_does_not_read_holds_back_the_sender(run: Run) -> None:
     async def scenario(world: World) -> None:
         sent = 0

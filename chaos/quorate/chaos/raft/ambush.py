@@ -25,22 +25,25 @@ class Moment(enum.Enum):
     #: syncs entries that it will then acknowledge
     FOLLOWING = "syncs as follower"
     INSTALLING = "installs a snapshot"
+    RECOVERED = "has just recovered from damage"
 
 
 class Ambush:
     def __init__(self) -> None:
-        self.armed: Moment | None = None
-        self._spring: Callable[[SimulatedNode], None] | None = None
+        self._springs: dict[Moment, Callable[[SimulatedNode], None]] = {}
+
+    @property
+    def is_armed(self) -> bool:
+        return bool(self._springs)
 
     def arm(self, moment: Moment, spring: Callable[[SimulatedNode], None]) -> None:
-        self.armed, self._spring = moment, spring
+        self._springs[moment] = spring
 
     def disarm(self) -> None:
-        self.armed, self._spring = None, None
+        self._springs.clear()
 
     def passes(self, node: SimulatedNode, moment: Moment) -> None:
         """``spring`` must plan what it does: the node is in the middle of a step."""
-        if moment is self.armed and self._spring is not None:
-            spring = self._spring
-            self.disarm()
+        spring = self._springs.pop(moment, None)
+        if spring is not None:
             spring(node)

@@ -33,7 +33,9 @@ class AcknowledgedCommandsAreCommitted(Invariant):
 
     def acknowledged(self, payload: bytes, index: Index, floor: Index) -> None:
         if self.ledger.index_of.get(payload) != index:
-            self.fail(f"{payload!r} was acknowledged at {index}, it is at {self.ledger.index_of.get(payload)}")
+            self.fail(
+                f"{payload!r} was acknowledged at {index}, it is at {self.ledger.index_of.get(payload)}"
+            )
 
 
 class CommandsAreCommittedOnce(Invariant):

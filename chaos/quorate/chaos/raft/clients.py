@@ -1,8 +1,8 @@
 """Clients of the quorum: they write to registers and read them, and tell the checker what they were told.
 
 A client has one operation under way. What fails, or whose outcome it does not know, it tries again under the
-same sequence number, so that it counts once (rule 39). An answer that comes after the client has lost patience
-is an answer all the same, and is checked.
+same sequence number, so that it counts once (rule 39). An answer that comes after the client has lost
+patience is an answer all the same, and is checked.
 """
 
 from __future__ import annotations
@@ -145,10 +145,17 @@ class Client:
             counters.proposals_acknowledged += 1
             checker.acknowledged(payload, answer.index, floor)
             self._open.pop(sequence, None)
+            self._look_elsewhere()
         # The answers of a batch need not come together; the last acknowledgement ends it, or any failure.
         is_acknowledged = answer is not None and answer.outcome is Outcome.DONE
         if operation == self._operation and not (is_acknowledged and self._open):
             self._think()
+
+    def _look_elsewhere(self) -> None:
+        """Somebody who was told of the write looks for it on a node that also believes to lead."""
+        leaders = self._cluster.leaders()
+        if len(leaders) > 1:
+            self._read(min(leaders, key=lambda node: node.term))
 
     # --- reading --------------------------------------------------------------------------------------
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import random
 from dataclasses import dataclass
+from typing import get_args
 
 from quorate.metadata.raft.limits import Limits
+from quorate.metadata.raft.messages import CatchUpResponse, Message
 from quorate.metadata.raft.ready import Timing
 
 __all__ = ["Conditions", "FaultKind"]
@@ -71,12 +73,16 @@ class Conditions:
     duplicate_probability: float
     #: of a message that arrives when nobody expects it any more
     straggle_probability: float
+    #: messages of this kind straggle more often than not
+    unlucky: type[Message] | None
     #: that a partition keeps what it stops, and delivers it afterwards
     clog_probability: float
     # the disks
     sync_s: float
     #: a node takes a snapshot after so many applied entries; 0: only when it is told to
     snapshot_every: int
+    #: that a disk is damaged again right after its voter has recovered
+    rot_probability: float
     # the clocks: a voter's runs faster or slower by at most this share
     drift_max: float
     # the clients
@@ -97,29 +103,35 @@ class Conditions:
         kinds = [kind for kind in FaultKind if random.random() < 0.7] or [FaultKind.CRASH]
         is_fifo = random.random() < 0.3
         is_lossy = random.random() < 0.6
+        # Damage upon damage, while what was said about the first is still on its way.
+        is_rotten = FaultKind.DAMAGE_TAIL in kinds and random.random() < 0.2
+        if is_rotten:
+            is_fifo = False
         return cls(
             founders=founders,
             spares=random.choice((0, 1, 1, 2)),
             timing=Timing(
                 election_timeout_min_s=0.15,
-                election_timeout_max_s=0.3,
-                heartbeat_s=random.choice((0.04, 0.05, 0.07)),
+                election_timeout_max_s=random.choice((0.2, 0.3, 0.45)),
+                heartbeat_s=random.choice((0.05, 0.07)),
             ),
             limits=_draw_limits(random),
-            troubled_s=random.uniform(3.0, 6.0),
+            troubled_s=random.uniform(4.0, 8.0),
             delay_min_s=random.choice((0.0005, 0.002, 0.005)),
             delay_jitter_s=random.choice((0.0005, 0.005, 0.02, 0.08)),
-            snapshot_transfer_s=random.choice((0.0, 0.05, 0.4)),
+            snapshot_transfer_s=random.choice((0.0, 0.1, 0.5)),
             is_fifo=is_fifo,
             drop_probability=random.choice((0.01, 0.05, 0.15)) if is_lossy else 0.0,
             duplicate_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.1)),
             straggle_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.05)),
+            unlucky=CatchUpResponse if is_rotten else _draw_unlucky(random, is_fifo=is_fifo),
             clog_probability=random.choice((0.0, 0.5, 0.9)),
             sync_s=random.choice((0.001, 0.005, 0.03)),
-            snapshot_every=random.choice((0, 4, 15, 40)),
-            drift_max=random.choice((0.0, 0.02, 0.2)),
+            snapshot_every=random.choice((0, 3, 6, 25)),
+            rot_probability=1.0 if is_rotten else 0.4,
+            drift_max=random.choice((0.0, 0.1, 0.3)),
             clients=random.randint(1, 5),
-            think_s=random.choice((0.02, 0.06, 0.2)),
+            think_s=random.choice((0.03, 0.1, 0.3)),
             request_timeout_s=random.choice((0.2, 0.6)),
             read_share=random.choice((0.1, 0.3, 0.5)),
             fault_rate=random.choice((6.0, 10.0, 20.0)),
@@ -129,11 +141,15 @@ class Conditions:
         )
 
 
+def _draw_unlucky(random: random.Random, *, is_fifo: bool) -> type[Message] | None:
+    return None if is_fifo else random.choice((None, None, None, *get_args(Message)))
+
+
 def _draw_limits(random: random.Random) -> Limits:
     """Small, so that batches end, pipelines fill up, and snapshots are needed."""
     return Limits(
         append_bytes_max=random.choice((1, 150, 400, 4000)),
         inflight_max=random.choice((1, 2, 4, 16)),
-        entries_kept=random.choice((0, 0, 3, 10)),
+        entries_kept=random.choice((0, 0, 0, 5)),
         uncommitted_count_max=random.choice((8, 30, 100)),
     )

@@ -1,4 +1,7 @@
-"""What happened in a run. A run in which nothing went wrong proves nothing, so the tests set floors for these."""
+"""What happened in a run.
+
+A run in which nothing went wrong proves nothing, so the tests set floors for these.
+"""
 
 from __future__ import annotations
 
@@ -63,5 +66,7 @@ class Counters:
 
     def rows(self) -> list[tuple[str, int]]:
         """For people, in the order of declaration."""
-        named = [(field.name.replace("_", " "), getattr(self, field.name)) for field in dataclasses.fields(self)]
+        named = [
+            (field.name.replace("_", " "), getattr(self, field.name)) for field in dataclasses.fields(self)
+        ]
         return [*named, ("faults in all", self.faults)]

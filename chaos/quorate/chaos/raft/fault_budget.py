@@ -2,8 +2,8 @@
 
 Raft survives the loss of a minority of its disks, not of more. So a disk may be damaged or wiped only while,
 of the voters in force, those that are whole remain a majority, and only while nobody can doubt who the voters
-in force are. A voter counts as whole again when it has recovered or when it was removed. Without such a budget
-a checker would report what no system can prevent.
+in force are. A voter counts as whole again when it has recovered, or when it was removed. Without such a
+budget a checker would report what no system can prevent.
 """
 
 from __future__ import annotations

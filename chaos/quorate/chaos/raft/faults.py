@@ -1,9 +1,10 @@
-"""What goes wrong, and when: one fault after the other, at random moments, each of a kind that the seed knows."""
+"""What goes wrong, and when: one fault after the other, each of a kind that the seed knows."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Final
 
 from quorate.chaos.raft.ambush import Ambush, Moment
 from quorate.chaos.raft.cluster import Cluster
@@ -19,6 +20,9 @@ from quorate.metadata.raft.ready import Transfer
 from quorate.metadata.raft.voters import NodeId
 
 __all__ = ["Faults"]
+
+#: the other one is for disks that were damaged once
+_AMBUSHES: Final = tuple(moment for moment in Moment if moment is not Moment.RECOVERED)
 
 
 class Faults:
@@ -45,8 +49,6 @@ class Faults:
         self._conditions = conditions
         self._random = random
         self._is_over = False
-        #: a disk that was damaged once is likely to be damaged again
-        self._damaged_last: SimulatedNode | None = None
         self._strikes: dict[FaultKind, Callable[[], None]] = {
             FaultKind.CRASH: self._crash,
             FaultKind.CRASH_SEVERAL: self._crash_several,
@@ -71,7 +73,7 @@ class Faults:
         self._time.after(wait, self._strike)
 
     def heal(self) -> None:
-        """No more faults; what was broken is in order again, but for the disks, which the operator replaces."""
+        """No more faults. What was broken is in order again, but for lost disks: the operator replaces them."""
         self._is_over = True
         self._ambush.disarm()
         self._links.heal()
@@ -106,12 +108,16 @@ class Faults:
             self._take_down(victim)
 
     def _lie_in_wait(self) -> None:
-        self._ambush.arm(self._random.choice(list(Moment)), self._spring)
+        self._ambush.arm(self._random.choice(_AMBUSHES), self._spring)
 
     def _spring(self, node: SimulatedNode) -> None:
         """Within the time that a sync, or a message, takes."""
-        strike = self._random.choice((self._crash_it, self._crash_it, self._pause_it, self._isolate_it))
+        strike = self._random.choice((self._crash_it, self._crash_it, self._pause_it, self._strand_it))
         self._time.after(self._conditions.sync_s * self._random.random(), strike, node)
+
+    def _damage_again(self, node: SimulatedNode) -> None:
+        """What was said about the first damage may be taken to be about the second."""
+        self._time.after(0.1 * self._random.random(), self._damage_it, node)
 
     def _crash_it(self, node: SimulatedNode) -> None:
         if node.is_up and not self._is_over:
@@ -156,14 +162,20 @@ class Faults:
     # --- disks ----------------------------------------------------------------------------------------
 
     def _damage_tail(self) -> None:
-        victim = self._damaged_last if self._random.random() < 0.4 else self._victim()
-        if victim is not None and victim.is_up and self._budget.may_lose_its_disk(victim):
-            self._damaged_last = victim
-            self._take_down(victim)
-            self._counters.damaged_tails += 1
-            records = self._random.randint(0, 4)
-            victim.disk.damage_tail(records)
-            self._cluster.note(f"the last {records} records of node {victim.node_id} are damaged")
+        victim = self._victim()
+        if victim is not None:
+            self._damage_it(victim)
+
+    def _damage_it(self, node: SimulatedNode) -> None:
+        if self._is_over or not node.is_up or not self._budget.may_lose_its_disk(node):
+            return
+        self._take_down(node)
+        self._counters.damaged_tails += 1
+        records = self._random.randint(0, 4)
+        node.disk.damage_tail(records)
+        self._cluster.note(f"the last {records} records of node {node.node_id} are damaged")
+        if self._random.random() < self._conditions.rot_probability:
+            self._ambush.arm(Moment.RECOVERED, self._damage_again)
 
     def _wipe(self) -> None:
         victim = self._victim()
@@ -173,7 +185,9 @@ class Faults:
             self._cluster.wipe(victim)
 
     def _slow_disk(self) -> None:
-        node = self._random.choice(list(self._cluster))
+        self._slow_it(self._random.choice(list(self._cluster)))
+
+    def _slow_it(self, node: SimulatedNode) -> None:
         self._counters.slow_disks += 1
         node.sync_factor = self._random.choice((5.0, 20.0))
         self._time.after(0.5 * self._random.random(), self._speed_up_disk, node)
@@ -189,10 +203,13 @@ class Faults:
         name, directions = draw_partition(list(self._cluster.nodes), leader_id, self._random)
         self._cut(name, directions)
 
-    def _isolate_it(self, node: SimulatedNode) -> None:
-        if not self._is_over:
-            name, directions = draw_isolation(list(self._cluster.nodes), node.node_id, self._random)
-            self._cut(name, directions)
+    def _strand_it(self, node: SimulatedNode) -> None:
+        """Cut off, and perhaps with a slow disk, it is in the middle of something when the others go on."""
+        if self._is_over:
+            return
+        if self._random.random() < 0.5:
+            self._slow_it(node)
+        self._cut(*draw_isolation(list(self._cluster.nodes), node.node_id, self._random))
 
     def _cut(self, name: str, directions: frozenset[Direction]) -> None:
         self._counters.partitions += 1
@@ -204,7 +221,10 @@ class Faults:
 
     def _flap(self) -> None:
         """A link that comes and goes, faster than anybody gets used to it."""
-        one, other = self._random.choice(list(self._cluster.nodes)), self._random.choice(list(self._cluster.nodes))
+        one, other = (
+            self._random.choice(list(self._cluster.nodes)),
+            self._random.choice(list(self._cluster.nodes)),
+        )
         for number in range(self._random.randint(2, 5)):
             self._time.after(0.1 * number, self._flap_once, (one, other))
 

@@ -43,6 +43,7 @@ class Replica(Protocol):
     @property
     def voters(self) -> Voters:
         """In force: the newest in its log, committed or not."""
+
     @property
     def is_recovering(self) -> bool:
         """Its disk says that part of the log was lost to damage."""

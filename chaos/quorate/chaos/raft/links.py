@@ -22,6 +22,7 @@ __all__ = ["Direction", "Links"]
 
 Direction: TypeAlias = tuple[NodeId, NodeId]
 
+_UNLUCKY_PROBABILITY: Final = 0.6
 #: queues are bounded in the driver too
 _CLOGGED_MAX: Final = 40
 
@@ -102,9 +103,11 @@ class Links:
         delay = conditions.delay_min_s + conditions.delay_jitter_s * draw()
         if type(envelope.message) is SnapshotRequest:
             delay += conditions.snapshot_transfer_s * draw()
-        if conditions.straggle_probability and draw() < conditions.straggle_probability:
+        is_unlucky = type(envelope.message) is conditions.unlucky and draw() < _UNLUCKY_PROBABILITY
+        if is_unlucky or (conditions.straggle_probability and draw() < conditions.straggle_probability):
             self._counters.messages_straggling += 1
-            delay += draw() * 4 * conditions.timing.election_timeout_max_s
+            # Most a little late, some very.
+            delay += draw() ** 2 * 4 * conditions.timing.election_timeout_max_s
         return delay
 
     def _deliver_at(self, when: float, direction: Direction, envelope: Envelope) -> None:

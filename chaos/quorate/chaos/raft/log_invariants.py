@@ -73,7 +73,9 @@ class CommitIndexNeverFalls(Invariant):
         if commit_index < previous:
             self.fail(f"{replica.key} moved its commit index from {previous} back to {commit_index}")
         if commit_index > self.ledger.last_index:
-            self.fail(f"{replica.key} says {commit_index} is committed, the last one is {self.ledger.last_index}")
+            self.fail(
+                f"{replica.key} says {commit_index} is committed, the last one is {self.ledger.last_index}"
+            )
         if replica.is_compacted(commit_index):
             return
         if replica.term_at(commit_index) != self.ledger.term_at(commit_index):
@@ -129,7 +131,9 @@ class AcknowledgedEntriesStayForTheTerm(Invariant):
     def appended(self, replica: Replica, entries: Sequence[Entry], previous_last: Index) -> None:
         term, index = self._acknowledged.get(replica.key, (NO_TERM, NO_INDEX))
         if replica.term == term and entries[-1].index < index:
-            self.fail(f"{replica.key} acknowledged {index} in term {term}, and cut its log at {entries[-1].index}")
+            self.fail(
+                f"{replica.key} acknowledged {index} in term {term}, and cut its log at {entries[-1].index}"
+            )
 
     def installed(self, replica: Replica, snapshot: Snapshot, previous_commit: Index) -> None:
         term, index = self._acknowledged.get(replica.key, (NO_TERM, NO_INDEX))
@@ -147,4 +151,6 @@ class SnapshotsStandForCommittedEntries(Invariant):
         if index > self.ledger.last_index or self.ledger.term_at(index) != snapshot.id.term:
             self.fail(f"{replica.key} installed a snapshot of {snapshot.id}, which was never committed")
         if snapshot.voters != self.ledger.voters_at(index):
-            self.fail(f"{replica.key} installed a snapshot of {index} with other voters than those in force there")
+            self.fail(
+                f"{replica.key} installed a snapshot of {index} with other voters than those in force there"
+            )

@@ -212,7 +212,12 @@ class SimulatedNode:
     def take_snapshot(self) -> None:
         """Of the applied state; the core hears of it once it is durable."""
         index = Index(self.machine.applied_index)
-        if self.core is None or self.is_paused or index <= self.disk.base_index or not len(self._applied_voters):
+        if (
+            self.core is None
+            or self.is_paused
+            or index <= self.disk.base_index
+            or not len(self._applied_voters)
+        ):
             return
         identity = SnapshotId(index, self._applied_term)
         snapshot = Snapshot(identity, self._applied_voters, self.machine.save())
@@ -327,7 +332,7 @@ class SimulatedNode:
         if self._is_syncing or not self._unsynced:
             return
         self._is_syncing = True
-        if self._around.ambush.armed is not None:
+        if self._around.ambush.is_armed:
             self._pass_ambush()
         self._time.after(self._sync_seconds(), self._is_synced, (self._life, len(self._unsynced)))
 
@@ -354,6 +359,7 @@ class SimulatedNode:
         if was_recovering and not self.is_recovering:
             self._around.counters.recoveries += 1
             self._around.checker.recovered(self, self.disk.lost_to_damage())
+            self._around.ambush.passes(self, Moment.RECOVERED)
         for ready in durable:
             for envelope in ready.send_after_persist:
                 self._send(envelope)

@@ -15,10 +15,9 @@ from typing import Final
 from quorate.chaos.raft.cluster import Cluster
 from quorate.chaos.raft.counters import Counters
 from quorate.chaos.raft.ledger import Ledger
-from quorate.chaos.raft.node import SimulatedNode
 from quorate.chaos.raft.virtual_time import VirtualTime
-from quorate.metadata.raft.ready import AddVoter, Answer, Event, Outcome, RemoveVoter
-from quorate.metadata.raft.voters import Voter, VoterKey, Voters
+from quorate.metadata.raft.ready import AddVoter, Answer, Outcome, RemoveVoter
+from quorate.metadata.raft.voters import VoterKey, Voters
 
 __all__ = ["Operator"]
 
@@ -59,6 +58,8 @@ class Operator:
 
     def _look(self, _: None) -> None:
         self._time.after(_LOOKS_EVERY_S, self._look)
+        if self.pending:
+            return
         voters = self._ledger.voters
         wiped = [voter.key for voter in voters if self._cluster.is_wiped(voter.key)]
         if wiped:
@@ -68,21 +69,26 @@ class Operator:
 
     def change_voters(self) -> None:
         """Any change that does no harm; or two, and the second must be refused while the first is open."""
-        for _ in range(self._random.choice((1, 1, 2))):
-            self._change_once()
+        is_hasty = self._random.random() < 0.4
+        if not self.pending or is_hasty:
+            self._change()
+        if self.pending and is_hasty:
+            self._change()
 
-    def _change_once(self) -> None:
+    def _change(self) -> None:
         voters = self._ledger.voters
         may_add = len(voters) < _VOTERS_MAX
         removable = self._removable(voters)
-        if removable and (not may_add or self._random.random() < 0.5):
+        if removable and (not may_add or self._random.random() < 0.6):
             self._remove(self._random.choice(removable))
         elif may_add:
             self._add()
 
     def _removable(self, voters: Voters) -> list[VoterKey]:
         keys = [voter.key for voter in voters]
-        if len(keys) == 1 or any(self._cluster.is_wiped(key) or self._cluster.is_recovering(key) for key in keys):
+        if len(keys) == 1 or any(
+            self._cluster.is_wiped(key) or self._cluster.is_recovering(key) for key in keys
+        ):
             return []
         return keys
 
@@ -97,9 +103,8 @@ class Operator:
             self._ask(AddVoter(next(self._request_ids), voter))
 
     def _ask(self, change: AddVoter | RemoveVoter) -> None:
-        """One change at a time; but now and then it asks again before the first is answered."""
         leader = self._cluster.newest_leader()
-        if leader is None or leader.is_paused or (self.pending and self._random.random() < 0.7):
+        if leader is None or leader.is_paused:
             return
         self.pending[change.request_id] = change
         leader.ask_about([change.request_id], change, [partial(self._on_answer, change.request_id)])

@@ -73,6 +73,19 @@ class OneVotePerTerm(Invariant):
         if vote != candidate:
             self.fail(f"{envelope.sender} voted for {vote} and for {candidate} in term {term}")
 
+    def elected(self, replica: Replica) -> None:
+        """By votes of this very term, of voters in force; its own is known to be among them."""
+        term = replica.term
+        votes = [
+            voter.key
+            for voter in replica.voters
+            if voter.key == replica.key or self._votes.get((voter.key, term)) == replica.key
+        ]
+        if len(votes) < replica.voters.majority:
+            self.fail(
+                f"{replica.key} leads in term {term} with only the votes of {[str(key) for key in votes]}"
+            )
+
 
 class VotesAreDurable(Invariant):
     """A vote leaves after it was synced (rule 38)."""
@@ -97,12 +110,10 @@ class RecoveringVotersStayOut(Invariant):
     def sent(self, replica: Replica, envelope: Envelope) -> None:
         if not replica.is_recovering:
             return
-        message = envelope.message
-        kind = type(message)
-        if kind is VoteRequest or (kind is VoteResponse and message.is_granted):
-            self.fail(f"{replica.key} is recovering, and takes part in an election")
-        if kind is AppendResponse or kind is SnapshotResponse:
-            if message.is_counted:
+        match envelope.message:
+            case VoteRequest() | VoteResponse(is_granted=True):
+                self.fail(f"{replica.key} is recovering, and takes part in an election")
+            case AppendResponse(is_counted=True) | SnapshotResponse(is_counted=True):
                 self.fail(f"{replica.key} is recovering, and wants to be counted")
 
 
@@ -116,7 +127,7 @@ class RecoveredVotersAreWhole(Invariant):
 
 
 class CommittedByAMajority(Invariant):
-    """Whatever is committed is on the disks of a majority of the voters in force, those that may be counted."""
+    """What is committed is on the disks of a majority of the voters in force, in a way that may be counted."""
 
     def __init__(self, ledger: Ledger, is_counted: IsCounted) -> None:
         super().__init__(ledger)
@@ -128,7 +139,9 @@ class CommittedByAMajority(Invariant):
         index, term = entries[-1].index, entries[-1].term
         before = self._voters_before.get(replica.key, replica.voters)
         if not any(self._is_on_a_majority(voters, index, term) for voters in (replica.voters, before)):
-            self.fail(f"{replica.key} committed {index} of term {term} without a majority of {replica.voters}")
+            self.fail(
+                f"{replica.key} committed {index} of term {term} without a majority of {replica.voters}"
+            )
         self._voters_before[replica.key] = replica.voters
 
     def elected(self, replica: Replica) -> None:

@@ -1,4 +1,4 @@
-"""The state machine that the simulated quorum replicates: a few registers, and a digest of all it has applied.
+"""The state machine that the simulated quorum replicates: a few registers, and a digest of what it applied.
 
 Commands carry a client's id and sequence number, and a client's command is executed once however often it was
 proposed. A retry after an unknown outcome is therefore safe, as it has to be (rule 39).

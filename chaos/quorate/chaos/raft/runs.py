@@ -11,7 +11,7 @@ from quorate.chaos.raft.counters import Counters
 from quorate.chaos.raft.invariants import Violation
 from quorate.chaos.raft.simulation import Simulation
 
-__all__ = ["SeedResult", "failure_report", "run_seed", "run_seeds", "traced_lines"]
+__all__ = ["Replay", "SeedResult", "failure_report", "replay", "run_seed", "run_seeds"]
 
 _EVENTS_PER_NODE = 12
 _SEEDS_PER_BATCH = 10
@@ -22,6 +22,13 @@ class SeedResult:
     seed: int
     counters: Counters
     #: None: every invariant held. Else what did not
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    #: what the seed's world was like, what happened, and how it ended
+    lines: list[str]
     failure: str | None
 
 
@@ -54,26 +61,29 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}\n" + "".join(traceback.format_tb(error.__traceback__, limit=-6))
 
 
-def traced_lines(seed: int, *, last_per_node: int | None = None) -> list[str]:
+def replay(seed: int, *, last_per_node: int | None = None) -> Replay:
     """Run the seed, again perhaps, and tell what happened in it."""
     simulation = Simulation(seed, with_trace=True)
     assert simulation.trace is not None
-    end = "every invariant held"
+    failure = None
     try:
         simulation.run()
     except Exception as error:  # noqa: BLE001  # as above
-        end = describe(error)
-    return [f"seed {seed}: {simulation.conditions}", *simulation.trace.lines(last_per_node), end]
+        failure = describe(error)
+    events = simulation.trace.lines(last_per_node)
+    return Replay(
+        [f"seed {seed}: {simulation.conditions}", *events, failure or "every invariant held"], failure
+    )
 
 
 def failure_report(result: SeedResult) -> str:
     """For people: what failed, how to see it again, and what came before it."""
-    lines = traced_lines(result.seed, last_per_node=_EVENTS_PER_NODE)
+    seed = result.seed
     return "\n".join(
         [
-            f"seed {result.seed} failed: {result.failure}",
-            f"replay it with: make sim SEED={result.seed}",
-            f"the last {_EVENTS_PER_NODE} events of each node (all of them: quorate sim run --seed {result.seed} --trace):",
-            *lines,
+            f"seed {seed} failed: {result.failure}",
+            f"replay it with: make sim SEED={seed}",
+            f"The last {_EVENTS_PER_NODE} events of each node; all of them: make sim SEED={seed} ARGS=--trace",
+            *replay(seed, last_per_node=_EVENTS_PER_NODE).lines,
         ]
     )

@@ -56,6 +56,7 @@ from quorate.chaos.raft.quorum_invariants import (
 )
 from quorate.chaos.raft.trace import Trace
 from quorate.chaos.raft.virtual_time import VirtualTime
+from quorate.metadata.raft.ready import Transfer
 
 __all__ = ["Simulation"]
 
@@ -147,13 +148,19 @@ class Simulation:
             raise Violation("TheHealthyMajorityCommits", f"{waiting} clients wait for a write; {lame}")
 
     def _cut_one_off(self) -> str:
-        """Leave one node behind, if the others are enough."""
+        """Leave one node behind, if the others are enough: the leader, or the one that is about to lead."""
         if not self._budget.is_settled or self._budget.losses_left < 1 or self._random.random() < 0.2:
             return "no node is cut off"
-        leader = self._cluster.newest_leader()
-        node = leader or self._random.choice(list(self._cluster))
+        node = self._cluster.newest_leader() or self._random.choice(list(self._cluster))
+        delay_s = 0.0
+        if node.is_leader and self._random.random() < 0.3:
+            successor = self._random.choice(list(node.voters)).key
+            self._cluster.note(f"leadership of node {node.node_id} is to go to {successor}")
+            node.handle(Transfer(successor))
+            node = self._cluster.nodes[successor.node_id]
+            delay_s = 3 * self._random.random() * self.conditions.delay_min_s
         name, directions = draw_isolation(list(self._cluster.nodes), node.node_id, self._random)
-        self._links.cut(directions)
+        self._time.after(delay_s, self._links.cut, directions)
         self._cluster.note(f"{name}, for good")
         return name
 

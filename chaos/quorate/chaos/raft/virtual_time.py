@@ -15,15 +15,15 @@ __all__ = ["VirtualTime"]
 class VirtualTime:
     def __init__(self) -> None:
         self.now = 0.0
-        self._due: list[tuple[float, int, Callable[[Any], None], Any]] = []
+        self._due: list[tuple[float, int, Callable[[Any], object], Any]] = []
         # Events of the same moment happen in the order in which they were planned.
         self._planned = 0
 
-    def at(self, when: float, action: Callable[[Any], None], argument: Any = None) -> None:
+    def at(self, when: float, action: Callable[[Any], object], argument: Any = None) -> None:
         self._planned += 1
         heapq.heappush(self._due, (when, self._planned, action, argument))
 
-    def after(self, delay_s: float, action: Callable[[Any], None], argument: Any = None) -> None:
+    def after(self, delay_s: float, action: Callable[[Any], object], argument: Any = None) -> None:
         self._planned += 1
         heapq.heappush(self._due, (self.now + delay_s, self._planned, action, argument))
 

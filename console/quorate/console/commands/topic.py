@@ -1,11 +1,12 @@
-"""``quorate topic``: create, list and describe topics."""
+"""``quorate topic``: create, list, describe, alter and delete topics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
+from quorate.console.option_values import parse_replicas, parse_settings
 from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
@@ -14,23 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["topic"]
 
-#: key of a partition's document -> heading of its column
-_COLUMNS: Final = {
-    "partition": "PARTITION",
-    "leader": "LEADER",
-    "leader_epoch": "EPOCH",
-    "replicas": "REPLICAS",
-    "isr": "ISR",
-    "log_start_offset": "START",
-    "high_watermark": "HIGH WATERMARK",
-    "size_bytes": "BYTES",
-    "error": "STATE",
-}
-
 
 @click.group(cls=QuorateGroup)
 def topic() -> None:
-    """Create, list and describe topics."""
+    """Create, list, describe, alter and delete topics."""
 
 
 @topic.command()
@@ -40,6 +28,11 @@ def topic() -> None:
 @click.option(
     "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A topic setting; may be repeated."
 )
+@click.option(
+    "--assignment",
+    metavar="ID:ID:…[,ID:ID:…]",
+    help="Replicas of each partition by hand, the preferred leader first: 1:2:3,2:3:1 for two partitions.",
+)
 @pass_session
 def create(
     session: Session,
@@ -47,20 +40,23 @@ def create(
     partitions: int | None,
     replication_factor: int | None,
     configs: tuple[str, ...],
+    assignment: str | None,
 ) -> None:
     """Create a topic called NAME."""
     from quorate.console.connecting import with_connection
+    from quorate.console.topic_documents import print_topics
     from quorate.v1 import admin_pb2
 
     request = admin_pb2.CreateTopicRequest(
         name=name,
         partition_count=partitions,
         replication_factor=replication_factor,
-        configs=_parse_configs(configs),
+        configs=parse_settings(configs),
+        assignments=_parse_assignment(assignment),
     )
     created = with_connection(session.bootstrap, lambda connection: connection.create_topic(request))
     if session.json:
-        _print_descriptions([created], session)
+        print_topics([created], session)
     else:
         session.note(
             f"created {created.name} with {len(created.partitions)} partition(s), id {created.topic_id}"
@@ -89,91 +85,99 @@ def list_topics(session: Session) -> None:
 def describe(session: Session, name: str | None) -> None:
     """Show all about a topic, or about every topic: settings, leaders, replicas, offsets, sizes."""
     from quorate.console.connecting import with_connection
+    from quorate.console.topic_documents import print_topics
 
     async def collect(connection: Connection) -> list[admin_pb2.TopicDescription]:
         names = [name] if name is not None else [each.name for each in await connection.list_topics()]
         return [await connection.describe_topic(each) for each in names]
 
-    _print_descriptions(with_connection(session.bootstrap, collect), session)
+    print_topics(with_connection(session.bootstrap, collect), session)
 
 
-def _parse_configs(configs: tuple[str, ...]) -> dict[str, str]:
-    parsed = {}
-    for text in configs:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--config")
-        parsed[key] = value
-    return parsed
+@topic.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(min=1), help="How many in all; there can only be more.")
+@click.option(
+    "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set a setting; may be repeated."
+)
+@click.option(
+    "--delete-config", "removed", metavar="KEY", multiple=True, help="Back to the default; may be repeated."
+)
+@pass_session
+def alter(
+    session: Session, name: str, partitions: int | None, configs: tuple[str, ...], removed: tuple[str, ...]
+) -> None:
+    """Change settings of the topic NAME, or give it more partitions.
 
-
-def _print_descriptions(topics: list[admin_pb2.TopicDescription], session: Session) -> None:
-    from quorate.console.output import print_json
-
-    if session.json:
-        print_json({"topics": [_document(each) for each in topics]})
-        return
-    for index, each in enumerate(topics):
-        if index > 0:
-            click.echo()
-        _print_description(each)
-
-
-def _document(description: admin_pb2.TopicDescription) -> dict[str, Any]:
-    return {
-        "name": description.name,
-        "topic_id": description.topic_id,
-        "replication_factor": description.replication_factor,
-        "configs": {
-            entry.name: {"value": entry.value, "source": _source(entry)} for entry in description.configs
-        },
-        "partitions": [_partition_document(each) for each in description.partitions],
-    }
-
-
-def _source(entry: admin_pb2.ConfigEntry) -> str:
+    Everything is checked before anything is changed. Records with a key go to other partitions once there
+    are more of them.
+    """
+    if partitions is None and not configs and not removed:
+        raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
+    from quorate.console.config_changes import config_changes
+    from quorate.console.connecting import with_connection
+    from quorate.console.topic_documents import print_topics
     from quorate.v1 import admin_pb2
 
-    if entry.source not in admin_pb2.ConfigSource.values():
-        return "unknown"  # a newer broker's
-    return admin_pb2.ConfigSource.Name(entry.source).removeprefix("CONFIG_SOURCE_").lower()
+    changes = config_changes(configs, removed)
+
+    async def change(connection: Connection) -> admin_pb2.TopicDescription:
+        for validate_only in (True, False):
+            if changes:
+                await connection.alter_configs(
+                    admin_pb2.AlterConfigsRequest(topic=name, changes=changes, validate_only=validate_only)
+                )
+            if partitions is not None:
+                await connection.create_partitions(
+                    admin_pb2.CreatePartitionsRequest(
+                        name=name, partition_count=partitions, validate_only=validate_only
+                    )
+                )
+        return await connection.describe_topic(name)
+
+    altered = with_connection(session.bootstrap, change)
+    if session.json:
+        print_topics([altered], session)
+    else:
+        session.note(f"altered {altered.name}: {len(altered.partitions)} partition(s)")
 
 
-def _partition_document(partition: admin_pb2.PartitionDescription) -> dict[str, Any]:
-    error = partition.error
-    return {
-        "partition": partition.partition,
-        "leader": partition.leader if partition.HasField("leader") else None,
-        "leader_epoch": partition.leader_epoch,
-        "replicas": list(partition.replicas),
-        "isr": list(partition.isr),
-        "log_start_offset": partition.log_start_offset if partition.HasField("log_start_offset") else None,
-        "high_watermark": partition.high_watermark if partition.HasField("high_watermark") else None,
-        "size_bytes": partition.size_bytes if partition.HasField("size_bytes") else None,
-        "error": {"code": error.code, "message": error.message} if partition.HasField("error") else None,
-    }
+@topic.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_session
+def delete(session: Session, name: str, yes: bool) -> None:  # noqa: FBT001  # click calls it
+    """Delete the topic NAME and its records.
 
+    Its name is free at once; the data goes from the disks after a delay.
+    """
+    from quorate.console.confirming import confirm
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
 
-def _print_description(description: admin_pb2.TopicDescription) -> None:
-    from quorate.console.output import print_table
-
-    click.echo(
-        f"topic {description.name}  id {description.topic_id}  replication {description.replication_factor}"
+    # By id: between the question and the answer somebody may have made another topic of that name.
+    found = with_connection(session.bootstrap, lambda connection: connection.describe_topic(name))
+    confirm(
+        f"{name} has {len(found.partitions)} partition(s), id {found.topic_id}. "
+        "All of its records will be gone.",
+        f"Delete {name}?",
+        yes=yes,
     )
-    changed = [entry for entry in description.configs if _source(entry) != "default"]
-    for entry in changed:
-        click.echo(f"  {entry.name}={entry.value} ({_source(entry)})")
-    documents = [_partition_document(each) for each in description.partitions]
-    print_table(_COLUMNS.values(), [_row(document) for document in documents])
-    for document in documents:
-        if document["error"]:
-            click.echo(f"partition {document['partition']}: {document['error']['message']}")
+    with_connection(session.bootstrap, lambda connection: connection.delete_topic(found.topic_id))
+    if session.json:
+        print_json({"name": name, "topic_id": found.topic_id})
+    else:
+        session.note(f"deleted {name}, id {found.topic_id}")
 
 
-def _row(document: dict[str, Any]) -> list[object]:
-    state = document["error"]["code"] if document["error"] else "ok"
-    return [_cell(document[key]) for key in list(_COLUMNS)[:-1]] + [state]
+def _parse_assignment(text: str | None) -> list[admin_pb2.ReplicaAssignment]:
+    from quorate.v1 import admin_pb2
 
-
-def _cell(value: object) -> object:
-    return ",".join(map(str, value)) if isinstance(value, list) else value
+    if text is None:
+        return []
+    return [
+        admin_pb2.ReplicaAssignment(
+            partition=number, replicas=parse_replicas(part, separator=":", hint="--assignment")
+        )
+        for number, part in enumerate(text.split(","))
+    ]

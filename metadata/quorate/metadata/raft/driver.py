@@ -55,6 +55,8 @@ __all__ = ["Driver"]
 
 log = get_logger(__name__)
 
+#: timers round: one that fires a little early must not be set again for no time at all, over and over
+_TIMER_S_MIN: Final = 0.001
 #: proposals in one event; more are put into the next one
 _BATCH_MAX: Final = 128
 
@@ -215,7 +217,8 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_due = deadline
-        self._timer = self._clock.call_later(max(0.0, deadline - self._clock.monotonic()), self._on_timer)
+        seconds = max(_TIMER_S_MIN, deadline - self._clock.monotonic())
+        self._timer = self._clock.call_later(seconds, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -44,6 +44,8 @@ class Campaign:
     """One question to all voters, and their answers."""
 
     is_pre_vote: bool
+    #: False: it waits for the candidate's own disk
+    is_asked: bool
     granted: set[VoterKey] = field(default_factory=set)
     refused: set[VoterKey] = field(default_factory=set)
 
@@ -56,8 +58,11 @@ class Elections:
 
     def on_timeout(self) -> None:
         """No leader was heard of for an election time-out."""
-        self._state.become_follower(None)
-        self._state.arm_election_timer()
+        state = self._state
+        state.arm_election_timer()
+        if self._is_question_held_back():
+            return
+        state.become_follower(None)
         if self._may_campaign():
             self._ask_for_pre_votes()
 
@@ -82,24 +87,25 @@ class Elections:
         """The candidate's vote for itself counts once it can no longer be forgotten (rule 38)."""
         state = self._state
         campaign = state.campaign
-        if campaign is None or campaign.is_pre_vote or not self._is_own_vote_durable():
+        if campaign is None or campaign.is_asked or not self._is_own_vote_durable():
             return
-        campaign.granted.add(state.key)
-        self._conclude(campaign)
+        campaign.is_asked = True
+        state.arm_election_timer()  # the others hear of it only now
+        self._grant_itself(campaign)
 
     def _ask_for_pre_votes(self) -> None:
         state = self._state
         state.role = Role.PRE_CANDIDATE
-        state.campaign = Campaign(is_pre_vote=True, granted={state.key})
+        state.campaign = Campaign(is_pre_vote=True, is_asked=True)
         self._ask(Term(state.term + 1), is_pre_vote=True, is_transfer=False)
-        self._conclude(state.campaign)
+        self._grant_itself(state.campaign)
 
     def _ask_for_votes(self, *, is_transfer: bool) -> None:
         state = self._state
         state.enter_term(self._next_term())
         state.vote = state.key
         state.role = Role.CANDIDATE
-        state.campaign = Campaign(is_pre_vote=False)
+        state.campaign = Campaign(is_pre_vote=False, is_asked=False)
         self._ask(state.term, is_pre_vote=False, is_transfer=is_transfer)
 
     def _ask(self, term: Term, *, is_pre_vote: bool, is_transfer: bool) -> None:
@@ -116,6 +122,17 @@ class Elections:
         for voter in state.log.voters:
             if voter.key != state.key:
                 send(voter.key, request)
+
+    def _is_question_held_back(self) -> bool:
+        """A candidate whose disk is slow has not asked anybody yet: to start over would only take longer."""
+        campaign = self._state.campaign
+        return campaign is not None and not campaign.is_asked
+
+    def _grant_itself(self, campaign: Campaign) -> None:
+        """Its own vote, if it has one: it may be about to leave the voters."""
+        if self._counts_vote_of(self._state.key):
+            campaign.granted.add(self._state.key)
+        self._conclude(campaign)
 
     def _conclude(self, campaign: Campaign) -> None:
         state = self._state
@@ -167,9 +184,14 @@ class Elections:
     # --- the rules --------------------------------------------------------------------------------
 
     def _may_campaign(self) -> bool:
-        """Neither one that is no voter, nor one that may have lost what it acknowledged."""
+        """Neither one that is no voter, nor one that may have lost what it acknowledged.
+
+        One whose removal is in its log and not known to be committed is needed still: where two voters were
+        and it has the longer log, the other cannot be elected, and only this one can bring it the removal.
+        """
         state = self._state
-        return not state.is_recovering and state.key in state.log.voters
+        is_voter = state.key in state.log.voters or state.key in state.log.committed_voters
+        return is_voter and not state.is_recovering
 
     def _next_term(self) -> Term:
         return Term(self._state.term + 1)

@@ -197,7 +197,7 @@ class Founding:
         sets = {response.founding for response in self._responses.values() if response.founding}
         if sets:
             return self._decide_among(sets, peers)
-        return self._agree(peers)
+        return self._stay_out_of_a_replaced_quorum() or self._agree(peers)
 
     def _decide_among(self, sets: set[Voters], peers: Sequence[NodeId]) -> Decision:
         """Some peers are founded."""
@@ -214,6 +214,22 @@ class Founding:
         if len(sets) == 1 and self._key in begun.founding:
             return WriteFounding(begun.founding, begun.cluster_id)
         return Wait(tuple(peers), f"the voters cannot agree any more, a disk was replaced; {_FORMAT_AGAIN}")
+
+    def _stay_out_of_a_replaced_quorum(self) -> StayOut | None:
+        """All who founded the quorum were replaced in the course of time, and it runs.
+
+        A majority has to say so: one that joined elsewhere, and was put here by mistake, must not make the
+        others give up founding for ever.
+        """
+        joined = [each for each in self._in_order() if each.founding is not None]
+        if len(joined) <= len(self._configured) // 2:
+            return None
+        return StayOut(
+            joined[0].cluster_id,
+            f"voters {[each.node_id for each in joined]} are members of a quorum; for directory "
+            f"{self._key.directory_id} of node {self._key.node_id} to vote, remove the node's old directory "
+            "from the voters and add this one",
+        )
 
     def _agree(self, peers: Sequence[NodeId]) -> Decision:
         missing = tuple(peer for peer in peers if peer not in self._responses)

@@ -37,7 +37,7 @@ _IDENTIFY: Final = method_of(
 
 _ASK_TIMEOUT_S: Final = 1.0
 _PAUSE_S_MIN: Final = 0.05
-_PAUSE_S_MAX: Final = 1.0
+_PAUSE_S_MAX: Final = 0.5
 
 
 class FoundingDriver:
@@ -53,11 +53,10 @@ class FoundingDriver:
         self._directory = directory
         self._transport = transport
         self._clock = clock
-        self._addresses = {NodeId(voter.node_id): str(voter.address) for voter in voters}
         self._founding = Founding(
             directory.key,
             cluster_id=identity.cluster_id,
-            configured=[ConfiguredVoter(node_id, address) for node_id, address in self._addresses.items()],
+            configured=[ConfiguredVoter(NodeId(voter.node_id), str(voter.address)) for voter in voters],
             founding=identity.founding,
             is_confirmed=identity.is_confirmed,
         )
@@ -70,17 +69,20 @@ class FoundingDriver:
     async def run(self) -> None:
         """Returns once this voter may take part. Raises ``OSError`` where its directory cannot be written."""
         pause_s = _PAUSE_S_MIN
+        waited_for = ""
         while not await self._advance():
+            # Something has changed: others may be about to do the same.
+            pause_s = _PAUSE_S_MIN if self.waiting_for != waited_for else min(pause_s * 2, _PAUSE_S_MAX)
+            waited_for = self.waiting_for
             await self._clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, _PAUSE_S_MAX)
 
     async def _advance(self) -> bool:
         """Do what is decided. True: there is nothing left to wait for."""
         founding, directory = self._founding, self._directory
         while True:
             match founding.decide():
-                case WriteFounding(voters):
-                    await directory.found(voters)
+                case WriteFounding(voters, cluster_id):
+                    await directory.found(voters, cluster_id)
                     founding.on_written(voters, directory.identity.cluster_id)
                     log.info("quorum_founding_written", voters=[str(voter.key) for voter in voters])
                 case Begin():
@@ -117,7 +119,7 @@ class FoundingDriver:
         request = quorum_pb2.IdentifyRequest(
             sender=key_to_proto(self._directory.key), cluster_id=self._directory.identity.cluster_id or ""
         )
-        channel = self._transport.connect(self._addresses[node_id])
+        channel = self._transport.connect(self._founding.address_of(node_id))
         try:
             response = await channel.call(_IDENTIFY, request, timeout_s=_ASK_TIMEOUT_S)
             self._founding.on_response(node_id, identity_from_proto(response))

@@ -33,6 +33,7 @@ class Outbox:
         self._bytes = 0
         self._reader: asyncio.Future[None] | None = None
         self._notice: Envelope | None = None
+        self._notice_due = 0.0
         self._is_notice_timed = False
         #: of the last request; heartbeats and read barriers begin a new one
         self._round = -1
@@ -44,7 +45,8 @@ class Outbox:
             self._round = message.round
             self._notice = envelope if is_notice else None
             if is_notice:
-                self._time_notice()
+                self._notice_due = self._clock.monotonic() + _NOTICE_WAIT_S
+                self._time_notice(_NOTICE_WAIT_S)
                 return
         self._enqueue(envelope)
 
@@ -57,16 +59,22 @@ class Outbox:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    def _time_notice(self) -> None:
+    def _time_notice(self, seconds: float) -> None:
         if not self._is_notice_timed:
             self._is_notice_timed = True
-            self._clock.call_later(_NOTICE_WAIT_S, self._release_notice)
+            self._clock.call_later(seconds, self._release_notice)
 
     def _release_notice(self) -> None:
         self._is_notice_timed = False
-        if self._notice is not None:
-            notice, self._notice = self._notice, None
-            self._enqueue(notice)
+        if self._notice is None:
+            return
+        wait_s = self._notice_due - self._clock.monotonic()
+        if wait_s > _NOTICE_WAIT_S / 2:
+            # The timer was set for one that was overtaken; this one has not had its moment yet.
+            self._time_notice(wait_s)
+            return
+        notice, self._notice = self._notice, None
+        self._enqueue(notice)
 
     def __aiter__(self) -> AsyncIterator[quorum_pb2.ExchangeRequest]:
         return self

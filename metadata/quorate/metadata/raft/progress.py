@@ -12,8 +12,9 @@ guess: where the next request starts. A follower is in one of four states:
 **Which refusals are news.** A refusal moves ``next_index`` back, strictly: the follower's hint is below what
 was asked, or carries a lower term than what was asked. So one that would not move it back answers an earlier
 request, as all those do that were under way behind a lost one, and is ignored: that keeps one lost message
-from starting a storm of resends. One below ``match_index`` is old too, unless its sender was started anew
-since it acknowledged: then it has lost what it acknowledged.
+from starting a storm of resends. One below ``match_index`` is old too, unless it answers a round that began
+after the acknowledgement was here: then the follower was asked after it had acknowledged, and has lost that.
+(Its incarnation would not tell: a copy taken before its last start comes back under the same number.)
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from quorate.metadata.raft.entries import NO_INDEX, Index
+from quorate.metadata.raft.messages import NO_ROUND
 from quorate.metadata.raft.voters import VoterKey
 
 __all__ = ["FollowerProgress", "Progress", "ProgressState"]
@@ -52,7 +54,6 @@ class FollowerProgress:
 
 class Progress:
     __slots__ = (
-        "acked_incarnation",
         "acked_round",
         "heard_incarnation",
         "inflight",
@@ -61,6 +62,7 @@ class Progress:
         "key",
         "last_heard",
         "match_index",
+        "match_round",
         "next_index",
         "probe_round",
         "sent_commit",
@@ -72,22 +74,22 @@ class Progress:
     def __init__(self, key: VoterKey, next_index: Index, now: float, incarnation: int) -> None:
         self.key = key
         self.match_index = NO_INDEX
+        #: the leader's round when it heard of ``match_index``
+        self.match_round = NO_ROUND
         self.next_index = next_index
         self.state = ProgressState.PROBE
         #: a new leader grants everybody one time-out to answer
         self.last_heard = now
         #: the highest round it has echoed (ReadIndex)
-        self.acked_round = 0
+        self.acked_round = NO_ROUND
         self.heard_incarnation = incarnation
-        #: of the process that last acknowledged ``match_index`` or more
-        self.acked_incarnation = 0
         #: of the process that last said that its log is whole
         self.trusted_incarnation = 0
         #: it lost part of its log: neither its acknowledgements nor its voice count (rule 38)
         self.is_recovering = False
         self.is_probe_unanswered = False
         #: an answer to a later round means that the probe, or its answer, was lost
-        self.probe_round = 0
+        self.probe_round = NO_ROUND
         #: last index of every request with entries that was sent and not acknowledged, ascending
         self.inflight: deque[Index] = deque()
         self.sent_commit = NO_INDEX
@@ -127,19 +129,19 @@ class Progress:
         self.is_probe_unanswered = False
         self.state = ProgressState.REPLICATE
 
-    def acknowledge(self, index: Index, incarnation: int) -> None:
-        """It holds everything up to ``index`` durably."""
-        if index >= self.match_index:
+    def acknowledge(self, index: Index, round_: int) -> None:
+        """It holds everything up to ``index`` durably; ``round_`` is the leader's last one."""
+        if index > self.match_index:
             self.match_index = index
-            self.acked_incarnation = incarnation
+            self.match_round = round_
             self.next_index = max(self.next_index, Index(index + 1))
         inflight = self.inflight
         while inflight and inflight[0] <= index:
             inflight.popleft()
 
-    def has_lost(self, index: Index, incarnation: int) -> bool:
-        """It refused and pointed to ``index``: does it have less than it once acknowledged?"""
-        return index < self.match_index and incarnation > self.acked_incarnation
+    def has_lost(self, index: Index, round_: int) -> bool:
+        """It refused ``round_`` and pointed to ``index``: does it have less than it has acknowledged?"""
+        return index < self.match_index and round_ > self.match_round
 
     def refuse(self) -> None:
         self.inflight.clear()
@@ -164,7 +166,7 @@ class Progress:
             return  # an old message: this process has caught up since
         self.is_recovering = True
         self.match_index = NO_INDEX
-        self.acked_round = 0
+        self.acked_round = NO_ROUND
 
     def view(self, *, is_voter: bool) -> FollowerProgress:
         return FollowerProgress(

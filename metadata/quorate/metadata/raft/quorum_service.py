@@ -65,8 +65,9 @@ class _Handlers:
             raise NotFounded("this voter does not take part in the quorum yet")
         yield quorum_pb2.ExchangeResponse()  # the stream stands
         async for request in requests:
-            if request.WhichOneof("message") is not None:
-                voter.receive(envelope_from_proto(request))
+            envelope = envelope_from_proto(request)
+            if envelope is not None:
+                voter.receive(envelope)
             elif key_from_proto(request.to) == voter.key:
                 sender = key_from_proto(request.sender)
                 voter.greeted_by(Sender(sender, request.incarnation, request.sender_address))

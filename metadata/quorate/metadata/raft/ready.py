@@ -207,8 +207,10 @@ class Ready:
     # apply
     #: replaces the applied state; its ``snapshot`` of the same ``Ready`` must be durable first
     installed: Snapshot | None
+    #: committed by a majority *and* durable here: a snapshot of what is applied never outruns the journal
     committed: tuple[Entry, ...]
     # tell
+    #: a proposal is DONE in the ``Ready`` that hands its entry out, never before
     answers: tuple[Answer, ...]
     soft_state: SoftState
     #: monotonic seconds; ``Tick`` is due by then

@@ -197,8 +197,8 @@ class Replication:
         if progress.state is ProgressState.REFUSED:
             return
         if response.is_success:
-            self._acknowledge(progress, response.index, incarnation)
-        elif progress.has_lost(response.index, incarnation):
+            self._acknowledge(progress, response.index)
+        elif progress.has_lost(response.index, response.round):
             progress.refuse()
         else:
             self._move_back(progress, response)
@@ -206,7 +206,7 @@ class Replication:
     def on_snapshot_response(self, progress: Progress, response: SnapshotResponse, incarnation: int) -> None:
         self._hear(progress, incarnation, response.round, is_counted=response.is_counted)
         if progress.state is not ProgressState.REFUSED:
-            self._acknowledge(progress, response.index, incarnation)
+            self._acknowledge(progress, response.index)
 
     def on_catch_up_request(self, progress: Progress, incarnation: int) -> None:
         self._hear(progress, incarnation, NO_ROUND, is_counted=False)
@@ -225,10 +225,10 @@ class Replication:
         """This leader may have led an earlier term, and what it sent then is refused only now."""
         return response.round != NO_ROUND
 
-    def _acknowledge(self, progress: Progress, index: Index, incarnation: int) -> None:
+    def _acknowledge(self, progress: Progress, index: Index) -> None:
         if index > self._state.log.last_index:
             return  # nobody can hold what was never sent
-        progress.acknowledge(index, incarnation)
+        progress.acknowledge(index, self.round)
         is_log_enough = progress.next_index > self._state.log.base.index
         if progress.state is ProgressState.PROBE or (
             progress.state is ProgressState.SNAPSHOT and is_log_enough

@@ -61,7 +61,12 @@ def key_to_proto(key: VoterKey) -> quorum_pb2.VoterKey:
 
 
 def key_from_proto(key: quorum_pb2.VoterKey) -> VoterKey:
-    return VoterKey(NodeId(key.node_id), DirectoryId(key.directory_id))
+    return _key(key.node_id, key.directory_id)
+
+
+@lru_cache(maxsize=64)
+def _key(node_id: int, directory_id: str) -> VoterKey:
+    return VoterKey(NodeId(node_id), DirectoryId(directory_id))
 
 
 def voters_to_proto(voters: Voters) -> quorum_pb2.VoterSet:
@@ -91,10 +96,11 @@ def envelope_to_proto(envelope: Envelope) -> quorum_pb2.ExchangeRequest:
     )
 
 
-def envelope_from_proto(request: quorum_pb2.ExchangeRequest) -> Envelope:
+def envelope_from_proto(request: quorum_pb2.ExchangeRequest) -> Envelope | None:
+    """None: a greeting, or a message of a kind that this version does not know, as good as lost."""
     name = request.WhichOneof("message")
     if name is None:
-        raise InvalidRequest("a message of a kind that this version does not know")
+        return None
     return Envelope(
         sender=key_from_proto(request.sender),
         to=key_from_proto(request.to),
@@ -134,6 +140,19 @@ def _append_request_from_proto(request: quorum_pb2.AppendRequest) -> AppendReque
         entries=tuple(entries),
         commit_index=Index(request.commit_index),
         round=request.round,
+    )
+
+
+def _append_response_from_proto(response: quorum_pb2.AppendResponse) -> AppendResponse:
+    """The most frequent one, so without the generality of ``_same_fields``."""
+    _not_negative(response.term, response.index, response.hint_term, response.round)
+    return AppendResponse(
+        Term(response.term),
+        response.is_success,
+        Index(response.index),
+        Term(response.hint_term),
+        response.round,
+        response.is_counted,
     )
 
 
@@ -222,6 +241,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Message]]] = {
         name: _checked(_same_fields(dataclass, *numbers, *rest), *numbers)
         for dataclass, _, name, numbers, rest in _FLAT
     },
+    "append_response": _append_response_from_proto,
 }
 
 

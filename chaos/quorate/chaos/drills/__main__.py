@@ -1,0 +1,62 @@
+"""The quorum drills, one after the other, and a table: python -m quorate.chaos.drills [--help]."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from quorate.chaos.drills.quorum_drill import DrillReport, Fault, run_drill
+from quorate.chaos.drills.quorum_faults import FAULTS
+
+
+@click.command()
+@click.option("--seconds", default=30.0, show_default=True, help="How long each drill lasts.")
+@click.option("--seed", default=1, show_default=True, help="Of what the clients choose to do.")
+@click.option("--only", default="", help="Only drills whose name contains this.")
+def main(seconds: float, seed: int, only: str) -> None:
+    """Real quorums of three and five voters under load, and all that must not make them forget anything."""
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    chosen = [fault for fault in FAULTS if only in fault.name]
+    reports = [_drill(console, fault, seconds=seconds, seed=seed) for fault in chosen]
+    console.print(_table(reports))
+    failed = [report for report in reports if not report.passed]
+    for report in failed:
+        console.print(str(report), highlight=False, markup=False)
+    sys.exit(1 if failed else 0)
+
+
+def _drill(console: Console, fault: Fault, *, seconds: float, seed: int) -> DrillReport:
+    name = f"{fault.name}, {fault.voters} voters"
+    began = time.monotonic()
+    with console.status(name) as status:
+        report = asyncio.run(
+            run_drill(
+                [fault], seconds=seconds, seed=seed, on_strike=lambda count: status.update(f"{name}: {count}")
+            )
+        )
+    verdict = "passed" if report.passed else "FAILED"
+    console.print(f"{verdict}  {name}: {report.strikes} times in {time.monotonic() - began:.0f} s")
+    return report
+
+
+def _table(reports: list[DrillReport]) -> Table:
+    checks = list(dict.fromkeys(check for report in reports for check in report.findings))
+    table = Table(title="Quorum drills", title_justify="left")
+    table.add_column("fault")
+    for column in ("voters", "times", "changes", "unknown", "reads", "longest gap", *checks):
+        table.add_column(column, justify="right")
+    for report in reports:
+        numbers = (report.voters, report.strikes, report.acknowledged, report.unknown, report.reads)
+        verdicts = ("passed" if not report.findings[check] else "FAILED" for check in checks)
+        counted = (f"{number:,}" for number in numbers)
+        table.add_row(report.faults, *counted, f"{report.longest_gap_s:.2f} s", *verdicts)
+    return table
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m quorate.chaos.drills")

@@ -1,0 +1,51 @@
+"""What disks and operators do to a voter's journal while the voter does not run."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+__all__ = ["cut_tail", "flip_bit_in_last_group", "flip_bit_in_the_middle", "unfinished_snapshots"]
+
+_JOURNAL_SUFFIX: Final = ".journal"
+_UNFINISHED_SUFFIX: Final = ".snapshot.tmp"
+
+
+def cut_tail(directory: str, *, count: int) -> str:
+    """The last ``count`` bytes are gone, as after a write that was cut off; returns the file."""
+    path = _journal_files(directory)[-1]
+    os.truncate(path, os.path.getsize(path) - count)
+    return path
+
+
+def flip_bit_in_last_group(directory: str) -> str:
+    """In its last byte but one, so that it cannot be the header of anything."""
+    path = _journal_files(directory)[-1]
+    _flip(path, os.path.getsize(path) - 2)
+    return path
+
+
+def flip_bit_in_the_middle(directory: str) -> str:
+    """Sound groups follow, so nobody can say that the write was cut off."""
+    path = _journal_files(directory)[0]
+    _flip(path, os.path.getsize(path) // 2)
+    return path
+
+
+def unfinished_snapshots(directory: str) -> list[str]:
+    return [name for name in os.listdir(directory) if name.endswith(_UNFINISHED_SUFFIX)]
+
+
+def _journal_files(directory: str) -> list[str]:
+    """The oldest first; those without content hold no group."""
+    names = sorted(name for name in os.listdir(directory) if name.endswith(_JOURNAL_SUFFIX))
+    paths = [f"{directory}/{name}" for name in names]
+    return [path for path in paths if os.path.getsize(path)]
+
+
+def _flip(path: str, position: int) -> None:
+    with open(path, "r+b") as file:
+        file.seek(position)
+        [byte] = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 0x10]))

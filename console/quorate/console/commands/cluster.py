@@ -1,0 +1,167 @@
+"""``quorate cluster``: the cluster as a whole, and the quorum that keeps its metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from quorate.console.session import QuorateGroup, Session, pass_session
+
+if TYPE_CHECKING:
+    from quorate.client.connection import Connection
+    from quorate.console.cluster_documents import Health
+
+__all__ = ["cluster"]
+
+
+@click.group(cls=QuorateGroup)
+def cluster() -> None:
+    """Show the cluster and its metadata quorum; change voters and defaults."""
+
+
+@cluster.command()
+@pass_session
+def describe(session: Session) -> None:
+    """Show brokers, controllers, and how many partitions are not as they should be."""
+    from quorate.console.cluster_documents import cluster_document, print_cluster
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+
+    found = with_connection(session.bootstrap, lambda connection: connection.describe_cluster())
+    if session.json:
+        print_json(cluster_document(found))
+    else:
+        print_cluster(found)
+
+
+@cluster.command()
+@pass_session
+def health(session: Session) -> int:
+    """Say what is wrong. Exit status 1 if anything is."""
+    from quorate.console.cluster_documents import Health, health_of
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+    from quorate.errors import QuorateError
+
+    async def look(connection: Connection) -> Health:
+        return health_of(await connection.describe_cluster(), await connection.describe_quorum())
+
+    try:
+        found = with_connection(session.bootstrap, look)
+    except QuorateError as error:
+        # Nobody who could be asked is an answer too, and scripts want it in the same form.
+        found = Health(problems=[f"{error.code}: {error.message}"])
+    is_healthy = not found.problems
+    if session.json:
+        print_json({"healthy": is_healthy, "problems": found.problems, "warnings": found.warnings})
+    else:
+        _print_health(found)
+    return 0 if is_healthy else 1
+
+
+def _print_health(found: Health) -> None:
+    click.echo("healthy" if not found.problems else "not healthy")
+    for problem in found.problems:
+        click.echo(f"  problem: {problem}")
+    for warning in found.warnings:
+        click.echo(f"  warning: {warning}")
+
+
+@cluster.command()
+@pass_session
+def quorum(session: Session) -> None:
+    """Show every voter: how far it is, when it was heard, and whether its metadata equals the leader's."""
+    from quorate.console.cluster_documents import print_quorum, quorum_document
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+
+    found = with_connection(session.bootstrap, lambda connection: connection.describe_quorum())
+    if session.json:
+        print_json(quorum_document(found))
+    else:
+        print_quorum(found)
+
+
+@cluster.command("add-voter")
+@click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
+@click.argument("address")
+@pass_session
+def add_voter(session: Session, node_id: int, address: str) -> None:
+    """Let the controller ID, which runs at ADDRESS, vote; it is brought up to date first."""
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+
+    directory = with_connection(session.bootstrap, lambda connection: connection.add_voter(node_id, address))
+    if session.json:
+        print_json({"id": node_id, "address": address, "directory_id": directory})
+    else:
+        session.note(f"node {node_id} votes, directory {directory}")
+
+
+@cluster.command("remove-voter")
+@click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
+@click.option("--directory", "directory", metavar="UUID", help="Only if its directory has this id.")
+@pass_session
+def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
+    """Take the vote of controller ID away. It may be dead."""
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+
+    async def remove(connection: Connection) -> str | None:
+        # Named by its directory: if the request is sent twice, it cannot hit a voter that came after.
+        voters = (await connection.describe_quorum()).voters
+        known = {voter.node_id: voter.directory_id for voter in voters}
+        if known.get(node_id) is None or directory not in (None, known[node_id]):
+            return None
+        await connection.remove_voter(node_id, known[node_id])
+        return known[node_id]
+
+    removed = with_connection(session.bootstrap, remove)
+    if session.json:
+        print_json({"id": node_id, "directory_id": removed, "removed": removed is not None})
+    elif removed is None:
+        with_directory = f" with directory {directory}" if directory else ""
+        session.note(f"there is no voter {node_id}{with_directory}: nothing was changed")
+    else:
+        session.note(f"node {node_id} votes no more; its directory was {removed}")
+    return 0 if removed is not None else 1
+
+
+@cluster.command("transfer-controller")
+@click.argument("node_id", metavar="[ID]", type=click.IntRange(min=0), required=False)
+@pass_session
+def transfer_controller(session: Session, node_id: int | None) -> None:
+    """Make voter ID the active controller; without ID, whichever is furthest."""
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+
+    now = with_connection(session.bootstrap, lambda connection: connection.transfer_controller(node_id))
+    if session.json:
+        print_json({"controller": now})
+    else:
+        session.note(f"the active controller is {now}")
+
+
+@cluster.command("alter-config")
+@click.argument("settings", metavar="[KEY=VALUE]…", nargs=-1)
+@click.option(
+    "--delete-config", "removed", metavar="KEY", multiple=True, help="Back to the default; may be repeated."
+)
+@pass_session
+def alter_config(session: Session, settings: tuple[str, ...], removed: tuple[str, ...]) -> None:
+    """Change what holds for every topic that has no value of its own."""
+    if not settings and not removed:
+        raise click.UsageError("nothing to change: give KEY=VALUE or --delete-config")
+    from quorate.console.config_changes import config_changes
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+    from quorate.console.topic_documents import config_document, print_configs
+    from quorate.v1 import admin_pb2
+
+    request = admin_pb2.AlterConfigsRequest(changes=config_changes(settings, removed))
+    configs = with_connection(session.bootstrap, lambda connection: connection.alter_configs(request))
+    if session.json:
+        print_json({"configs": config_document(configs)})
+    else:
+        print_configs(configs)

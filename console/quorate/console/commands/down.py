@@ -1,0 +1,36 @@
+"""``quorate down``: stop a local cluster."""
+
+from __future__ import annotations
+
+import click
+
+from quorate.console.directory_option import directory_option
+from quorate.console.session import QuorateCommand, Session, pass_session
+
+__all__ = ["down"]
+
+
+@click.command(cls=QuorateCommand)
+@directory_option
+@pass_session
+def down(session: Session, directory: str) -> int:
+    """Stop every node of the local cluster in DIR cleanly. Its data stays.
+
+    Exit status 1 if a node had to be killed.
+    """
+    import asyncio
+
+    from quorate.console.output import print_json
+    from quorate.node.local_cluster import LocalCluster
+
+    cluster = LocalCluster(directory)
+    stopped = [node.name for node in cluster.nodes if node.is_running]
+    killed = asyncio.run(cluster.stop())
+    cluster.remove_if_temporary()
+    if session.json:
+        print_json({"dir": cluster.directory, "stopped": stopped, "killed": killed})
+    else:
+        session.note(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+        for name in killed:
+            session.note(f"{name} did not stop in time, and was killed")
+    return 1 if killed else 0

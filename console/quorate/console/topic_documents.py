@@ -1,0 +1,119 @@
+"""How topics are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import click
+
+from quorate.console.output import print_json, print_table
+from quorate.console.session import Session
+from quorate.v1 import admin_pb2
+
+__all__ = ["config_document", "print_configs", "print_topics", "topic_document"]
+
+#: key of a partition's document -> heading of its column
+_COLUMNS: Final = {
+    "partition": "PARTITION",
+    "leader": "LEADER",
+    "leader_epoch": "EPOCH",
+    "replicas": "REPLICAS",
+    "isr": "ISR",
+    "elr": "ELR",
+    "log_start_offset": "START",
+    "high_watermark": "HIGH WATERMARK",
+    "size_bytes": "BYTES",
+}
+
+
+def print_topics(topics: Sequence[admin_pb2.TopicDescription], session: Session) -> None:
+    if session.json:
+        print_json({"topics": [topic_document(each) for each in topics]})
+        return
+    for index, each in enumerate(topics):
+        if index > 0:
+            click.echo()
+        _print_topic(each)
+
+
+def topic_document(description: admin_pb2.TopicDescription) -> dict[str, Any]:
+    return {
+        "name": description.name,
+        "topic_id": description.topic_id,
+        "replication_factor": description.replication_factor,
+        "configs": config_document(description.configs),
+        "partitions": [_partition_document(each) for each in description.partitions],
+    }
+
+
+def config_document(configs: Iterable[admin_pb2.ConfigEntry]) -> dict[str, Any]:
+    return {entry.name: {"value": entry.value, "source": _source(entry)} for entry in configs}
+
+
+def print_configs(configs: Iterable[admin_pb2.ConfigEntry]) -> None:
+    """Those that somebody has set."""
+    for entry in configs:
+        if _source(entry) != "default":
+            click.echo(f"  {entry.name}={entry.value} ({_source(entry)})")
+
+
+def _source(entry: admin_pb2.ConfigEntry) -> str:
+    if entry.source not in admin_pb2.ConfigSource.values():
+        return "unknown"  # a newer broker's
+    return admin_pb2.ConfigSource.Name(entry.source).removeprefix("CONFIG_SOURCE_").lower()
+
+
+def _partition_document(partition: admin_pb2.PartitionDescription) -> dict[str, Any]:
+    error = partition.error
+    return {
+        "partition": partition.partition,
+        "leader": partition.leader if partition.HasField("leader") else None,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "elr": list(partition.elr),
+        "adding_replicas": list(partition.adding_replicas),
+        "removing_replicas": list(partition.removing_replicas),
+        "is_recovering": partition.is_recovering,
+        "log_start_offset": partition.log_start_offset if partition.HasField("log_start_offset") else None,
+        "high_watermark": partition.high_watermark if partition.HasField("high_watermark") else None,
+        "size_bytes": partition.size_bytes if partition.HasField("size_bytes") else None,
+        "error": {"code": error.code, "message": error.message} if partition.HasField("error") else None,
+    }
+
+
+def _print_topic(description: admin_pb2.TopicDescription) -> None:
+    click.echo(
+        f"topic {description.name}  id {description.topic_id}  replication {description.replication_factor}"
+    )
+    print_configs(description.configs)
+    documents = [_partition_document(each) for each in description.partitions]
+    print_table((*_COLUMNS.values(), "STATE"), [_row(document) for document in documents])
+    for document in documents:
+        if document["error"]:
+            click.echo(f"partition {document['partition']}: {document['error']['message']}")
+
+
+def _row(document: dict[str, Any]) -> list[object]:
+    return [*(_cell(document[key]) for key in _COLUMNS), _state(document)]
+
+
+def _state(document: dict[str, Any]) -> str:
+    """The worst that can be said of it."""
+    if document["error"]:
+        return str(document["error"]["code"])
+    if document["leader"] is None:
+        return "offline"
+    if document["is_recovering"]:
+        return "recovering"
+    moves = [("+", document["adding_replicas"]), ("-", document["removing_replicas"])]
+    changes = [f"{sign}{','.join(map(str, replicas))}" for sign, replicas in moves if replicas]
+    return f"moving {' '.join(changes)}" if changes else "ok"
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or None
+    return value

@@ -1,0 +1,69 @@
+"""With one rule of the driver switched off, the storms go red: they look where it hurts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from quorate.metadata.raft.driver import Driver
+from quorate.metadata.raft.persistence import Persistence
+from quorate.metadata.raft.ready import Ready
+from tests.raft.quorum_storm import run_storm
+
+SEEDS = range(1, 11)
+
+write = Persistence._write
+dispatch = Driver._dispatch
+
+
+async def _tell_before_the_sync_is_done(self: Persistence, batch: Sequence[Ready]) -> None:
+    for ready in batch:
+        if ready.hard_state is not None or ready.snapshot is not None:
+            await write(self, batch)
+            return
+    for ready in batch:
+        self._directory.append(ready.entries)
+    asyncio.get_running_loop().create_task(self._directory.sync())
+
+
+async def _forget_the_vote(self: Persistence, batch: Sequence[Ready]) -> None:
+    await write(self, [replace(ready, hard_state=None) for ready in batch])
+
+
+async def _go_on_after_a_failed_sync(self: Persistence, batch: Sequence[Ready]) -> None:
+    try:
+        await write(self, batch)
+    except OSError:
+        return
+
+
+def _send_before_it_is_durable(self: Driver, ready: Ready) -> None:
+    early = replace(ready, send_now=(*ready.send_now, *ready.send_after_persist), send_after_persist=())
+    dispatch(self, early)
+
+
+@pytest.mark.parametrize(
+    ("owner", "rule", "mutant"),
+    [
+        pytest.param(Persistence, "_write", _tell_before_the_sync_is_done, id="sync not waited for"),
+        pytest.param(Persistence, "_write", _forget_the_vote, id="hard state not written"),
+        pytest.param(Persistence, "_write", _go_on_after_a_failed_sync, id="failed sync ignored"),
+        pytest.param(Driver, "_dispatch", _send_before_it_is_durable, id="sent before durable"),
+    ],
+)
+def test_storm_notices_that_a_rule_is_switched_off(
+    owner: type, rule: str, mutant: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, rule, mutant)
+    assert any(_is_red(seed) for seed in SEEDS)
+
+
+def _is_red(seed: int) -> bool:
+    try:
+        run_storm(seed)
+    except Exception:  # noqa: BLE001 - whatever notices it
+        return True
+    return False

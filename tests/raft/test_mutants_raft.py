@@ -1,0 +1,23 @@
+"""Each rule of the core is switched off in turn, and the simulator must notice, within the seeds that we run.
+
+A check that cannot fail proves nothing. The mutants are in ``raft_mutants``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from quorate.chaos.raft.runs import run_seed
+from tests.raft.raft_mutants import MUTANTS, Mutant
+from tests.raft.test_simulation_seeds import SEEDS
+
+#: most need one or two; whatever needs more than this would make the simulator too kind
+SEEDS_PER_MUTANT: Final = 150
+
+
+@pytest.mark.parametrize("mutate", MUTANTS, ids=[mutate.__name__.replace("_", " ") for mutate in MUTANTS])
+def test_mutant_is_noticed(mutate: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    assert any(run_seed(seed).failure for seed in range(1, min(SEEDS, SEEDS_PER_MUTANT) + 1))

@@ -1,0 +1,68 @@
+"""The quorum under faults, many seeds of it. `make sim` runs as many more as asked.
+
+Seeds are run in chunks, which spread over the workers. Each chunk also shows that its faults happened: a run in
+which nothing broke would prove nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from quorate.chaos.raft.counters import Counters
+from quorate.chaos.raft.runs import failure_report, run_seed
+
+SEEDS: Final = 1200
+SEEDS_PER_CHUNK: Final = 30
+
+#: per seed, on average over a chunk
+FLOORS: Final = {
+    "faults": 300.0,
+    "steps": 800.0,
+    "elections": 3.0,
+    "truncations": 0.2,
+    "snapshots_taken": 8.0,
+    "snapshots_installed": 1.0,
+    "voter_changes": 0.6,
+    "transfers": 0.4,
+    "recoveries": 0.5,
+    "crashes": 5.0,
+    "lost_unsynced_writes": 0.8,
+    "damaged_tails": 0.7,
+    "wipes": 0.2,
+    "pauses": 1.0,
+    "clock_changes": 0.3,
+    "slow_disks": 0.8,
+    "partitions": 6.0,
+    "messages_cut_off": 30.0,
+    "messages_dropped": 10.0,
+    "messages_duplicated": 8.0,
+    "messages_reordered": 100.0,
+    "messages_straggling": 15.0,
+    "proposals_acknowledged": 40.0,
+    "proposals_refused": 10.0,
+    "proposals_unknown": 3.0,
+    "reads_checked": 8.0,
+}
+
+
+@pytest.mark.parametrize("first_seed", range(1, SEEDS + 1, SEEDS_PER_CHUNK))
+def test_every_invariant_holds_whatever_happens(first_seed: int) -> None:
+    total = Counters()
+    for seed in range(first_seed, first_seed + SEEDS_PER_CHUNK):
+        result = run_seed(seed)
+        total.add(result.counters)
+        if result.failure is not None:
+            pytest.fail(failure_report(result), pytrace=False)
+    rare = {
+        name: getattr(total, name) / SEEDS_PER_CHUNK
+        for name, floor in FLOORS.items()
+        if getattr(total, name) < floor * SEEDS_PER_CHUNK
+    }
+    assert rare == {}, "these hardly ever happened, per seed"
+
+
+def test_every_counter_has_a_floor() -> None:
+    counted = {name.replace(" ", "_") for name, _ in Counters().rows()} - {"faults_in_all"}
+    assert counted - {"messages_sent"} == set(FLOORS) - {"faults"}

@@ -1,0 +1,215 @@
+"""Which calls are made again, where, and for how long. On simulated time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from quorate.chaos.sim.clock import run_simulation
+from quorate.client.connection import Connection
+from quorate.core.transport import Channel, Method, Server, Service
+from quorate.errors import (
+    ControllerMoved,
+    InvalidTopic,
+    NoController,
+    QuorateError,
+    RequestTimedOut,
+    Unavailable,
+    VoterChangeRefused,
+)
+from quorate.v1 import admin_pb2, broker_pb2
+
+T = TypeVar("T")
+
+#: what an address does with a call
+Behaviour = Callable[[Any], Any]
+
+
+class ScriptedChannel:
+    def __init__(self, transport: ScriptedTransport, address: str) -> None:
+        self.address = address
+        self._transport = transport
+
+    async def call(self, method: Method[Any, Any], request: Any, *, timeout_s: float) -> Any:
+        self._transport.asked.append((self.address, method.name))
+        self._transport.requests.append(request)
+        answer = self._transport.behaviour[self.address](request)
+        if answer is None:
+            await asyncio.sleep(timeout_s)
+            raise RequestTimedOut("no answer")
+        if isinstance(answer, QuorateError):
+            raise answer
+        return answer
+
+    def stream(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("nobody streams")
+
+    async def close(self) -> None:
+        self._transport.closed.append(self.address)
+
+
+class ScriptedTransport:
+    """Each address answers what its behaviour returns; an error is raised, None is silence."""
+
+    def __init__(self, **behaviour: Behaviour) -> None:
+        self.behaviour = {f"{name}:1": each for name, each in behaviour.items()}
+        self.asked: list[tuple[str, str]] = []
+        self.requests: list[Any] = []
+        self.closed: list[str] = []
+
+    def connect(self, address: str) -> Channel:
+        return ScriptedChannel(self, address)
+
+    async def serve(self, address: str, services: Sequence[Service]) -> Server:
+        raise AssertionError("nobody serves")
+
+    async def is_refused(self, address: str, *, timeout_s: float) -> bool:
+        raise AssertionError("nobody asks")
+
+    @property
+    def addresses_asked(self) -> str:
+        return "".join(address[0] for address, _ in self.asked)
+
+
+def dead(_request: Any) -> Any:
+    return Unavailable("refused")
+
+
+def silent(_request: Any) -> Any:
+    return None
+
+
+def leaderless(_request: Any) -> Any:
+    return NoController("nobody leads")
+
+
+def describes(_request: Any) -> Any:
+    return admin_pb2.DescribeClusterResponse(controller=7)
+
+
+def first(count: int, trouble: Behaviour, then: Behaviour) -> Behaviour:
+    calls = iter([trouble] * count)
+    return lambda request: next(calls, then)(request)
+
+
+def on(transport: ScriptedTransport, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def scenario() -> T:
+        async with Connection(transport, list(transport.behaviour)) as connection:
+            return await work(connection)
+
+    return run_simulation(lambda _simulation: scenario(), seed=1)
+
+
+async def describe(connection: Connection) -> int:
+    return (await connection.describe_cluster()).controller
+
+
+@pytest.mark.parametrize("trouble", [dead, silent, leaderless])
+def test_next_address_is_asked_when_the_first_is_no_help(trouble: Behaviour) -> None:
+    transport = ScriptedTransport(a=trouble, b=describes)
+    assert on(transport, describe) == 7
+    assert transport.addresses_asked == "ab"
+
+
+def test_address_that_answered_is_asked_first_from_then_on() -> None:
+    transport = ScriptedTransport(a=dead, b=describes)
+
+    async def twice(connection: Connection) -> None:
+        await describe(connection)
+        await describe(connection)
+
+    on(transport, twice)
+    assert transport.addresses_asked == "abb"
+    assert transport.closed == ["a:1", "b:1"]
+
+
+def test_nobody_at_any_address_is_told_after_one_round() -> None:
+    transport = ScriptedTransport(a=dead, b=silent, c=dead)
+    with pytest.raises(Unavailable, match="at any of a:1, b:1, c:1"):
+        on(transport, describe)
+    assert transport.addresses_asked == "abc"
+
+
+def test_nobody_at_the_only_address_is_told_at_once() -> None:
+    transport = ScriptedTransport(a=dead)
+    with pytest.raises(Unavailable, match="refused"):
+        on(transport, describe)
+    assert transport.addresses_asked == "a"
+
+
+def test_election_is_waited_for_at_a_single_address_too() -> None:
+    transport = ScriptedTransport(a=first(5, leaderless, describes))
+    assert on(transport, describe) == 7
+
+
+def test_election_that_does_not_end_is_told_when_the_time_is_up() -> None:
+    transport = ScriptedTransport(a=leaderless, b=leaderless)
+    with pytest.raises(NoController):
+        on(transport, describe)
+
+
+def test_refusal_is_an_answer_and_not_asked_for_again() -> None:
+    transport = ScriptedTransport(a=lambda _: InvalidTopic("bad"), b=describes)
+    with pytest.raises(InvalidTopic):
+        on(transport, describe)
+    assert transport.addresses_asked == "a"
+
+
+def test_change_that_may_have_been_made_is_never_said_to_be_undone() -> None:
+    """One node dies with the answer; all the others can say is that they did nothing."""
+    transport = ScriptedTransport(a=first(1, dead, leaderless), b=leaderless)
+    with pytest.raises(ControllerMoved, match="nobody leads"):
+        on(transport, lambda connection: connection.delete_topic("id"))
+
+
+def test_topic_has_the_same_id_in_every_attempt() -> None:
+    def creates(request: Any) -> Any:
+        return admin_pb2.CreateTopicResponse(topic=admin_pb2.TopicDescription(topic_id=request.topic_id))
+
+    transport = ScriptedTransport(a=dead, b=leaderless, c=creates)
+    request = admin_pb2.CreateTopicRequest(name="t", configs={"retention.ms": "1"})
+    created = on(transport, lambda connection: connection.create_topic(request))
+    assert {each.topic_id for each in transport.requests} == {created.topic_id}
+    assert len(created.topic_id) == 22
+    assert all((each.name, dict(each.configs)) == ("t", {"retention.ms": "1"}) for each in transport.requests)
+
+
+def test_records_are_written_once_to_an_address_that_answers() -> None:
+    def answers(request: Any) -> Any:
+        if isinstance(request, broker_pb2.ProduceRequest):
+            return RequestTimedOut("perhaps written")
+        return admin_pb2.ListTopicsResponse()
+
+    transport = ScriptedTransport(a=dead, b=answers, c=answers)
+    with pytest.raises(RequestTimedOut, match="perhaps written"):
+        on(transport, lambda connection: connection.produce(broker_pb2.ProduceRequest()))
+    assert transport.asked == [("a:1", "ListTopics"), ("b:1", "ListTopics"), ("b:1", "Produce")]
+
+
+def quorum(*followers: tuple[int, int, str]) -> admin_pb2.DescribeQuorumResponse:
+    voters = [
+        admin_pb2.VoterDescription(node_id=node_id, match_index=match_index, state=state)
+        for node_id, match_index, state in followers
+    ]
+    return admin_pb2.DescribeQuorumResponse(leader=1, voters=voters)
+
+
+def test_transfer_to_nobody_in_particular_names_the_follower_that_is_furthest() -> None:
+    """Or a request that is sent twice would move leadership twice."""
+
+    def answers(request: Any) -> Any:
+        if isinstance(request, admin_pb2.DescribeQuorumRequest):
+            return quorum((1, 9, "leader"), (2, 7, "follower"), (3, 8, "follower"), (4, 9, "unreachable"))
+        return admin_pb2.TransferControllerResponse(controller=request.node_id)
+
+    transport = ScriptedTransport(a=answers)
+    assert on(transport, lambda connection: connection.transfer_controller()) == 3
+
+
+def test_transfer_is_refused_where_nobody_could_take_over() -> None:
+    transport = ScriptedTransport(a=lambda _: quorum((1, 9, "leader"), (2, 9, "recovering")))
+    with pytest.raises(VoterChangeRefused):
+        on(transport, lambda connection: connection.transfer_controller())

@@ -1,0 +1,417 @@
+"""``quorate cluster``, ``broker`` and ``partition`` against a controller that answers as it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.console import waiting
+from quorate.console.main import main
+from quorate.errors import NoController
+from quorate.v1 import admin_pb2, errors_pb2
+from tests.unit.console.fake_administration import FakeAdministration, json_of
+
+Capsys = pytest.CaptureFixture[str]
+
+
+def broker(broker_id: int, **fields: Any) -> admin_pb2.BrokerDescription:
+    return admin_pb2.BrokerDescription(broker_id=broker_id, address=f"b{broker_id}:9092", **fields)
+
+
+def cluster(**fields: Any) -> admin_pb2.DescribeClusterResponse:
+    controllers = [admin_pb2.ControllerDescription(node_id=101, address="c1:9092")]
+    chosen = {"cluster_id": "c", "controller": 101, "controllers": controllers, "feature_level": 1} | fields
+    return admin_pb2.DescribeClusterResponse(**chosen)
+
+
+def voter(node_id: int, state: str, **fields: Any) -> admin_pb2.VoterDescription:
+    return admin_pb2.VoterDescription(
+        node_id=node_id, directory_id=f"d{node_id}", address=f"c{node_id}:9092", state=state, **fields
+    )
+
+
+def quorum(*voters: admin_pb2.VoterDescription, **fields: Any) -> admin_pb2.DescribeQuorumResponse:
+    return admin_pb2.DescribeQuorumResponse(leader=101, term=4, commit_index=9, voters=voters, **fields)
+
+
+SOUND_QUORUM = quorum(
+    voter(101, "leader", is_digest_equal=True), voter(102, "follower", is_digest_equal=True)
+)
+
+
+def name(topic: str, partition: int) -> admin_pb2.PartitionName:
+    return admin_pb2.PartitionName(topic=topic, partition=partition)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_POLL_S", 0.0)
+
+
+# -- cluster
+
+
+def test_describe_names_brokers_controllers_and_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    described = cluster(brokers=[broker(1, is_fenced=True), broker(2, rack="r", leader_count=3)])
+    FakeAdministration(describe_cluster=described).install(monkeypatch)
+    document = json_of(capsys, "cluster", "describe")
+    assert document["controllers"] == [{"id": 101, "address": "c1:9092"}]
+    assert [(each["id"], each["state"], each["rack"]) for each in document["brokers"]] == [
+        (1, "fenced", None),
+        (2, "active", "r"),
+    ]
+    assert document["offline_partition_count"] == 0
+    assert main(["cluster", "describe"]) == 0
+    assert "active controller 101" in capsys.readouterr().out
+
+
+def test_cluster_without_a_controller_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    described = cluster()
+    described.ClearField("controller")
+    FakeAdministration(describe_cluster=described).install(monkeypatch)
+    assert json_of(capsys, "cluster", "describe")["controller"] is None
+
+
+def test_quorum_shows_whose_metadata_differs(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    described = quorum(
+        voter(101, "leader", applied_index=9, digest="aa", is_digest_equal=True),
+        voter(102, "follower", applied_index=8, digest="bb", is_digest_equal=False),
+        voter(103, "unreachable"),
+        learners=[voter(104, "catching up")],
+    )
+    FakeAdministration(describe_quorum=described).install(monkeypatch)
+    document = json_of(capsys, "cluster", "quorum")
+    assert [each["is_digest_equal"] for each in document["voters"]] == [True, False, None]
+    assert [each["applied_index"] for each in document["voters"]] == [9, 8, None]
+    assert [each["id"] for each in document["learners"]] == [104]
+    assert main(["cluster", "quorum"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert ["DIFFERENT" in row for row in rows] == [False, False, False, True, False, False]
+
+
+def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    FakeAdministration(describe_cluster=cluster(), describe_quorum=SOUND_QUORUM).install(monkeypatch)
+    assert json_of(capsys, "cluster", "health") == {"healthy": True, "problems": [], "warnings": []}
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"offline_partition_count": 2}, "2 partition(s) have no leader"),
+        ({"under_min_isr_partition_count": 1}, "fewer replicas in sync than MinISR"),
+        ({"under_replicated_partition_count": 1}, "not in sync"),
+        ({"recovering_partition_count": 1}, "may lack acknowledged records"),
+        ({"brokers": [broker(7, is_fenced=True)]}, "broker 7 at b7:9092 is fenced"),
+    ],
+)
+def test_health_fails_for_whatever_is_wrong_with_partitions_or_brokers(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, fields: dict[str, Any], problem: str
+) -> None:
+    FakeAdministration(describe_cluster=cluster(**fields), describe_quorum=SOUND_QUORUM).install(monkeypatch)
+    assert main(["cluster", "health"]) == 1
+    assert problem in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("described", "problem"),
+    [
+        (voter(102, "unreachable"), "unreachable"),
+        (voter(102, "refused"), "refused"),
+        (voter(102, "follower", applied_index=5, is_digest_equal=False), "other metadata"),
+    ],
+)
+def test_health_fails_for_a_voter_that_is_away_or_differs(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, described: admin_pb2.VoterDescription, problem: str
+) -> None:
+    answers = {"describe_cluster": cluster(), "describe_quorum": quorum(described)}
+    FakeAdministration(**answers).install(monkeypatch)
+    [found] = json_of(capsys, "cluster", "health", status=1)["problems"]
+    assert problem in found
+
+
+def test_what_is_allowed_but_should_not_last_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(
+        describe_cluster=cluster(unclean_election_topics=["t"], brokers=[broker(1, is_draining=True)]),
+        describe_quorum=quorum(voter(102, "recovering"), learners=[voter(104, "catching up")]),
+    ).install(monkeypatch)
+    document = json_of(capsys, "cluster", "health")
+    assert (document["healthy"], len(document["warnings"])) == (True, 4)
+
+
+def test_cluster_that_cannot_be_asked_is_not_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    FakeAdministration(describe_cluster=NoController("nobody leads")).install(monkeypatch)
+    document = json_of(capsys, "cluster", "health", status=1)
+    assert document["problems"] == ["NO_CONTROLLER: nobody leads"]
+
+
+def test_voter_is_removed_by_the_directory_it_has(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(describe_quorum=SOUND_QUORUM, remove_voter=None).install(monkeypatch)
+    assert json_of(capsys, "cluster", "remove-voter", "102")["directory_id"] == "d102"
+    assert fake.asked("remove_voter") == [(102, "d102")]
+
+
+@pytest.mark.parametrize("arguments", [["103"], ["102", "--directory", "another"]])
+def test_voter_that_is_none_is_not_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, arguments: list[str]
+) -> None:
+    fake = FakeAdministration(describe_quorum=SOUND_QUORUM, remove_voter=None).install(monkeypatch)
+    assert main(["cluster", "remove-voter", *arguments]) == 1
+    assert "nothing was changed" in capsys.readouterr().err
+    assert fake.asked("remove_voter") == []
+
+
+def test_voter_is_added_and_controller_transferred(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(add_voter="d104", transfer_controller=103).install(monkeypatch)
+    assert json_of(capsys, "cluster", "add-voter", "104", "c4:9092")["directory_id"] == "d104"
+    assert json_of(capsys, "cluster", "transfer-controller", "103") == {"controller": 103}
+    assert json_of(capsys, "cluster", "transfer-controller") == {"controller": 103}
+    assert fake.calls == [
+        ("add_voter", (104, "c4:9092")),
+        ("transfer_controller", 103),
+        ("transfer_controller", None),
+    ]
+
+
+def test_defaults_of_all_topics_are_changed(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    entry = admin_pb2.ConfigEntry(
+        name="retention.ms", value="1", source=admin_pb2.ConfigSource.CONFIG_SOURCE_CLUSTER
+    )
+    fake = FakeAdministration(alter_configs=[[entry]]).install(monkeypatch)
+    document = json_of(capsys, "cluster", "alter-config", "retention.ms=1", "--delete-config", "segment.ms")
+    assert document == {"configs": {"retention.ms": {"value": "1", "source": "cluster"}}}
+    [request] = fake.asked("alter_configs")
+    assert request.topic == ""
+    assert [(each.name, each.HasField("value")) for each in request.changes] == [
+        ("retention.ms", True),
+        ("segment.ms", False),
+    ]
+
+
+# -- brokers
+
+
+@pytest.mark.parametrize(("is_safe", "status"), [(True, 0), (False, 1)])
+def test_answer_about_a_restart_is_the_exit_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, is_safe: bool, status: int
+) -> None:
+    answer = admin_pb2.CheckBrokerRestartResponse(is_safe=is_safe, reasons=["because"])
+    FakeAdministration(check_broker_restart=answer).install(monkeypatch)
+    document = json_of(capsys, "broker", "safe-to-restart", "3", status=status)
+    assert document == {"id": 3, "is_safe": is_safe, "reasons": ["because"]}
+    assert main(["broker", "safe-to-restart", "3"]) == status
+    assert capsys.readouterr().out.split() == ["yes" if is_safe else "no", "because"]
+
+
+def draining(*left: int) -> admin_pb2.DrainBrokerResponse:
+    return admin_pb2.DrainBrokerResponse(remaining_leaders=[name("t", each) for each in left])
+
+
+def test_drain_waits_until_the_broker_leads_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    answers = [draining(0, 1), draining(0, 1), draining(1), draining()]
+    fake = FakeAdministration(drain_broker=answers).install(monkeypatch)
+    assert main(["broker", "drain", "3"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "leaders of broker 3: 2 left",
+        "leaders of broker 3: 1 left",
+        "broker 3 is draining: it leads nothing",
+    ]
+    assert len(fake.calls) == 4
+
+
+def test_drain_without_waiting_tells_what_is_left(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(drain_broker=draining(5)).install(monkeypatch)
+    document = json_of(capsys, "broker", "drain", "3", "--no-wait")
+    assert document["remaining_leaders"] == [{"topic": "t", "partition": 5}]
+    assert json_of(capsys, "broker", "drain", "3", "--cancel")["is_draining"] is False
+    assert fake.asked("drain_broker") == [{"cancel": False}, {"cancel": True}]
+
+
+def test_wait_that_takes_too_long_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(drain_broker=draining(5)).install(monkeypatch)
+    assert main(["broker", "drain", "3", "--timeout", "0.01"]) == 1
+    assert "run the same again" in capsys.readouterr().err
+
+
+def test_decommission_waits_until_the_last_replica_has_moved(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    counts = [
+        admin_pb2.DecommissionBrokerResponse(remaining_replica_count=left, moving_count=left)
+        for left in (2, 1, 0)
+    ]
+    FakeAdministration(decommission_broker=counts).install(monkeypatch)
+    assert main(["broker", "decommission", "3"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1].startswith("broker 3 holds nothing any more: stop it")
+
+
+def test_decommissioned_broker_is_gone(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    answer = admin_pb2.DecommissionBrokerResponse(is_removed=True)
+    FakeAdministration(decommission_broker=answer).install(monkeypatch)
+    assert json_of(capsys, "broker", "decommission", "3")["is_removed"] is True
+
+
+# -- partitions
+
+
+def test_elect_takes_partitions_topics_or_everything(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    topic = admin_pb2.TopicDescription(
+        partitions=[admin_pb2.PartitionDescription(partition=each) for each in (0, 1)]
+    )
+    fake = FakeAdministration(
+        describe_topic=topic, elect_preferred_leaders=admin_pb2.ElectPreferredLeadersResponse()
+    ).install(monkeypatch)
+    assert main(["partition", "elect", "t", "a:b:7"]) == 0
+    assert main(["partition", "elect"]) == 0
+    chosen, everything = fake.asked("elect_preferred_leaders")
+    assert list(chosen.partitions) == [name("t", 0), name("t", 1), name("a:b", 7)]
+    assert list(everything.partitions) == []
+
+
+def test_leader_that_could_not_be_moved_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    refusal = admin_pb2.PartitionRefusal(
+        partition=name("t", 0), error=errors_pb2.ErrorDetail(code="X", message="why")
+    )
+    answer = admin_pb2.ElectPreferredLeadersResponse(moved=[name("t", 1)], refused=[refusal])
+    FakeAdministration(elect_preferred_leaders=answer).install(monkeypatch)
+    document = json_of(capsys, "partition", "elect", status=1)
+    assert document["moved"] == [{"topic": "t", "partition": 1}]
+    assert document["refused"][0]["error"] == {"code": "X", "message": "why"}
+
+
+MOVE = ["partition", "reassign", "--topic", "t", "--partition", "0"]
+
+
+def moving(*names: admin_pb2.PartitionName) -> list[admin_pb2.Reassignment]:
+    return [admin_pb2.Reassignment(partition=each, replicas=[1, 2], adding_replicas=[2]) for each in names]
+
+
+def test_move_is_waited_for_whatever_else_moves(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    other = name("other", 0)
+    running = [moving(name("t", 0), other), moving(name("t", 0), other), moving(other)]
+    fake = FakeAdministration(reassign_partitions=None, list_reassignments=running).install(monkeypatch)
+    assert json_of(capsys, *MOVE, "--replicas", "3,1,2")["outcome"] == "done"
+    [request] = fake.asked("reassign_partitions")
+    assert [list(each.replicas) for each in request.moves] == [[3, 1, 2]]
+    assert running == []
+
+
+@pytest.mark.parametrize(
+    ("options", "replicas", "outcome"),
+    [
+        (["--replicas", "1", "--no-wait"], [1], "started"),
+        (["--replicas", "1", "--dry-run"], [1], "checked"),
+        (["--cancel"], [], "cancelled"),
+    ],
+)
+def test_move_is_not_waited_for_if_there_is_nothing_to_wait_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, options: list[str], replicas: list[int], outcome: str
+) -> None:
+    fake = FakeAdministration(reassign_partitions=None).install(monkeypatch)
+    assert json_of(capsys, *MOVE, *options)["outcome"] == outcome
+    [request] = fake.asked("reassign_partitions")
+    assert list(request.moves[0].replicas) == replicas
+    assert request.validate_only == (outcome == "checked")
+
+
+def test_plan_of_many_moves_is_read_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    moves = [{"topic": "t", "partition": each, "replicas": [1, 2]} for each in (0, 1)]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    fake = FakeAdministration(reassign_partitions=None).install(monkeypatch)
+    assert main(["partition", "reassign", "--file", str(plan), "--no-wait"]) == 0
+    assert main(["partition", "reassign", "--file", str(plan), "--cancel"]) == 0
+    started, cancelled = fake.asked("reassign_partitions")
+    assert [list(each.replicas) for each in started.moves] == [[1, 2], [1, 2]]
+    assert [list(each.replicas) for each in cancelled.moves] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"partitions": []}',
+        '{"partitions": [{"topic": "t", "partition": 0}]}',
+        '{"partitions": [{"topic": "t", "partition": 0, "replicas": []}]}',
+        '{"partitions": [{"topic": "t", "partition": "x", "replicas": [1]}]}',
+        '{"partitions": [{"topic": "t", "partition": 0, "replicas": ["x"]}]}',
+    ],
+)
+def test_file_that_is_no_plan_is_refused(tmp_path: Path, capsys: Capsys, content: str) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(content)
+    assert main(["partition", "reassign", "--file", str(plan)]) == 1
+    assert capsys.readouterr().err.startswith(f"error: INVALID_REQUEST: {plan} ")
+
+
+def test_moves_under_way_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    FakeAdministration(list_reassignments=[moving(name("t", 0)), moving(name("t", 0))]).install(monkeypatch)
+    [move] = json_of(capsys, "partition", "reassign", "--list")["reassignments"]
+    assert (move["topic"], move["partition"], move["adding_replicas"]) == ("t", 0, [2])
+    assert main(["partition", "reassign", "--list"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["t", "0", "1,2", "2"]
+
+
+def test_recovery_needs_somebody_who_means_it(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(recover_partition=None).install(monkeypatch)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    assert main(["partition", "recover", "t:0"]) == 2
+    told = capsys.readouterr().err
+    assert "ACKNOWLEDGED RECORDS MAY BE LOST" in told
+    assert "--yes" in told
+    assert fake.calls == []
+
+
+def test_recovery_tells_what_each_replica_had(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    candidates = [
+        admin_pb2.RecoveryCandidate(broker_id=1, last_epoch=4, log_end_offset=10),
+        admin_pb2.RecoveryCandidate(broker_id=2, is_missing=True),
+    ]
+    answer = admin_pb2.RecoverPartitionResponse(leader=1, candidates=candidates)
+    fake = FakeAdministration(recover_partition=answer).install(monkeypatch)
+    options = ["--leader", "1", "--accept-missing-replicas", "--yes"]
+    document = json_of(capsys, "partition", "recover", "t:0", *options)
+    assert document["leader"] == 1
+    assert [each["log_end_offset"] for each in document["candidates"]] == [10, None]
+    [request] = fake.asked("recover_partition")
+    assert (request.leader, request.accept_missing_replicas) == (1, True)
+    assert main(["partition", "recover", "t:0", "--yes"]) == 0
+    assert "acknowledged records may be lost" in capsys.readouterr().err
+    assert not fake.asked("recover_partition")[1].HasField("leader")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["cluster", "alter-config"],
+        ["cluster", "add-voter", "x", "h:1"],
+        ["partition", "elect", "t:x"],
+        ["partition", "elect", ":1"],
+        ["partition", "recover", "t"],
+        ["partition", "reassign"],
+        [*MOVE],
+        [*MOVE, "--replicas", "1,"],
+        [*MOVE, "--replicas", "1", "--cancel"],
+        [*MOVE, "--replicas", "1", "--file", __file__],
+        ["broker", "drain", "1", "--timeout", "0"],
+    ],
+)
+def test_wrong_usage_of_cluster_commands_exits_with_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, arguments: list[str]
+) -> None:
+    fake = FakeAdministration().install(monkeypatch)
+    assert main(arguments) == 2
+    assert "Usage:" in capsys.readouterr().err
+    assert fake.calls == []

@@ -1,0 +1,131 @@
+"""``quorate up``, ``down``, ``status`` and ``restart``: what is refused before any process is started."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorate.console.main import main
+from quorate.node.local_cluster import LocalCluster
+
+Capsys = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield int(listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("options", [["--brokers", "1"], ["--combined"]])
+def test_brokers_in_a_cluster_are_refused_until_they_exist(
+    tmp_path: Path, capsys: Capsys, options: list[str]
+) -> None:
+    assert main(["up", "--dir", str(tmp_path / "c"), *options]) == 1
+    assert capsys.readouterr().err.startswith(f"error: UNSUPPORTED_OPERATION: {options[0]}")
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("retention.mss=1", "unknown key retention.mss"),
+        ("broker.session.timeout.ms=never", "broker.session.timeout.ms"),
+        ("node.id=7", "node.id: the cluster gives each node a value of its own"),
+    ],
+)
+def test_setting_that_no_node_would_accept_is_refused_at_once(
+    tmp_path: Path, capsys: Capsys, option: str, told: str
+) -> None:
+    assert main(["up", "--dir", str(tmp_path / "c"), "--port", "0", "--set", option]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: INVALID_CONFIG: ")
+    assert told in error
+    assert not (tmp_path / "c").exists()
+
+
+def test_port_that_is_taken_is_told_before_anything_is_made(
+    tmp_path: Path, capsys: Capsys, taken_port: int
+) -> None:
+    assert main(["up", "--dir", str(tmp_path / "c"), "--port", str(taken_port), "--controllers", "1"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: CANNOT_LISTEN: controller-101 has to listen on ")
+    assert "--port" in error
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "told"), [("--controllers", "--controllers 3, not 5"), ("--port", "not 5")]
+)
+def test_cluster_that_exists_keeps_its_shape(tmp_path: Path, capsys: Capsys, option: str, told: str) -> None:
+    LocalCluster.create(str(tmp_path))
+    assert main(["up", "--dir", str(tmp_path), option, "5"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_cluster_that_somebody_runs_is_not_run_twice(tmp_path: Path, capsys: Capsys) -> None:
+    with LocalCluster.create(str(tmp_path)).watched() as is_ours:
+        assert is_ours
+        assert main(["up", "--dir", str(tmp_path)]) == 1
+    assert "another `quorate up` runs the cluster" in capsys.readouterr().err
+
+
+def test_cluster_file_names_every_node(tmp_path: Path, capsys: Capsys) -> None:
+    cluster = LocalCluster.create(str(tmp_path), controllers=3)
+    written = json.loads((tmp_path / "cluster.json").read_text())["nodes"]
+    for node in written:
+        assert node.keys() >= {
+            "name", "id", "roles", "address", "metrics_address", "pid", "data_dir", "log_file"
+        }  # fmt: skip
+    assert [node["pid"] for node in written] == [None] * 3
+    assert len({node["address"] for node in written}) == 3
+    assert main(["status", "--dir", str(tmp_path), "--output", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["bootstrap"] == cluster.bootstrap
+    assert {node["state"] for node in document["nodes"]} == {"stopped"}
+
+
+def test_cluster_that_does_not_run_is_down_already(tmp_path: Path, capsys: Capsys) -> None:
+    LocalCluster.create(str(tmp_path))
+    assert main(["down", "--dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == "nothing was running\n"
+
+
+@pytest.mark.parametrize("command", [["down"], ["status"], ["restart", "n"]])
+def test_directory_without_a_cluster_is_told(tmp_path: Path, capsys: Capsys, command: list[str]) -> None:
+    assert main([*command, "--dir", str(tmp_path)]) == 1
+    assert "holds no local cluster" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"nodes": [{}]}'])
+def test_cluster_file_that_somebody_broke_is_told(tmp_path: Path, capsys: Capsys, content: str) -> None:
+    (tmp_path / "cluster.json").write_text(content)
+    assert main(["status", "--dir", str(tmp_path)]) == 1
+    assert "is not what `quorate up` writes" in capsys.readouterr().err
+
+
+def test_unknown_node_is_told_with_those_there_are(tmp_path: Path, capsys: Capsys) -> None:
+    LocalCluster.create(str(tmp_path), controllers=1)
+    assert main(["restart", "--dir", str(tmp_path), "nonsense"]) == 1
+    assert "there is no node nonsense; there are controller-101" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["up", "--detach", "--restart"],
+        ["up", "--set", "retention.ms"],
+        ["up", "--controllers", "0"],
+        ["down"],
+        ["restart", "--dir", "."],
+    ],
+)
+def test_wrong_usage_of_local_cluster_commands_exits_with_2(capsys: Capsys, arguments: list[str]) -> None:
+    assert main(arguments) == 2
+    assert "Usage:" in capsys.readouterr().err

@@ -1,0 +1,113 @@
+"""``quorate topic`` against a controller that answers as it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.console.main import main
+from quorate.errors import NotEnoughReplicas
+from quorate.v1 import admin_pb2
+from tests.unit.console.fake_administration import FakeAdministration, json_of
+
+Capsys = pytest.CaptureFixture[str]
+
+
+def described(partitions: int = 2) -> admin_pb2.TopicDescription:
+    return admin_pb2.TopicDescription(
+        name="t",
+        topic_id="id",
+        partitions=[
+            admin_pb2.PartitionDescription(partition=each, replicas=[1, 2], isr=[1], elr=[2], leader=1)
+            for each in range(partitions)
+        ],
+    )
+
+
+def test_replicas_may_be_placed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeAdministration(create_topic=described()).install(monkeypatch)
+    assert main(["topic", "create", "t", "--assignment", "1:2,2:1"]) == 0
+    [request] = fake.asked("create_topic")
+    placed = [(each.partition, list(each.replicas)) for each in request.assignments]
+    assert placed == [(0, [1, 2]), (1, [2, 1])]
+    assert not request.HasField("partition_count")
+
+
+def test_changes_of_a_topic_are_all_checked_before_the_first_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeAdministration(
+        alter_configs=[[], []], create_partitions=described(), describe_topic=described()
+    ).install(monkeypatch)
+    assert main(["topic", "alter", "t", "--partitions", "4", "--config", "retention.ms=1"]) == 0
+    made = [(called, request.validate_only) for called, request in fake.calls[:-1]]
+    assert made == [
+        ("alter_configs", True),
+        ("create_partitions", True),
+        ("alter_configs", False),
+        ("create_partitions", False),
+    ]
+
+
+def test_change_that_is_refused_leaves_the_topic_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeAdministration(alter_configs=[[]], create_partitions=NotEnoughReplicas("no")).install(
+        monkeypatch
+    )
+    assert main(["topic", "alter", "t", "--partitions", "4", "--config", "retention.ms=1"]) == 1
+    assert all(request.validate_only for _, request in fake.calls)
+
+
+def test_topic_is_deleted_by_id(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(describe_topic=described(), delete_topic=None).install(monkeypatch)
+    assert json_of(capsys, "topic", "delete", "t", "--yes") == {"name": "t", "topic_id": "id"}
+    assert fake.asked("delete_topic") == ["id"]
+
+
+def test_topic_is_not_deleted_unasked(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(describe_topic=described(), delete_topic=None).install(monkeypatch)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    assert main(["topic", "delete", "t"]) == 2
+    assert fake.asked("delete_topic") == []
+
+
+@pytest.mark.parametrize(("answer", "status", "deleted"), [("y\n", 0, ["id"]), ("n\n", 130, [])])
+def test_whoever_is_there_is_asked_before_a_topic_is_deleted(
+    monkeypatch: pytest.MonkeyPatch, answer: str, status: int, deleted: list[str]
+) -> None:
+    fake = FakeAdministration(describe_topic=described(), delete_topic=None).install(monkeypatch)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt: answer.strip())
+    assert main(["topic", "delete", "t"]) == status
+    assert fake.asked("delete_topic") == deleted
+
+
+def test_describe_shows_eligible_leaders_and_the_worst_of_each_partition(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    topic = described(5)
+    topic.partitions[1].ClearField("leader")
+    topic.partitions[2].is_recovering = True
+    topic.partitions[3].adding_replicas.append(3)
+    topic.partitions[3].removing_replicas.append(1)
+    topic.partitions[4].error.code = "LOG_DAMAGED"
+    FakeAdministration(describe_topic=topic).install(monkeypatch)
+    assert main(["topic", "describe", "t"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:7]
+    states = [" ".join(line.split()[9:]) for line in lines]
+    assert states == ["ok", "offline", "recovering", "moving +3 -1", "LOG_DAMAGED"]
+    assert json_of(capsys, "topic", "describe", "t")["topics"][0]["partitions"][0]["elr"] == [2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["alter", "t"],
+        ["alter", "t", "--config", "a=1", "--delete-config", "a"],
+        ["create", "t", "--assignment", "1:x"],
+        ["create", "t", "--assignment", ""],
+    ],
+)
+def test_wrong_usage_of_topic_commands_exits_with_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, arguments: list[str]
+) -> None:
+    fake = FakeAdministration().install(monkeypatch)
+    assert main(["topic", *arguments]) == 2
+    assert "Usage:" in capsys.readouterr().err
+    assert fake.calls == []

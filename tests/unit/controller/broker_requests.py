@@ -1,0 +1,133 @@
+"""Requests that brokers send, for tests of what the controller answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quorate.controller.alter_partition import alter_partition
+from quorate.core.ids import BrokerId
+from quorate.metadata.image import PartitionImage
+from quorate.v1.controller_pb2 import (
+    AlterPartitionRequest,
+    BrokerSessionRequest,
+    IsrMember,
+    PartitionAlteration,
+    PartitionAlterationResult,
+    PreviousRun,
+    RegisterBrokerRequest,
+    ReplicaName,
+)
+from quorate.v1.metadata_pb2 import RecoveryState
+from tests.unit.controller.small_cluster import SmallCluster
+
+__all__ = ["alteration", "ask_for_isr", "beat", "epoch_of", "registration", "replica"]
+
+
+def epoch_of(cluster: SmallCluster, broker_id: int) -> int:
+    return cluster.image.brokers[BrokerId(broker_id)].broker_epoch
+
+
+def replica(partition: PartitionImage) -> ReplicaName:
+    return ReplicaName(topic_id=partition.topic_id, partition=partition.partition)
+
+
+def registration(
+    cluster: SmallCluster,
+    broker_id: int,
+    *,
+    incarnation_id: str = "next",
+    directory_id: str | None = None,
+    previous_epoch: int | None = None,
+    is_clean: bool = False,
+    is_same_boot: bool = False,
+    is_intact: bool = True,
+    unnoted: Iterable[str] = (),
+    damaged: Iterable[ReplicaName] = (),
+    cluster_id: str = "",
+    feature_levels: tuple[int, int] = (1, 1),
+) -> RegisterBrokerRequest:
+    """``previous_epoch``: None: the last one that the controller knows; 0: the directory has no history."""
+    if previous_epoch is None:
+        known = cluster.image.brokers.get(BrokerId(broker_id))
+        previous_epoch = 0 if known is None else known.broker_epoch
+    request = RegisterBrokerRequest(
+        broker_id=broker_id,
+        incarnation_id=incarnation_id,
+        directory_id=directory_id or f"directory-{broker_id}",
+        address=f"host-{broker_id}:9092",
+        feature_level_min=feature_levels[0],
+        feature_level_max=feature_levels[1],
+        damaged=damaged,
+        cluster_id=cluster_id,
+    )
+    if previous_epoch:
+        request.previous_run.CopyFrom(
+            PreviousRun(
+                broker_epoch=previous_epoch,
+                is_clean=is_clean,
+                is_same_boot=is_same_boot,
+                is_intact=is_intact,
+                unnoted_incarnation_ids=unnoted,
+            )
+        )
+    return request
+
+
+def beat(
+    cluster: SmallCluster,
+    broker_id: int,
+    *,
+    broker_epoch: int | None = None,
+    metadata_offset: int = 1 << 40,
+    wants_unfence: bool = False,
+    wants_shutdown: bool = False,
+    damaged: Iterable[ReplicaName] = (),
+) -> BrokerSessionRequest:
+    return BrokerSessionRequest(
+        broker_id=broker_id,
+        broker_epoch=epoch_of(cluster, broker_id) if broker_epoch is None else broker_epoch,
+        metadata_offset=metadata_offset,
+        wants_unfence=wants_unfence,
+        wants_shutdown=wants_shutdown,
+        damaged=damaged,
+        sequence=7,
+    )
+
+
+def alteration(
+    cluster: SmallCluster,
+    partition: PartitionImage,
+    isr: Iterable[int],
+    *,
+    leader_epoch: int | None = None,
+    partition_epoch: int | None = None,
+    member_epochs: Mapping[int, int] | None = None,
+    recovery_state: RecoveryState = RecoveryState.RECOVERY_STATE_UNSPECIFIED,
+) -> PartitionAlteration:
+    epochs = member_epochs or {}
+    return PartitionAlteration(
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        leader_epoch=partition.leader_epoch if leader_epoch is None else leader_epoch,
+        partition_epoch=partition.partition_epoch if partition_epoch is None else partition_epoch,
+        isr=[
+            IsrMember(
+                broker_id=member,
+                broker_epoch=epochs[member] if member in epochs else epoch_of(cluster, member),
+            )
+            for member in isr
+        ],
+        recovery_state=recovery_state,
+    )
+
+
+def ask_for_isr(
+    cluster: SmallCluster, broker_id: int, *alterations: PartitionAlteration, broker_epoch: int | None = None
+) -> list[PartitionAlterationResult]:
+    """As this broker; what is granted is committed."""
+    request = AlterPartitionRequest(
+        broker_id=broker_id,
+        broker_epoch=epoch_of(cluster, broker_id) if broker_epoch is None else broker_epoch,
+        partitions=alterations,
+    )
+    return list(cluster.commit(alter_partition(cluster.image, request)).partitions)

@@ -1,0 +1,187 @@
+"""Registration, fencing and unregistration of brokers (rules 2, 30, 32, 35)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorate.controller.brokers import fence_broker, register_broker, unregister_broker
+from quorate.controller.previous_run import StartKind, judge_start
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.errors import BrokerNotAvailable, DuplicateBroker, InvalidRequest, UnsupportedFeatureLevel
+from quorate.metadata.image import NO_LEADER
+from quorate.v1.controller_pb2 import RegisterBrokerRequest, RegisterBrokerResponse
+from tests.unit.controller.broker_requests import epoch_of, registration, replica
+from tests.unit.controller.small_cluster import SmallCluster
+
+
+def register(
+    cluster: SmallCluster, request: RegisterBrokerRequest, *, has_live_session: bool = False
+) -> RegisterBrokerResponse:
+    decision = register_broker(
+        cluster.image, request, next_offset=cluster.next_offset, has_live_session=has_live_session
+    )
+    return cluster.commit(decision)
+
+
+def test_the_broker_epoch_is_the_offset_of_the_registration_and_it_begins_fenced() -> None:
+    cluster = SmallCluster(0)
+    response = register(cluster, registration(cluster, 1))
+    broker = cluster.image.brokers[BrokerId(1)]
+    assert response.broker_epoch == broker.broker_epoch == cluster.image.offset
+    assert response.cluster_id == "cluster"
+    assert broker.is_fenced
+
+
+def test_a_retry_gets_the_same_answer_and_changes_nothing() -> None:
+    cluster = SmallCluster(0)
+    request = registration(cluster, 1)
+    first = register(cluster, request)
+    offset = cluster.image.offset
+    assert register(cluster, request, has_live_session=True) == first
+    assert cluster.image.offset == offset
+
+
+def test_another_process_is_refused_while_a_session_is_alive() -> None:
+    cluster = SmallCluster(1)
+    with pytest.raises(DuplicateBroker, match="host-1:9092"):
+        register(cluster, registration(cluster, 1), has_live_session=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind"),
+    [
+        ({"is_clean": True}, StartKind.CLEAN),
+        ({"is_same_boot": True}, StartKind.PROCESS_CRASH),
+        ({"is_same_boot": True, "is_intact": False}, StartKind.LOSSY),
+        ({"is_same_boot": False}, StartKind.LOSSY),
+        ({"is_clean": True, "directory_id": "another"}, StartKind.UNKNOWN_DIRECTORY),
+        ({"is_clean": True, "previous_epoch": 1}, StartKind.UNKNOWN_DIRECTORY),
+        ({"previous_epoch": 0}, StartKind.UNKNOWN_DIRECTORY),
+        (
+            {"previous_epoch": 1, "is_same_boot": True, "unnoted": ["incarnation-3"]},
+            StartKind.UNKNOWN_DIRECTORY,
+        ),
+        (
+            {"previous_epoch": 1, "is_same_boot": True, "unnoted": ["x", "incarnation-2"]},
+            StartKind.PROCESS_CRASH,
+        ),
+        ({"previous_epoch": 1, "unnoted": ["incarnation-2"]}, StartKind.LOSSY),
+    ],
+)
+def test_a_start_is_judged_by_what_the_directory_and_the_controller_know(
+    facts: dict[str, Any], kind: StartKind
+) -> None:
+    cluster = SmallCluster(1)
+    broker = cluster.image.brokers[BrokerId(1)]
+    assert broker.incarnation_id == "incarnation-2"
+    assert judge_start(broker, registration(cluster, 1, **facts)) is kind
+
+
+@pytest.mark.parametrize("evidence", [{"is_clean": True}, {"is_same_boot": True}])
+def test_after_kill_9_of_all_brokers_every_partition_can_be_led_again(evidence: dict[str, Any]) -> None:
+    cluster = SmallCluster(3)
+    cluster.create("t", [1, 2, 3])
+    for broker_id in (1, 2, 3):
+        cluster.commit(fence_broker(cluster.image, BrokerId(broker_id)))
+    for broker_id in (1, 2, 3):
+        register(cluster, registration(cluster, broker_id, **evidence))
+    assert (cluster.partition().isr, cluster.partition().elr) == ((3,), (2,))
+
+
+def test_a_lossy_broker_leaves_replicated_topics_and_stays_in_synced_ones() -> None:
+    cluster = SmallCluster(1)
+    cluster.create("replicated", [1])
+    cluster.create("synced", [1], configs={"durability": "fsync"})
+    register(cluster, registration(cluster, 1))
+    assert cluster.partition(name="replicated").isr == ()
+    assert cluster.partition(name="replicated").last_known_elr == (1,)
+    assert cluster.partition(name="synced").isr == (1,)
+
+
+def test_the_cluster_may_make_all_topics_synced() -> None:
+    cluster = SmallCluster(1)
+    cluster.create("t", [1])
+    cluster.configure("", {"durability": "fsync"})
+    register(cluster, registration(cluster, 1))
+    assert cluster.partition().isr == (1,)
+
+
+@pytest.mark.parametrize("facts", [{"directory_id": "wiped", "previous_epoch": 0}, {"previous_epoch": 1}])
+def test_a_wiped_disk_or_an_old_copy_counts_for_nothing(facts: dict[str, Any]) -> None:
+    cluster = SmallCluster(1)
+    cluster.create("t", [1], configs={"durability": "fsync"})
+    register(cluster, registration(cluster, 1, is_clean=True, **facts))
+    assert cluster.partition().isr == ()
+    assert "broker_registered" in cluster.warnings()
+
+
+def test_damaged_replicas_leave_though_the_stop_was_clean() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2], [1, 2])
+    damaged = [replica(cluster.partition(1))]
+    register(cluster, registration(cluster, 1, is_clean=True, damaged=damaged))
+    assert (cluster.partition(0).isr, cluster.partition(0).elr) == ((2,), (1,))
+    assert (cluster.partition(1).isr, cluster.partition(1).elr) == ((2,), ())
+
+
+def test_a_registration_ends_what_the_process_before_led_though_it_was_never_fenced() -> None:
+    cluster = SmallCluster(1)
+    cluster.create("t", [1])
+    before = cluster.partition()
+    register(cluster, registration(cluster, 1, is_same_boot=True))
+    after = cluster.partition()
+    assert (after.leader, after.isr) == (NO_LEADER, (1,))
+    assert after.leader_epoch == before.leader_epoch + 1
+
+
+def test_draining_survives_a_restart() -> None:
+    cluster = SmallCluster(1)
+    cluster.change_broker(1, is_draining=True)
+    register(cluster, registration(cluster, 1))
+    assert cluster.image.brokers[BrokerId(1)].is_draining
+
+
+def test_a_directory_of_another_cluster_is_refused() -> None:
+    cluster = SmallCluster(0)
+    with pytest.raises(InvalidRequest, match="belongs to cluster elsewhere"):
+        register(cluster, registration(cluster, 1, cluster_id="elsewhere"))
+
+
+def test_software_that_cannot_run_on_the_feature_level_is_refused() -> None:
+    cluster = SmallCluster(0)
+    with pytest.raises(UnsupportedFeatureLevel, match="can run on 2 to 3"):
+        register(cluster, registration(cluster, 1, feature_levels=(2, 3)))
+
+
+def test_incomplete_registrations_are_refused() -> None:
+    cluster = SmallCluster(0)
+    with pytest.raises(InvalidRequest, match="incarnation_id"):
+        register(cluster, registration(cluster, 1, incarnation_id=""))
+    with pytest.raises(InvalidRequest, match="no broker id"):
+        register(cluster, registration(cluster, -1))
+
+
+def test_fencing_is_for_one_registration_only() -> None:
+    cluster = SmallCluster(1)
+    stale = BrokerEpoch(epoch_of(cluster, 1) - 1)
+    assert fence_broker(cluster.image, BrokerId(1), broker_epoch=stale).records == ()
+    assert fence_broker(cluster.image, BrokerId(9)).records == ()
+    cluster.commit(fence_broker(cluster.image, BrokerId(1), broker_epoch=BrokerEpoch(epoch_of(cluster, 1))))
+    assert cluster.image.brokers[BrokerId(1)].is_fenced
+    assert fence_broker(cluster.image, BrokerId(1)).records == ()
+
+
+def test_only_a_broker_that_is_gone_and_holds_nothing_is_forgotten() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1])
+    with pytest.raises(BrokerNotAvailable, match="running"):
+        unregister_broker(cluster.image, BrokerId(2))
+    cluster.commit(fence_broker(cluster.image, BrokerId(1)))
+    with pytest.raises(BrokerNotAvailable, match="1 replicas"):
+        unregister_broker(cluster.image, BrokerId(1))
+    cluster.commit(fence_broker(cluster.image, BrokerId(2)))
+    cluster.commit(unregister_broker(cluster.image, BrokerId(2)))
+    assert list(cluster.image.brokers) == [1]
+    assert unregister_broker(cluster.image, BrokerId(2)).records == ()

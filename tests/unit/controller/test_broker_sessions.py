@@ -1,0 +1,155 @@
+"""Sessions by heartbeat on the monotonic clock; no time passes here but what is said."""
+
+from __future__ import annotations
+
+from quorate.controller.sessions import BrokerSessions, LapsedSession
+from quorate.core.ids import BrokerEpoch, BrokerId
+from tests.unit.controller.broker_requests import epoch_of
+from tests.unit.controller.small_cluster import SmallCluster
+
+ONE, TWO = BrokerId(1), BrokerId(2)
+
+
+def sessions_of(cluster: SmallCluster, now: float = 0.0) -> BrokerSessions:
+    sessions = BrokerSessions(3.0)
+    sessions.start_all_afresh(cluster.image, now)
+    return sessions
+
+
+def epoch(cluster: SmallCluster, broker_id: BrokerId) -> BrokerEpoch:
+    return BrokerEpoch(epoch_of(cluster, broker_id))
+
+
+def test_a_session_lapses_when_no_heartbeat_has_come_for_the_time_out() -> None:
+    cluster = SmallCluster(2)
+    sessions = sessions_of(cluster)
+    sessions.touch(TWO, epoch(cluster, TWO), 1.0, metadata_offset=5)
+    assert sessions.next_deadline() == 3.0
+    assert sessions.expired(2.9) == []
+    assert sessions.expired(3.0) == [LapsedSession(ONE, epoch(cluster, ONE))]
+    assert not sessions.is_live(ONE, 3.0)
+    assert [each.broker_id for each in sessions.expired(4.0)] == [1, 2]
+
+
+def test_a_lapsed_session_stays_on_the_list_until_its_end_is_appended() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    (lapsed,) = sessions.expired(3.0)
+    assert sessions.expired(3.0) == [lapsed]
+    sessions.end(lapsed)
+    assert sessions.expired(3.0) == []
+    assert sessions.next_deadline() is None
+
+
+def test_a_heartbeat_in_time_saves_a_session_and_the_clock_never_goes_back() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    sessions.touch(ONE, epoch(cluster, ONE), 2.0, metadata_offset=5)
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=4)
+    assert sessions.next_deadline() == 5.0
+
+
+def test_the_end_of_an_earlier_session_does_not_end_the_next_one() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    earlier = LapsedSession(ONE, epoch(cluster, ONE))
+    cluster.add_broker(1)
+    sessions.image_changed(cluster.image)
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=0)
+    sessions.end(earlier)
+    assert sessions.is_live(ONE, 2.0)
+
+
+def test_a_registration_ends_the_session_of_the_process_before() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    cluster.add_broker(1)
+    sessions.image_changed(cluster.image)
+    assert not sessions.is_live(ONE, 0.0)
+
+
+def test_an_earlier_registration_whose_answer_comes_late_begins_no_session() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    earlier = epoch(cluster, ONE)
+    cluster.add_broker(1)
+    sessions.image_changed(cluster.image)
+    sessions.touch(ONE, earlier, 0.0, metadata_offset=0)
+    sessions.touch(BrokerId(9), earlier, 0.0, metadata_offset=0)
+    assert not sessions.is_live(ONE, 0.0)
+    assert not sessions.is_live(BrokerId(9), 0.0)
+
+
+def test_a_broker_that_was_let_go_has_no_session_so_that_its_next_process_can_register() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    cluster.change_broker(1, is_fenced=True, is_shutting_down=True)
+    sessions.image_changed(cluster.image)
+    assert not sessions.is_live(ONE, 0.0)
+    sessions.touch(ONE, epoch(cluster, ONE), 0.0, metadata_offset=0)
+    assert not sessions.is_live(ONE, 0.0)
+    sessions.start_all_afresh(cluster.image, 0.0)
+    assert not sessions.is_live(ONE, 0.0)
+
+
+def test_a_forgotten_broker_has_no_session() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    sessions.image_changed(SmallCluster(0).image)
+    assert sessions.expired(100.0) == []
+
+
+def test_a_new_controller_starts_every_session_afresh_fenced_brokers_included() -> None:
+    cluster = SmallCluster(1)
+    cluster.add_broker(2, is_fenced=True)
+    sessions = sessions_of(cluster, now=100.0)
+    assert sessions.is_live(ONE, 102.9)
+    assert sessions.is_live(TWO, 102.9)
+
+
+def test_a_broken_stream_wants_a_probe_unless_the_session_is_over() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    assert sessions.stream_broken(ONE, epoch(cluster, ONE), 1.0)
+    assert not sessions.stream_broken(ONE, BrokerEpoch(1), 1.0)
+    assert not sessions.stream_broken(ONE, epoch(cluster, ONE), 3.0)
+    assert not sessions.stream_broken(TWO, epoch(cluster, ONE), 1.0)
+
+
+def test_a_refused_probe_fences_unless_the_broker_was_heard_since() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    current = epoch(cluster, ONE)
+    assert sessions.probe_refused(ONE, current, probed_at=1.0) == LapsedSession(ONE, current)
+    sessions.touch(ONE, current, 1.5, metadata_offset=0)
+    assert sessions.probe_refused(ONE, current, probed_at=1.0) is None
+    assert sessions.probe_refused(ONE, BrokerEpoch(1), probed_at=2.0) is None
+
+
+def test_the_state_offset_is_where_the_broker_was_last_changed() -> None:
+    cluster = SmallCluster(2)
+    sessions = sessions_of(cluster)
+    started = cluster.image.offset
+    assert sessions.state_offset(ONE) == started
+    cluster.change_broker(2, is_fenced=True)
+    sessions.image_changed(cluster.image)
+    assert sessions.state_offset(ONE) == started
+    assert sessions.state_offset(TWO) == cluster.image.offset
+    cluster.create("t", [1])
+    sessions.image_changed(cluster.image)
+    assert sessions.state_offset(TWO) == cluster.image.offset - 1
+
+
+def test_others_offset_is_the_lowest_of_the_other_active_brokers() -> None:
+    cluster = SmallCluster(3)
+    sessions = sessions_of(cluster)
+    assert sessions.others_offset(ONE) == -1
+    sessions.touch(TWO, epoch(cluster, TWO), 0.0, metadata_offset=7)
+    sessions.touch(BrokerId(3), epoch(cluster, BrokerId(3)), 0.0, metadata_offset=9)
+    assert sessions.others_offset(ONE) == 7
+    cluster.change_broker(2, is_fenced=True)
+    sessions.image_changed(cluster.image)
+    assert sessions.others_offset(ONE) == 9
+    cluster.change_broker(3, is_shutting_down=True)
+    sessions.image_changed(cluster.image)
+    assert sessions.others_offset(ONE) is None

@@ -1,0 +1,109 @@
+"""The last resort for a partition without complete replicas (rules 33, 34)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from quorate.controller.brokers import fence_broker
+from quorate.controller.recover import ReplicaEnd, recover_partition, replicas_to_ask
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.errors import RecoveryRefused
+from quorate.metadata.image import NO_LEADER, Recovery
+from quorate.v1.admin_pb2 import PartitionName, RecoverPartitionRequest, RecoverPartitionResponse
+from tests.unit.controller.small_cluster import SmallCluster
+
+
+@pytest.fixture
+def cluster() -> SmallCluster:
+    """Brokers 2 and 3 run; 1 was the last one in the ISR and is gone."""
+    cluster = SmallCluster(3)
+    cluster.create("t", [1, 2, 3])
+    cluster.set_partition(isr=[1])
+    cluster.commit(fence_broker(cluster.image, BrokerId(1)))
+    assert cluster.partition().leader == NO_LEADER
+    cluster.events.clear()
+    return cluster
+
+
+def recover(
+    cluster: SmallCluster,
+    ends: Mapping[int, tuple[int, int]],
+    *,
+    leader: int | None = None,
+    accept_missing: bool = True,
+) -> RecoverPartitionResponse:
+    request = RecoverPartitionRequest(
+        partition=PartitionName(topic="t", partition=0),
+        leader=leader,
+        accept_missing_replicas=accept_missing,
+    )
+    log_ends = {
+        BrokerId(broker_id): ReplicaEnd(LeaderEpoch(epoch), Offset(end))
+        for broker_id, (epoch, end) in ends.items()
+    }
+    return cluster.commit(recover_partition(cluster.image, request, log_ends=log_ends))
+
+
+def test_the_last_epoch_decides_before_the_length(cluster: SmallCluster) -> None:
+    response = recover(cluster, {2: (4, 100), 3: (5, 10)})
+    after = cluster.partition()
+    assert response.leader == after.leader == 3
+    assert (after.isr, after.elr) == ((3,), ())
+    assert after.recovery is Recovery.RECOVERING
+    assert after.unclean_leader_epochs == (after.leader_epoch,)
+    assert [(each.broker_id, each.is_missing) for each in response.candidates] == [
+        (1, True),
+        (2, False),
+        (3, False),
+    ]
+
+
+def test_possible_loss_is_an_event_with_all_that_was_known(cluster: SmallCluster) -> None:
+    recover(cluster, {2: (4, 100), 3: (5, 10)})
+    (event,) = cluster.events
+    assert event.is_warning
+    assert event.fields["possible_data_loss"] is True
+    assert event.fields["missing"] == [1]
+    assert event.fields["former_members"] == [1]
+    assert event.fields["log_ends"] == {2: (4, 100), 3: (5, 10)}
+
+
+def test_of_equals_the_first_replica_leads(cluster: SmallCluster) -> None:
+    assert recover(cluster, {3: (5, 10), 2: (5, 10)}).leader == 2
+
+
+def test_the_operator_may_choose(cluster: SmallCluster) -> None:
+    assert recover(cluster, {2: (5, 10), 3: (4, 9)}, leader=3).leader == 3
+
+
+def test_missing_replicas_have_to_be_accepted(cluster: SmallCluster) -> None:
+    with pytest.raises(RecoveryRefused, match=r"\[1\] that could not be asked"):
+        recover(cluster, {2: (5, 10), 3: (4, 9)}, accept_missing=False)
+
+
+def test_a_complete_replica_that_answers_is_waited_for(cluster: SmallCluster) -> None:
+    with pytest.raises(RecoveryRefused, match="without any loss"):
+        recover(cluster, {1: (5, 12), 2: (5, 10), 3: (4, 9)}, leader=2)
+
+
+def test_the_best_replica_is_not_passed_over_because_it_is_fenced(cluster: SmallCluster) -> None:
+    cluster.change_broker(2, is_fenced=True)
+    with pytest.raises(RecoveryRefused, match=r"broker 2 now; these can: \[3\]"):
+        recover(cluster, {2: (5, 10), 3: (4, 9)})
+    assert recover(cluster, {2: (5, 10), 3: (4, 9)}, leader=3).leader == 3
+
+
+def test_somebody_has_to_have_answered(cluster: SmallCluster) -> None:
+    with pytest.raises(RecoveryRefused, match="no replica that could be asked"):
+        recover(cluster, {})
+
+
+def test_a_partition_that_is_led_is_left_alone() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2])
+    with pytest.raises(RecoveryRefused, match="is led by broker 1"):
+        recover(cluster, {1: (1, 1), 2: (1, 1)})
+    with pytest.raises(RecoveryRefused):
+        replicas_to_ask(cluster.image, cluster.partition())
