@@ -1,5 +1,8 @@
 """The metadata image with 100,000 partitions: applying records, snapshots, memory.
 
+Nothing here waits for anything, so where the processor time is what matters it is stated: other programs on
+the machine disturb it less. Snapshot and reload are held to their bar by the clock on the wall.
+
 python -m bench.metadata_image
 """
 
@@ -78,11 +81,11 @@ def _change(partition: PartitionImage) -> MetadataRecord:
 
 
 def _seconds_to_apply(image: MetadataImage, records: list[MetadataRecord]) -> float:
-    """From bytes, as a node gets them."""
+    """Of processor time, from bytes, as a node gets them."""
     encoded = encode_batch(records)
-    began = time.perf_counter()
+    began = time.process_time()
     apply_batch(image, decode_batch(encoded).records, image.offset + 1)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 async def _timed(work: Awaitable[T]) -> tuple[T, float, float]:
@@ -120,14 +123,17 @@ async def _figures(topics: int) -> list[Figure]:
     creation = _seconds_to_apply(image, _topic_records(topics, CREATED, random.Random(2)))
     change = _seconds_to_apply(image, [_change(partition) for partition in partitions])
     one_change = _seconds_to_apply(image, [_change(partitions[0])])
+    began = time.process_time()
     encoded, writing, longest_write = await _timed(encode_snapshot(image))
     loaded, reading, longest_read = await _timed(decode_snapshot(encoded))
+    processor = time.process_time() - began
     assert loaded == image
     return [
         Figure.at_most(f"apply {CREATED:,} new partitions", creation, "s", 0.2, how),
         Figure.at_most(f"apply {CHANGED:,} partition changes", change, "s", 0.5, how),
         Figure.at_most("apply one partition change", one_change * 1e3, "ms", None, how),
         Figure.at_most("snapshot and reload", writing + reading, "s", 10.0, how),
+        Figure.at_most("snapshot and reload, processor time", processor, "s", None, how),
         Figure.at_most("snapshot", len(encoded) / (1 << 20), "MB", None, how),
         Figure.at_most("longest pause while writing", longest_write * 1e3, "ms", None, how),
         Figure.at_most("longest pause while reading", longest_read * 1e3, "ms", None, f"{how}; with gc"),

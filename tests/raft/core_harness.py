@@ -50,6 +50,8 @@ from quorate.metadata.raft.voters import DirectoryId, NodeId, Voter, VoterKey, V
 from quorate.metadata.raft.voters_codec import encode_voters
 
 TIMING = Timing(election_timeout_min_s=1.0, election_timeout_max_s=2.0, heartbeat_s=0.25)
+#: whatever the defaults are tuned to
+LIMITS = Limits(inflight_max=16)
 #: longer than any election time-out
 LONG_S = 2.001
 
@@ -157,7 +159,7 @@ class Node:
             key(number),
             start or restored(),
             timing=TIMING,
-            limits=limits or Limits(),
+            limits=limits or LIMITS,
             random=random.Random(seed),
             now=self.now,
         )

@@ -1,7 +1,15 @@
 """Mistakes that somebody could make in the core, or in its driver: one rule each, switched off.
 
-Each function patches one small method. None of them is far-fetched; several were made by others, and are
-described in the issue trackers of other systems.
+Each function patches one small method. Some rules have no mutant here, since another rule covers for them as
+long as only one is switched off:
+
+- A candidate counts its own vote once it is durable. Its requests leave no earlier, so no answer comes before.
+- A candidate counts only voters in force. It asks only them, and a change of voters ends its campaign.
+- What an earlier process of a voter said is dropped. Whatever it acknowledged was durable, and if damage took
+  it since then, the voter does not count until it has caught up with all that may have been counted.
+- Followers protect a leader that they hear (no vote while it is heard). This keeps the peace, not the data.
+- A voter that has less than it acknowledged, without saying so, is refused. Its directory was put back from
+  an old copy; the simulator does not do that, because no quorum survives it in general.
 """
 
 from __future__ import annotations
@@ -29,7 +37,7 @@ from quorate.metadata.raft.replication import Replication
 from quorate.metadata.raft.state import RaftState
 from quorate.metadata.raft.voters import VoterKey
 
-__all__ = ["HARMLESS", "MUTANTS", "Mutant"]
+__all__ = ["MUTANTS", "Mutant"]
 
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
@@ -305,7 +313,7 @@ def voters_change_before_the_term_has_committed(patch: Patch) -> None:
 
 
 def a_wiped_disk_speaks_for_the_old_one(patch: Patch) -> None:
-    """Only node ids are compared: a vote or an acknowledgement of the new directory counts as the old one's."""
+    """Only node ids are compared: what the new directory says counts as the word of the old one."""
 
     def is_addressed(self: RaftCore, envelope: Envelope) -> bool:
         return envelope.to.node_id == self.key.node_id

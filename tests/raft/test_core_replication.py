@@ -176,7 +176,7 @@ def test_requests_follow_each_other_without_waiting_up_to_a_bound() -> None:
 
 
 def test_a_request_holds_no_more_bytes_than_allowed_and_at_least_one_entry() -> None:
-    node = replicating(Node(limits=Limits(append_bytes_max=200)))
+    node = replicating(Node(limits=Limits(append_bytes_max=200, inflight_max=16)))
     node.propose(b"x" * 50, b"x" * 50, b"x" * 500, b"x" * 50, b"x" * 50)
     assert spans(requests_to(2, node)) == [(1, 2), (3, 1), (4, 2)]
 

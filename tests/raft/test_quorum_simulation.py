@@ -15,7 +15,7 @@ import structlog
 
 from tests.raft.quorum_storm import run_storm
 
-SEEDS_PER_CHUNK = 12
+SEEDS_PER_CHUNK = 10
 CHUNKS = 4
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """The quorum under faults, many seeds of it. `make sim` runs as many more as asked.
 
-Seeds are run in chunks, which spread over the workers. Each chunk also shows that its faults happened: a run in
-which nothing broke would prove nothing.
+Seeds are run in chunks, which spread over the workers. Each chunk also shows that its faults happened: a run
+in which nothing broke would prove nothing.
 """
 
 from __future__ import annotations

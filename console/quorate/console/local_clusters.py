@@ -134,9 +134,9 @@ async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> i
     killed = await cluster.stop()
     for name in killed:
         click.echo(f"{name} did not stop in time, and was killed", err=True)
-    if not ready.is_set():
+    if interruption.is_urgent or not ready.is_set():
         return 130
-    return 1 if killed and not interruption.is_urgent else 0
+    return 1 if killed else 0
 
 
 async def _work(cluster: LocalCluster, session: Session, options: UpOptions, ready: asyncio.Event) -> None:
@@ -208,7 +208,9 @@ class _Interruption:
         self.is_urgent = False
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self._on_signal)
+            # Under nohup a closed terminal is no reason to stop.
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self._on_signal)
 
     def _on_signal(self) -> None:
         if not self.is_asked:

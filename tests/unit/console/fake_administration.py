@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class FakeAdministration:
-    """``answers[name]`` is what the call of that name gives: a value, an error, or a list of these in turn."""
+    """``answers[name]`` is what the call of that name gives: a value, an error, or a list of them in turn."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers

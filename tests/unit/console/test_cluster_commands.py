@@ -23,8 +23,9 @@ def broker(broker_id: int, **fields: Any) -> admin_pb2.BrokerDescription:
 
 def cluster(**fields: Any) -> admin_pb2.DescribeClusterResponse:
     controllers = [admin_pb2.ControllerDescription(node_id=101, address="c1:9092")]
-    chosen = {"cluster_id": "c", "controller": 101, "controllers": controllers, "feature_level": 1} | fields
-    return admin_pb2.DescribeClusterResponse(**chosen)
+    return admin_pb2.DescribeClusterResponse(
+        cluster_id="c", controller=101, controllers=controllers, feature_level=1, **fields
+    )
 
 
 def voter(node_id: int, state: str, **fields: Any) -> admin_pb2.VoterDescription:

@@ -200,8 +200,8 @@ class Invariants:
         sound = {each for each in (*partition.isr, *partition.elr) if key not in self._brokers[each].has_lost}
         lacking = sound - complete
         assert not lacking, f"rule 1: brokers {lacking} lack committed records"
-        # With a MinISR that was changed at the wrong moment the partition may go offline although a replica is
-        # complete; an operator has to recover it then.
+        # With a MinISR that was changed at the wrong moment the partition may go offline although a replica
+        # is complete; an operator has to recover it then.
         is_excused = facts.has_forgotten_elr or len(facts.losers) >= facts.min_isr_floor
         left = complete if is_excused else sound
         assert left or not facts.committed, "rule 1: nobody is left who holds all that was acknowledged"

@@ -79,6 +79,9 @@ class Cluster:
         disk = self._disks.get(key)
         return disk is not None and disk.may_be_counted(index, term)
 
+    def last_durable(self, key: VoterKey) -> Index:
+        return self._disks[key].last_index
+
     def hard_state(self, key: VoterKey) -> HardState:
         return self._disks[key].hard_state
 

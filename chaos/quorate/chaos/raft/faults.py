@@ -73,7 +73,7 @@ class Faults:
         self._time.after(wait, self._strike)
 
     def heal(self) -> None:
-        """No more faults. What was broken is in order again, but for lost disks: the operator replaces them."""
+        """No more faults. What was broken is in order again; lost disks are for the operator."""
         self._is_over = True
         self._ambush.disarm()
         self._links.heal()

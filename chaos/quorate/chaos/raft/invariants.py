@@ -59,9 +59,6 @@ class Replica(Protocol):
 
     def entries_between(self, first: Index, last: Index) -> Sequence[Entry]: ...
 
-    def has_written(self, index: Index, term: Term) -> bool:
-        """This entry is on its disk, synced."""
-
 
 class Invariant:
     """Overrides the observations it is interested in; raises by ``fail``."""

@@ -1,8 +1,8 @@
 """What the quorum has committed, as only an observer of every voter can know it.
 
 The first voter that commits an entry writes it here; from then on every other one has to agree, for ever.
-The ledger also runs a state machine of its own, so that whatever a voter has applied, or a client has read, can
-be compared with what it should have been at that index.
+The ledger also runs a state machine of its own, so that whatever a voter has applied, or a client has read,
+can be compared with what it should have been at that index.
 """
 
 from __future__ import annotations

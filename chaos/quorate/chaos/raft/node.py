@@ -127,9 +127,6 @@ class SimulatedNode:
     def entries_between(self, first: Index, last: Index) -> Sequence[Entry]:
         return self._core.entries_from(first)[: last - first + 1]
 
-    def has_written(self, index: Index, term: Term) -> bool:
-        return self.disk.has_written(index, term)
-
     @property
     def _core(self) -> RaftCore:
         assert self.core is not None, f"node {self.node_id} is down"
@@ -355,14 +352,13 @@ class SimulatedNode:
         was_recovering = self.is_recovering
         for ready in durable:
             self.disk.write(ready)
+            for envelope in ready.send_after_persist:
+                self._send(envelope)
         self._report_cut()
         if was_recovering and not self.is_recovering:
             self._around.counters.recoveries += 1
             self._around.checker.recovered(self, self.disk.lost_to_damage())
             self._around.ambush.passes(self, Moment.RECOVERED)
-        for ready in durable:
-            for envelope in ready.send_after_persist:
-                self._send(envelope)
         self._durable_sequence = durable[-1].sequence
         self._apply()
         self.handle(Persisted(self._durable_sequence))

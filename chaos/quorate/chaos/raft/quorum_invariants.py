@@ -127,7 +127,7 @@ class RecoveredVotersAreWhole(Invariant):
 
 
 class CommittedByAMajority(Invariant):
-    """What is committed is on the disks of a majority of the voters in force, in a way that may be counted."""
+    """What is committed is on the disks of a majority of the voters in force, and may be counted there."""
 
     def __init__(self, ledger: Ledger, is_counted: IsCounted) -> None:
         super().__init__(ledger)

@@ -71,9 +71,8 @@ def replay(seed: int, *, last_per_node: int | None = None) -> Replay:
     except Exception as error:  # noqa: BLE001  # as above
         failure = describe(error)
     events = simulation.trace.lines(last_per_node)
-    return Replay(
-        [f"seed {seed}: {simulation.conditions}", *events, failure or "every invariant held"], failure
-    )
+    end = failure or "every invariant held"
+    return Replay([f"seed {seed}: {simulation.conditions}", *events, end], failure)
 
 
 def failure_report(result: SeedResult) -> str:
@@ -83,7 +82,7 @@ def failure_report(result: SeedResult) -> str:
         [
             f"seed {seed} failed: {result.failure}",
             f"replay it with: make sim SEED={seed}",
-            f"The last {_EVENTS_PER_NODE} events of each node; all of them: make sim SEED={seed} ARGS=--trace",
+            f"all events of it: make sim SEED={seed} ARGS=--trace; the last {_EVENTS_PER_NODE} of each node:",
             *replay(seed, last_per_node=_EVENTS_PER_NODE).lines,
         ]
     )

@@ -1,9 +1,9 @@
 """One run, from one seed.
 
 Three acts. *Trouble*: clients work while faults strike. *A limp*: the faults end, but one node, the leader
-preferably, may stay deaf, mute or cut off; the others are a majority, so every client must get a write through
-within a bound. *Health*: everything is mended; within a bound all disks are replaced, and every voter has
-applied the same log to its end. The invariants are checked at every step of all three.
+preferably, may stay deaf, mute or cut off. The others are a majority, so every client must get a write
+through within a bound. *Health*: everything is mended; within a bound all disks are replaced, and every voter
+has applied the same log to its end. The invariants are checked at every step of all three.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _invariants(ledger: Ledger, cluster: Cluster) -> list[Invariant]:
         CommitIndexNeverFalls(ledger),
         CommittedThroughTheOwnTerm(ledger),
         CommittedByAMajority(ledger, cluster.may_be_counted),
-        AcknowledgedEntriesAreDurable(ledger),
+        AcknowledgedEntriesAreDurable(ledger, cluster.last_durable),
         AcknowledgedEntriesStayForTheTerm(ledger),
         SnapshotsStandForCommittedEntries(ledger),
         OneLeaderPerTerm(ledger),

@@ -88,7 +88,7 @@ class VoterDisk:
             self._apply(write)
 
     def write_part(self, unsynced: list[Ready], random: random.Random) -> int:
-        """A crash: a prefix of what no sync covered has reached the disk. Returns how many writes were lost."""
+        """A crash: a prefix of what no sync covered is on the disk. Returns how many writes were lost."""
         writes = [write for ready in unsynced for write in _writes(ready)]
         # The extremes are the interesting ones: all of it lost, all of it there but not known to be.
         survivors = random.choice((0, random.randint(0, len(writes)), len(writes)))

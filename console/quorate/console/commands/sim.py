@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,18 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["sim"]
 
 
-class SeedRange(click.ParamType):
+def _parse_seeds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> range | None:
     """``1..20000``, both inclusive."""
-
-    name = "FIRST..LAST"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
-        if isinstance(value, range):
-            return value
-        bounds = re.fullmatch(r"(\d+)\.\.(\d+)", value)
-        if bounds is None or int(bounds[1]) > int(bounds[2]):
-            self.fail(f"{value!r} is not a range of seeds such as 1..1000", param, ctx)
-        return range(int(bounds[1]), int(bounds[2]) + 1)
+    if value is None:
+        return None
+    bounds = re.fullmatch(r"(\d+)\.\.(\d+)", value)
+    if bounds is None or int(bounds[1]) > int(bounds[2]):
+        raise click.BadParameter(f"{value!r} is not a range of seeds such as 1..1000")
+    return range(int(bounds[1]), int(bounds[2]) + 1)
 
 
 @click.group(cls=QuorateGroup)
@@ -40,7 +36,9 @@ def sim() -> None:
 
 @sim.command()
 @click.option("--seed", type=click.IntRange(min=0), help="Run this one seed.")
-@click.option("--seeds", type=SeedRange(), help="Run all of these (default 1..1000).")
+@click.option(
+    "--seeds", metavar="FIRST..LAST", callback=_parse_seeds, help="Run all of these (default 1..1000)."
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),

@@ -3,7 +3,8 @@
 All that happens is an event, and ``_step`` is the only place where one meets the core: it takes the ``Ready``
 apart and hands each part to whoever deals with it. Nothing is queued on the way in. Whoever brings an event
 (a stream from a peer, a timer, a finished sync, a caller) steps it at once, so no task has to be woken, and a
-peer that sends too fast is held back by its own stream. Steps never overlap, because none of them waits.
+peer that sends too fast is held back by its own stream. Steps never overlap: none of them waits, and what is
+asked for inside one comes after it.
 
 - ``send_now`` leaves before anything is written: followers write while the leader does.
 - ``Persistence`` makes the rest durable, one sync for all that wait, and then releases what depended on it.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
@@ -101,6 +103,9 @@ class Driver:
         self._leader_heard_at: float | None = None
         #: set anew for every question
         self._leadership_lost = asyncio.Event()
+        self._is_stepping = False
+        #: the one that is stepped next, and those that were asked for inside a step
+        self._events: deque[Event] = deque()
         self._request_ids = itertools.count(1)
         self._requests: dict[int, Request] = {}
         #: proposals of this turn
@@ -137,8 +142,11 @@ class Driver:
     def step(self, event: Event) -> None:
         if self._tasks is None:
             return  # not begun, or at its end: as if the event were lost on its way
-        self._flush()
-        self._step(event)
+        self._events.append(event)
+        # Inside a step: the state machine has asked for it. Its turn comes when that step is done.
+        while self._events and not self._is_stepping:
+            self._flush()
+            self._step(self._events.popleft())
 
     def receive(self, envelope: Envelope) -> None:
         """From a peer. What is not for this directory is dropped by the core (rule 41)."""
@@ -148,20 +156,23 @@ class Driver:
             self._leader_heard_at = self._clock.monotonic()
 
     def _step(self, event: Event) -> None:
+        assert not self._is_stepping
+        self._is_stepping = True
         try:
             self._dispatch(self.core.step(event, self._clock.monotonic()))
         except Exception as error:
             # A bug, here or in the core: what it leaves behind must not vote or answer.
             log.exception("quorum_step_failed", step=type(event).__name__)
             self._on_fatal(f"the quorum cannot go on: {error!r}")
+        finally:
+            self._is_stepping = False
 
     def _dispatch(self, ready: Ready) -> None:
         # A change of the voters concerns whom these messages are for, so it comes first.
         if self.core.voters is not self._voters:
             self._voters = self.core.voters
             self._peers.voters_changed(self._voters)
-        for envelope in ready.send_now:
-            self._peers.send(envelope)
+        self._send_all(ready.send_now)
         if ready.must_persist or (ready.send_after_persist and not self._persistence.is_idle):
             self._persistence.submit(ready)
         else:
@@ -236,7 +247,7 @@ class Driver:
         """Raises where the command cannot be appended now; then nothing was done."""
         if self._tasks is None:
             raise NotController("this controller does not run")
-        if self._batch is not None and len(self._batch.commands) >= _BATCH_MAX:
+        if self._batch is not None and len(self._batch.commands) >= _BATCH_MAX and not self._is_stepping:
             self._flush()
         request_id = next(self._request_ids)
         before = self._batch or Propose((), (), term)

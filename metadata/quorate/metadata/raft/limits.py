@@ -13,6 +13,9 @@ class Limits:
     append_bytes_max: int = 1 << 20
     #: AppendRequests with entries on their way to one follower. More hide a longer round trip and cost memory
     inflight_max: int = 64
+    #: while a request is on its way, fewer entries wait for its answer and then travel together (as Nagle's
+    #: algorithm has it). More make fewer, larger requests and syncs of many small changes
+    pipelined_entries_min: int = 1
     #: entries kept before a snapshot. More spare a follower that is a little behind the whole snapshot
     entries_kept: int = 10_000
     #: proposals that wait to be committed, in number and in bytes; more are refused as "overloaded"

@@ -139,8 +139,9 @@ class Quorum:
 
     async def close(self) -> None:
         """Hand leadership over, if that can be done soon; then stop."""
-        if self._driver is not None and self._driver.core.role is Role.LEADER:
-            is_handed_over = await self._driver.transfer_leadership(None)
+        driver = self._driver
+        if driver is not None and driver.core.role is Role.LEADER and len(driver.core.voters) > 1:
+            is_handed_over = await driver.transfer_leadership(None)
             log.info("leadership_handed_over" if is_handed_over else "leadership_not_handed_over")
         if self._work is not None:
             self._work.cancel()

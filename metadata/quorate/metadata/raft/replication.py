@@ -119,8 +119,11 @@ class Replication:
     def send_entries(self, progress: Progress) -> None:
         """Whatever the follower lacks and may be sent now."""
         last_index = self._state.log.last_index
-        inflight_max = self._state.limits.inflight_max
-        while progress.next_index <= last_index and progress.may_send(inflight_max):
+        limits = self._state.limits
+        while progress.next_index <= last_index and progress.may_send(limits.inflight_max):
+            waiting = last_index - progress.next_index + 1
+            if progress.inflight and waiting < limits.pipelined_entries_min:
+                return  # the answer to what is on its way sends them, or the loss of it does
             if progress.next_index <= self._state.log.base.index:
                 self._send_snapshot(progress)
                 return
