@@ -39,6 +39,7 @@ class History:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
         self.digests: dict[int, str] = {}
+        self.installs = 0
 
     def applied(self, entry: Entry, digest: str) -> None:
         assert self.entries.setdefault(entry.index, entry) == entry, f"two entries at {entry.index}"
@@ -80,6 +81,7 @@ class HistoryMachine:
         self.index, self.digest = Index(state["index"]), state["digest"]
         self.commands = dict(state["commands"])
         self.installs += 1
+        self._history.installs += 1
         assert self._history.digests.get(self.index, self.digest) == self.digest
 
     def leadership_changed(self, soft_state: SoftState) -> None:

@@ -3,8 +3,9 @@
 Each function patches one small method. Some rules have no mutant here, since another rule covers for them as
 long as only one is switched off:
 
-- A candidate counts its own vote once it is durable. Its requests leave no earlier, so no answer comes before.
+- A candidate counts its own vote once it is durable. Its requests leave no earlier, so no answer can come.
 - A candidate counts only voters in force. It asks only them, and a change of voters ends its campaign.
+- One that is no voter does not stand for election. It would ask in vain, and count only those who vote.
 - What an earlier process of a voter said is dropped. Whatever it acknowledged was durable, and if damage took
   it since then, the voter does not count until it has caught up with all that may have been counted.
 - Followers protect a leader that they hear (no vote while it is heard). This keeps the peace, not the data.
@@ -108,10 +109,6 @@ def a_recovering_voter_votes(patch: Patch) -> None:
 
 def a_recovering_voter_stands_for_election(patch: Patch) -> None:
     patch.setattr(Elections, "_may_campaign", lambda self: self._state.key in self._state.log.voters)
-
-
-def whoever_is_no_voter_stands_for_election(patch: Patch) -> None:
-    patch.setattr(Elections, "_may_campaign", lambda self: not self._state.is_recovering)
 
 
 def a_candidate_does_not_raise_its_term(patch: Patch) -> None:

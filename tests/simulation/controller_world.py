@@ -60,6 +60,11 @@ class SimController:
         return self.controller is not None and self.controller._active.is_active
 
     @property
+    def term(self) -> int:
+        assert self.controller is not None
+        return self.controller._running.status.term
+
+    @property
     def image(self) -> MetadataImage:
         """Committed."""
         assert self.controller is not None

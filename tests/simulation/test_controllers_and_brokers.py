@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from quorate.core.ids import TopicName
-from quorate.errors import NoController, QuorateError, TopicAlreadyExists
+from quorate.errors import NoController, QuorateError, TopicAlreadyExists, VoterChangeRefused
 from quorate.metadata.image import NO_LEADER, PartitionImage
 from quorate.v1 import admin_pb2
 from tests.simulation.controller_world import FakeBroker, World, run_world
@@ -193,5 +193,30 @@ def test_restarted_controllers_come_to_the_same_image() -> None:
         await world.active_controller()
         await _converged(world)
         assert len(world.running[0].image.topics) == 5
+
+    run_world(scenario)
+
+
+def test_leadership_is_handed_over_once_for_one_request() -> None:
+    async def scenario(world: World) -> None:
+        before = await world.active_controller()
+        follower = next(each for each in world.running if each is not before)
+        term = follower.term
+        answer = await world.call(
+            "TransferController", admin_pb2.TransferControllerRequest(), through=follower
+        )
+        after = await world.active_controller()
+        assert after is not before
+        assert answer.controller in (-1, after.node_id)
+        assert after.term == term + 1
+
+    run_world(scenario)
+
+
+def test_a_voter_that_nobody_answers_for_is_refused_at_once() -> None:
+    async def scenario(world: World) -> None:
+        request = admin_pb2.AddVoterRequest(node_id=9, address="c9:9093")
+        with pytest.raises(VoterChangeRefused, match="no controller answers at c9:9093"):
+            await world.call("AddVoter", request)
 
     run_world(scenario)

@@ -14,7 +14,7 @@ from quorate.controller.features import SupportedLevels, update_feature_level
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerId
 from quorate.core.transport import Method, Transport, method_of
-from quorate.errors import InvalidRequest, QuorateError, Unavailable, VoterChangeRefused
+from quorate.errors import InvalidRequest, QuorateError, TransportError, VoterChangeRefused
 from quorate.metadata.digest import digest_to_bytes
 from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.raft.progress import FollowerProgress, ProgressState
@@ -37,6 +37,7 @@ _IDENTIFY: Final = method_of(
     quorum_pb2.IdentifyResponse,
 )
 _ASK_TIMEOUT_S: Final = 2.0
+_LOOK_AGAIN_S: Final = 0.02
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -138,7 +139,14 @@ class QuorumAdministration:
 
     async def add_voter(self, request: admin_pb2.AddVoterRequest) -> admin_pb2.AddVoterResponse:
         status = self._quorum.status
-        identity = await self._ask(request.address, _IDENTIFY, quorum_pb2.IdentifyRequest())
+        try:
+            identity = await self._ask(request.address, _IDENTIFY, quorum_pb2.IdentifyRequest())
+        except TransportError as error:
+            raise VoterChangeRefused(
+                f"no controller answers at {request.address}: {error.message}; start node {request.node_id} "
+                "first, it joins without a vote",
+                node_id=request.node_id,
+            ) from error
         if identity.key.node_id != request.node_id:
             raise InvalidRequest(
                 f"node {identity.key.node_id} runs at {request.address}, not node {request.node_id}",
@@ -170,10 +178,11 @@ class QuorumAdministration:
         node_id = NodeId(request.node_id) if request.HasField("node_id") else None
         await self._active.confirm()
         await self._quorum.transfer_leadership(node_id)
-        leader = self._quorum.status.leader
-        if leader is None:
-            raise Unavailable("leadership was handed over; the next controller is about to be elected")
-        return admin_pb2.TransferControllerResponse(controller=leader.key.node_id)
+        deadline = self._clock.monotonic() + _ASK_TIMEOUT_S
+        while (leader := self._quorum.status.leader) is None and self._clock.monotonic() < deadline:
+            await self._clock.sleep(_LOOK_AGAIN_S)
+        # Not an error where nobody is known yet: asked again, the next one would hand over once more.
+        return admin_pb2.TransferControllerResponse(controller=-1 if leader is None else leader.key.node_id)
 
     async def update_feature_level(
         self, request: admin_pb2.UpdateFeatureLevelRequest

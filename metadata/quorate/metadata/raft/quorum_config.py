@@ -16,7 +16,7 @@ __all__ = ["QuorumConfig", "quorum_config_of"]
 _DIRECTORY_NAME: Final = "quorum"
 #: A request, its sync and its answer cost several times what deciding on a change does. Under load, changes
 #: come one by one, each by its own call; sent one by one, they would keep the voters busy with each other.
-_PIPELINED_ENTRIES_MIN: Final = 1
+_PIPELINED_ENTRIES_MIN: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
