@@ -12,13 +12,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench import codec, log
+from bench import codec, image, log, quorum
 from bench.figure import Figure, show
 from quorate.core.records import CODEC
 
 BENCHMARKS: Final[dict[str, tuple[str, Callable[[], list[Figure]]]]] = {
     "codec": (f"The record batch ({CODEC} codec)", codec.run),
     "log": ("The partition log", lambda: asyncio.run(log.run())),
+    "quorum": ("The metadata quorum", lambda: asyncio.run(quorum.run())),
+    "image": ("A hundred thousand partitions", lambda: asyncio.run(image.run())),
 }
 
 

@@ -24,7 +24,7 @@ from quorate.metadata.records import decode_batch, encode_batch, partition_recor
 from quorate.metadata.snapshot import decode_snapshot, encode_snapshot
 from quorate.v1.metadata_pb2 import BrokerList, MetadataRecord, PartitionChangeRecord
 
-__all__ = ["run"]
+__all__ = ["run", "timed"]
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ def _seconds_to_apply(image: MetadataImage, records: list[MetadataRecord]) -> fl
     return time.process_time() - began
 
 
-async def _timed(work: Awaitable[T]) -> tuple[T, float, float]:
+async def timed(work: Awaitable[T]) -> tuple[T, float, float]:
     """The result, seconds, and the longest time for which the event loop did not turn."""
     turns = [time.perf_counter()]
 
@@ -124,8 +124,8 @@ async def _figures(topics: int) -> list[Figure]:
     change = _seconds_to_apply(image, [_change(partition) for partition in partitions])
     one_change = _seconds_to_apply(image, [_change(partitions[0])])
     began = time.process_time()
-    encoded, writing, longest_write = await _timed(encode_snapshot(image))
-    loaded, reading, longest_read = await _timed(decode_snapshot(encoded))
+    encoded, writing, longest_write = await timed(encode_snapshot(image))
+    loaded, reading, longest_read = await timed(decode_snapshot(encoded))
     processor = time.process_time() - began
     assert loaded == image
     return [

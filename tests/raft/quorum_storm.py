@@ -141,10 +141,7 @@ class Storm:
 
     async def _crash_all(self) -> None:
         self.counters["crashes_of_all"] += 1
-        is_power_loss = self._rng.random() < 0.5
-        for voter in self._voters:
-            if voter.is_up:
-                await voter.kill(power_loss=is_power_loss, rng=self._rng)
+        await self._kill_all(power_loss=self._rng.random() < 0.5)
 
     async def _ambush(self) -> None:
         """The power fails right after an acknowledgement, and the leader comes back last."""
@@ -156,13 +153,15 @@ class Storm:
             return
         self.counters["ambushes"] += 1
         leaders = [voter for voter in self._voters if voter.is_leader]
-        for voter in self._voters:
-            if voter.is_up:
-                await voter.kill(power_loss=True, rng=self._rng)
+        await self._kill_all(power_loss=True)
         for voter in self._voters:
             if voter not in leaders:
                 await self._restart(voter)
         await asyncio.sleep(self._rng.uniform(0.5, 1.5))
+
+    async def _kill_all(self, *, power_loss: bool) -> None:
+        up = [voter for voter in self._voters if voter.is_up]
+        await asyncio.gather(*(voter.kill(power_loss=power_loss, rng=self._rng) for voter in up))
 
     async def _partition(self) -> None:
         self.counters["partitions"] += 1

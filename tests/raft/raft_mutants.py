@@ -21,7 +21,7 @@ from typing import Final
 
 import pytest
 
-from quorate.chaos.raft.node import SimulatedNode
+from quorate.chaos.raft.node import OnApplied, SimulatedNode
 from quorate.chaos.raft.voter_disk import VoterDisk
 from quorate.metadata.raft.core import RaftCore
 from quorate.metadata.raft.elections import Elections
@@ -71,6 +71,17 @@ def incarnations_are_not_durable(patch: Patch) -> None:
         self.incarnation = 1 + self.incarnation % 2
 
     patch.setattr(VoterDisk, "start", start)
+
+
+def a_read_does_not_wait_until_its_index_is_applied(patch: Patch) -> None:
+    def when_applied(self: SimulatedNode, index: Index, on_applied: OnApplied) -> None:
+        on_applied(self.machine)
+
+    patch.setattr(SimulatedNode, "when_applied", when_applied)
+
+
+def an_installed_snapshot_is_not_given_to_the_state_machine(patch: Patch) -> None:
+    patch.setattr(SimulatedNode, "_install", lambda self, snapshot: None)
 
 
 # --- elections ----------------------------------------------------------------------------------------

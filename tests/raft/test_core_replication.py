@@ -175,6 +175,34 @@ def test_requests_follow_each_other_without_waiting_up_to_a_bound() -> None:
     assert spans(requests_to(2, node)) == [(4, 2)], "what has gathered meanwhile travels together"
 
 
+def test_few_entries_wait_for_the_answer_to_what_is_on_its_way_and_travel_together() -> None:
+    node = replicating(Node(limits=Limits(pipelined_entries_min=3)))
+    node.propose(b"a")
+    assert spans(requests_to(2, node)) == [(1, 1)], "nothing is on its way: at once"
+    for command in (b"b", b"c"):
+        node.propose(command)
+        assert requests_to(2, node) == []
+    node.hear(2, acknowledged(1, 2))
+    assert spans(requests_to(2, node)) == [(2, 2)]
+
+
+def test_enough_entries_do_not_wait_for_any_answer() -> None:
+    node = replicating(Node(limits=Limits(pipelined_entries_min=3)))
+    node.propose(b"a")
+    node.propose(b"b", b"c", first_id=2)
+    node.propose(b"d", first_id=4)
+    assert spans(requests_to(2, node)) == [(2, 3)]
+
+
+def test_entries_that_wait_for_an_answer_travel_after_the_request_was_lost() -> None:
+    node = replicating(Node(limits=Limits(pipelined_entries_min=3)))
+    node.propose(b"a")
+    node.propose(b"b", first_id=2)
+    node.after(TIMING.heartbeat_s)
+    node.hear(2, refused(1, 1, 1))
+    assert spans(requests_to(2, node)) == [(1, 2)]
+
+
 def test_a_request_holds_no_more_bytes_than_allowed_and_at_least_one_entry() -> None:
     node = replicating(Node(limits=Limits(append_bytes_max=200, inflight_max=16)))
     node.propose(b"x" * 50, b"x" * 50, b"x" * 500, b"x" * 50, b"x" * 50)

@@ -147,3 +147,17 @@ async def test_failed_sync_ends_the_process_and_releases_nothing() -> None:
     with pytest.raises(Fatal, match="gone"):
         await task
     assert rig.durable == []
+
+
+async def test_write_under_way_is_finished_at_a_stop_and_releases_nothing() -> None:
+    rig = Rig()
+    task = asyncio.create_task(rig.persistence.run())
+    rig.persistence.submit(ready(1, 1))
+    await rig.directory.syncing.wait()
+    rig.persistence.stop()
+    await asyncio.sleep(0)
+    assert not task.done()
+    await rig.finish_sync()
+    await task
+    assert rig.directory.calls == ["entry 1", "sync"]
+    assert rig.durable == []

@@ -18,8 +18,8 @@ SEEDS_PER_CHUNK: Final = 30
 
 #: per seed, on average over a chunk
 FLOORS: Final = {
-    "faults": 300.0,
-    "steps": 800.0,
+    "faults": 200.0,
+    "steps": 700.0,
     "elections": 3.0,
     "truncations": 0.2,
     "snapshots_taken": 8.0,
@@ -30,20 +30,20 @@ FLOORS: Final = {
     "crashes": 5.0,
     "lost_unsynced_writes": 0.8,
     "damaged_tails": 0.7,
-    "wipes": 0.2,
+    "wipes": 0.15,
     "pauses": 1.0,
     "clock_changes": 0.3,
     "slow_disks": 0.8,
-    "partitions": 6.0,
-    "messages_cut_off": 30.0,
-    "messages_dropped": 10.0,
-    "messages_duplicated": 8.0,
-    "messages_reordered": 100.0,
+    "partitions": 5.0,
+    "messages_cut_off": 25.0,
+    "messages_dropped": 4.0,
+    "messages_duplicated": 4.0,
+    "messages_reordered": 50.0,
     "messages_straggling": 15.0,
-    "proposals_acknowledged": 40.0,
-    "proposals_refused": 10.0,
+    "proposals_acknowledged": 30.0,
+    "proposals_refused": 6.0,
     "proposals_unknown": 3.0,
-    "reads_checked": 8.0,
+    "reads_checked": 5.0,
 }
 
 

@@ -76,6 +76,7 @@ class Failover:
         count = len(self._addresses)
         silent = attempts = 0
         may_be_done = False
+        last_word: QuorateError | None = None
         while True:
             remaining_s = max(deadline - loop.time(), 0.001)
             attempt_s = remaining_s if count == 1 else min(remaining_s, attempt_timeout_s)
@@ -83,11 +84,16 @@ class Failover:
                 return await self.channel().call(method, request, timeout_s=attempt_s)
             except (*_SILENCE, *_PASSING) as error:
                 attempts += 1
-                silent = silent + 1 if isinstance(error, _SILENCE) else 0
+                if isinstance(error, _SILENCE):
+                    silent += 1
+                else:
+                    silent, last_word = 0, error
                 may_be_done = may_be_done or error.outcome_unknown
                 is_late = loop.time() + _PAUSE_S >= deadline
                 if silent >= count or is_late:
-                    raise self._final(method, error, silent, may_be_done=may_be_done) from error
+                    # Who answered knows more than who did not.
+                    final = last_word or error
+                    raise self._final(method, final, silent, may_be_done=may_be_done) from error
             self._current = (self._current + 1) % count
             if attempts % count == 0:
                 await asyncio.sleep(_PAUSE_S)

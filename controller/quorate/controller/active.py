@@ -10,8 +10,8 @@ between. What keeps that safe:
 - No answer leaves before that on which it rests is committed. For a change these are its own records; for a
   refusal, or an answer that changes nothing, all that was appended before it.
 - Nothing is decided between reading the image and appending the records: ``change`` does not wait there.
-- An append that is refused or fails ends the office: what the quorum holds and what this image says may
-  differ from here on, and only a new replay can tell (rule 39).
+- A refused append was not made, and the image stays as it was. One that was made elsewhere than decided, or
+  that the log turns into another image, ends the process: only a new replay can tell what holds (rule 39).
 
 Whoever was waiting when an office ends is told that the outcome is unknown. All changes name the state that
 they want, so asking again is safe.
@@ -30,6 +30,7 @@ from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.raft.entries import Index, Term
 from quorate.metadata.raft.ready import Role, SoftState
+from quorate.metadata.raft.voters import VoterKey
 from quorate.metadata.records import encode_batch
 from quorate.v1.metadata_pb2 import MetadataRecord
 
@@ -101,6 +102,7 @@ class ActiveController:
         self._on_end = on_end
         self._on_fatal = on_fatal
         self._leading: SoftState | None = None
+        self._leader: VoterKey | None = None
         self._office: _Office | None = None
 
     @property
@@ -118,6 +120,7 @@ class ActiveController:
         if self._office is not None and (state.role is not Role.LEADER or state.term != self._office.term):
             self._end_office("leadership was lost")
         self._leading = state if state.role is Role.LEADER else None
+        self._leader = state.leader
         self._begin_when_replayed(committed)
 
     def applied(self, committed: MetadataImage) -> None:
@@ -211,7 +214,12 @@ class ActiveController:
             return self._office
         if self._leading is not None:
             raise NoController("this controller was just elected and is not ready yet")
-        raise NotController("this node is not the active controller")
+        if self._leader is None:
+            raise NotController("this node is not the active controller, and knows of none")
+        raise NotController(
+            f"this node is not the active controller; that is node {self._leader.node_id}",
+            controller=self._leader.node_id,
+        )
 
 
 def _tell(events: Sequence[ControllerEvent]) -> None:

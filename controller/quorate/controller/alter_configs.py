@@ -26,12 +26,19 @@ from quorate.controller.configs import canonical_configs, config_entries, unclea
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.elections import Elections, topics_in_order
 from quorate.controller.lookup import find_topic
-from quorate.core.config.topic import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, TopicConfig
-from quorate.errors import InvalidRequest, NotEnoughReplicas
+from quorate.core.config.topic import (
+    DURABILITY,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    Durability,
+    TopicConfig,
+)
+from quorate.errors import InvalidRequest, NotEnoughReplicas, UnsupportedOperation
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.records import config_record
 from quorate.metadata.topic_settings import (
+    durability_of,
     min_insync_replicas,
     replication_factor_of,
     unclean_election_enabled,
@@ -52,6 +59,7 @@ def alter_configs(
     topic_id = None if topic is None else topic.topic_id
     records = [config_record(topic_id, key, value) for key, value in changes.items()]
     after = apply_batch(image, records, next_offset)
+    _check_durability(image, after, topic, changes)
     elections = _settle_partitions(image, after, topic, changes)
     topic_after = None if topic_id is None else after.topics[topic_id]
     response = admin_pb2.AlterConfigsResponse(configs=config_entries(after, topic_after))
@@ -80,6 +88,22 @@ def _changes(
     current = image.cluster_configs if topic is None else topic.configs
     wanted = {key: None if key in resets else value for key, value in canonical.items()}
     return {key: value for key, value in wanted.items() if value != current.get(key)}
+
+
+def _check_durability(
+    before: MetadataImage, after: MetadataImage, topic: TopicImage | None, changes: dict[str, str | None]
+) -> None:
+    """A stricter promise holds for what is there already only once it is synced everywhere (rule 45)."""
+    if DURABILITY not in changes:
+        return
+    for affected in topics_in_order(before) if topic is None else (topic,):
+        is_synced_after = durability_of(after, after.topics[affected.topic_id]) is Durability.FSYNC
+        if is_synced_after and durability_of(before, affected) is not Durability.FSYNC:
+            raise UnsupportedOperation(
+                f"topic {affected.name} cannot be changed to {DURABILITY}={Durability.FSYNC}: its replicas "
+                "are not synced yet, and nothing waits for that. Create a topic with it instead",
+                topic=affected.name,
+            )
 
 
 def _settle_partitions(

@@ -80,7 +80,12 @@ class Controller:
         administration = Administration(
             self._active,
             QuorumAdministration(
-                self._active, lambda: self._running, self._publisher, transport=transport, clock=clock
+                self._active,
+                lambda: self._running,
+                self._publisher,
+                transport=transport,
+                clock=clock,
+                silence_s_max=quorum_config_of(config).timing.election_timeout_max_s,
             ),
             LogEnds(transport),
             clock=clock,

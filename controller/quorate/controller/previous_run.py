@@ -32,6 +32,7 @@ from enum import StrEnum
 
 from quorate.core.config import Durability
 from quorate.metadata.image import BrokerImage, MetadataImage, TopicImage
+from quorate.metadata.topic_settings import durability_of
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 
 __all__ = ["StartKind", "judge_start", "keeps_replicas"]
@@ -62,11 +63,5 @@ def judge_start(registered: BrokerImage | None, request: RegisterBrokerRequest) 
 def keeps_replicas(start: StartKind, image: MetadataImage, topic: TopicImage) -> bool:
     """Whether the broker's undamaged replicas of this topic count after such a start."""
     if start is StartKind.LOSSY:
-        return _is_synced_before_answers(image, topic)
+        return durability_of(image, topic) is Durability.FSYNC
     return start is not StartKind.UNKNOWN_DIRECTORY
-
-
-def _is_synced_before_answers(image: MetadataImage, topic: TopicImage) -> bool:
-    # A default in some node's own file does not count: the controller cannot see it.
-    key = "durability"
-    return topic.configs.get(key, image.cluster_configs.get(key)) == Durability.FSYNC

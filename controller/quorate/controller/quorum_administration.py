@@ -52,12 +52,15 @@ class QuorumAdministration:
         *,
         transport: Transport,
         clock: Clock,
+        silence_s_max: float,
     ) -> None:
+        """``silence_s_max``: a voter that the leader has not heard for longer counts as unreachable."""
         self._active = active
         self._quorum_of_node = quorum
         self._publisher = publisher
         self._transport = transport
         self._clock = clock
+        self._silence_s_max = silence_s_max
 
     @property
     def _quorum(self) -> Quorum:
@@ -105,7 +108,9 @@ class QuorumAdministration:
         description = admin_pb2.VoterDescription(
             node_id=voter.key.node_id, directory_id=voter.key.directory_id, address=voter.address
         )
-        image = await self._image_of(voter)
+        # Whoever answers at its address need not be the voter: a wiped disk answers as well (rule 41).
+        is_silent = progress is not None and self._silence_s(progress) > self._silence_s_max
+        image = None if is_silent else await self._image_of(voter)
         if image is not None:
             description.applied_index = image.offset
             description.digest = image.digest
@@ -118,8 +123,11 @@ class QuorumAdministration:
             return description
         description.state = "unreachable" if image is None else _state(progress)
         description.match_index = progress.match_index
-        description.last_heard_ms = int((self._clock.monotonic() - progress.last_heard) * 1000)
+        description.last_heard_ms = int(self._silence_s(progress) * 1000)
         return description
+
+    def _silence_s(self, progress: FollowerProgress) -> float:
+        return self._clock.monotonic() - progress.last_heard
 
     async def _image_of(self, voter: Voter) -> controller_pb2.DescribeImageResponse | None:
         """None: it does not answer."""

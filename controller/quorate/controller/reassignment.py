@@ -12,11 +12,11 @@ for a leader. Not while the partition is recovering (rule 34): what an old repli
 The leader epoch grows, so that whatever anybody knows about the replicas before does not count any more
 (rules 2, 7).
 
-A reassignment can be *called off* until then. What goes then are the new replicas. If one of them is or was in
-the ISR or the ELR, records may have been committed that only it and too few others hold, so the old ones left
-in the ISR must be MinISR or more; else it is refused, and will be possible again when the old ones have caught
-up. Here the leader epoch grows too: a replica that is removed and soon added again, empty, must not pass for
-the one before.
+A reassignment can be *called off* until then. What goes then are the new replicas. If one of them is or was
+in the ISR or the ELR, records may have been committed that only it and too few others hold, so the old ones
+left in the ISR must be MinISR or more; else it is refused, and will be possible again when the old ones
+have caught up. Here the leader epoch grows too: a replica that is removed and soon added again, empty, must
+not pass for the one before.
 
 Both lists of a reassignment are part of ``replicas``, with the target's order first, because the operator
 chose it. So after calling it off the replicas are the ones from before, but the target's order holds among

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from quorate.errors import InconsistentMetadata
 from quorate.metadata.delta import advance, apply_batch
 from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
@@ -49,6 +50,11 @@ class ImageStateMachine:
         return Index(image.offset), await encode_snapshot(image)
 
     async def install_snapshot(self, snapshot: Snapshot) -> None:
-        self.image = await decode_snapshot(snapshot.data)
+        image = await decode_snapshot(snapshot.data)
+        if image.offset != snapshot.id.index:
+            raise InconsistentMetadata(
+                f"the snapshot of {snapshot.id.index} holds the metadata of {image.offset}"
+            )
+        self.image = image
         self._publisher.reset(self.image)
         self._on_applied(self.image)

@@ -16,10 +16,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.core.config.topic import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, TopicConfig
+from quorate.core.config.topic import (
+    DURABILITY,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    Durability,
+    TopicConfig,
+)
 from quorate.metadata.image import MetadataImage, PartitionImage, TopicImage
 
 __all__ = [
+    "durability_of",
     "min_insync_replicas",
     "min_insync_replicas_of",
     "replication_factor_of",
@@ -48,6 +55,11 @@ def replication_factor_of(partition: PartitionImage) -> int:
 def unclean_election_enabled(image: MetadataImage, topic: TopicImage) -> bool:
     """Whether a replica outside ISR and ELR may be elected, at the price of acknowledged records."""
     return _value(image, topic, UNCLEAN_LEADER_ELECTION_ENABLE) == "true"
+
+
+def durability_of(image: MetadataImage, topic: TopicImage) -> Durability:
+    """As far as the metadata knows: a default in some broker's own file does not count."""
+    return Durability(_value(image, topic, DURABILITY))
 
 
 def _value(image: MetadataImage, topic: TopicImage, key: str) -> str:

@@ -135,6 +135,11 @@ async def _open_roles(
             key="node.roles",
         )
     if NodeRole.BROKER in config.node_roles:
+        if config.controller_voters:
+            raise InvalidConfig(
+                "controller.voters: a broker does not join a quorum yet; without it, this one runs by itself",
+                key="controller.voters",
+            )
         broker = await Broker.open(
             config,
             clock=surroundings.clock,

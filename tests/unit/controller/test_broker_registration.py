@@ -102,8 +102,8 @@ def test_a_lossy_broker_leaves_replicated_topics_and_stays_in_synced_ones() -> N
 
 def test_the_cluster_may_make_all_topics_synced() -> None:
     cluster = SmallCluster(1)
-    cluster.create("t", [1])
     cluster.configure("", {"durability": "fsync"})
+    cluster.create("t", [1])
     register(cluster, registration(cluster, 1))
     assert cluster.partition().isr == (1,)
 

@@ -7,7 +7,13 @@ import pytest
 from quorate.controller.alter_configs import alter_configs
 from quorate.controller.alter_partition import alter_partition
 from quorate.core.ids import BrokerId
-from quorate.errors import InvalidConfig, InvalidRequest, NotEnoughReplicas, UnknownTopicOrPartition
+from quorate.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    NotEnoughReplicas,
+    UnknownTopicOrPartition,
+    UnsupportedOperation,
+)
 from quorate.metadata.image import NO_LEADER, Recovery
 from quorate.metadata.topic_settings import min_insync_replicas, min_insync_replicas_of
 from quorate.v1 import admin_pb2, controller_pb2
@@ -183,3 +189,18 @@ def test_unclean_election_for_the_whole_cluster_reaches_topics_without_their_own
     cluster.configure("", {UNCLEAN: "true"})
     assert cluster.partition(0, "t").leader == 1
     assert cluster.partition(0, "careful").leader == NO_LEADER
+
+
+@pytest.mark.parametrize("level", ["t", ""])
+def test_a_topic_that_exists_cannot_be_promised_to_be_synced(level: str) -> None:
+    """Rule 45: what its replicas hold may not be synced, and a power loss would be taken for harmless."""
+    cluster = SmallCluster()
+    cluster.create("t")
+    with pytest.raises(UnsupportedOperation, match="cannot be changed to durability=fsync"):
+        cluster.configure(level, {"durability": "fsync"})
+
+
+def test_a_topic_with_its_own_durability_does_not_mind_the_clusters() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", configs={"durability": "replicated"})
+    cluster.configure("", {"durability": "fsync"})

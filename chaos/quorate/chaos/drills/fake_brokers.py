@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 from typing import Final
 
 from quorate.chaos.drills.voters import DrillVoters
@@ -32,6 +33,41 @@ class BrokerSession:
     def __init__(self, broker_id: int, broker_epoch: int) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
+        self._hangs_up = asyncio.Event()
+
+    async def unfence(self, voters: DrillVoters, controller: str) -> None:
+        """By a heartbeat; the connection ends with it."""
+        async with self.held_open(voters, controller):
+            pass
+
+    @asynccontextmanager
+    async def held_open(self, voters: DrillVoters, controller: str) -> AsyncIterator[None]:
+        """Unfenced, and connected until the end or until ``hang_up``."""
+        channel = voters.transport.connect(voters.address(controller))
+        try:
+            answers = channel.stream(_SESSION, self._heartbeats(), timeout_s=None)
+            async with asyncio.timeout(_TIMEOUT_S):
+                answer = await anext(answers)
+            assert not answer.HasField("error"), answer.error
+            assert not answer.is_fenced
+            yield
+            await answers.aclose()
+        finally:
+            await channel.close()
+
+    def hang_up(self) -> None:
+        """As when its process dies: what it said is said, and nothing follows."""
+        self._hangs_up.set()
+
+    async def _heartbeats(self) -> AsyncIterator[controller_pb2.BrokerSessionRequest]:
+        yield controller_pb2.BrokerSessionRequest(
+            broker_id=self.broker_id,
+            broker_epoch=self.broker_epoch,
+            metadata_offset=_SEEN_EVERYTHING,
+            wants_unfence=True,
+            sequence=1,
+        )
+        await self._hangs_up.wait()
 
 
 async def register_fake_brokers(voters: DrillVoters, controller: str, count: int) -> list[BrokerSession]:
@@ -50,23 +86,5 @@ async def _register(voters: DrillVoters, controller: str, broker_id: int) -> Bro
     )
     answer = await voters.control(controller, "RegisterBroker", request, timeout_s=_TIMEOUT_S)
     session = BrokerSession(broker_id, answer.broker_epoch)
-    channel = voters.transport.connect(voters.address(controller))
-    try:
-        async with aclosing(channel.stream(_SESSION, _heartbeats(session), timeout_s=_TIMEOUT_S)) as answers:
-            async for heartbeat in answers:
-                assert not heartbeat.HasField("error"), heartbeat.error
-                assert not heartbeat.is_fenced
-                break
-    finally:
-        await channel.close()
+    await session.unfence(voters, controller)
     return session
-
-
-async def _heartbeats(session: BrokerSession) -> AsyncIterator[controller_pb2.BrokerSessionRequest]:
-    yield controller_pb2.BrokerSessionRequest(
-        broker_id=session.broker_id,
-        broker_epoch=session.broker_epoch,
-        metadata_offset=_SEEN_EVERYTHING,
-        wants_unfence=True,
-        sequence=1,
-    )

@@ -38,10 +38,12 @@ from quorate.metadata.raft.ready import (
 from quorate.metadata.raft.voters import NodeId, VoterKey, Voters
 from quorate.metadata.raft.voters_codec import decode_voters
 
-__all__ = ["OnAnswer", "SimulatedNode", "Surroundings"]
+__all__ = ["OnAnswer", "OnApplied", "SimulatedNode", "Surroundings"]
 
 #: None: the node died with the question, or hides its answer
 OnAnswer: TypeAlias = Callable[[Answer | None], None]
+#: None: it died before it had applied so much
+OnApplied: TypeAlias = Callable[[RegisterMachine | None], None]
 
 #: a deadline met by a hair too early would be asked for again and again
 _TICK_SLACK_S = 1e-6
@@ -150,7 +152,7 @@ class SimulatedNode:
         self._durable_sequence = -1
         self._to_apply: deque[Ready] = deque()
         self._questions: dict[int, OnAnswer] = {}
-        self._readers: list[tuple[Index, Callable[[RegisterMachine | None], None]]] = []
+        self._readers: list[tuple[Index, OnApplied]] = []
         self._tick_due = float("inf")
         self._led_term = Term(0)
         self._snapshot_after = 0
@@ -239,7 +241,7 @@ class SimulatedNode:
         self._questions.update(zip(request_ids, on_answers, strict=True))
         self.handle(event)
 
-    def when_applied(self, index: Index, on_applied: Callable[[RegisterMachine | None], None]) -> None:
+    def when_applied(self, index: Index, on_applied: OnApplied) -> None:
         if self.machine.applied_index >= index:
             on_applied(self.machine)
         else:
@@ -388,9 +390,7 @@ class SimulatedNode:
         while waiting and (waiting[0].installed is None or waiting[0].sequence <= self._durable_sequence):
             ready = waiting.popleft()
             if ready.installed is not None:
-                self.machine = RegisterMachine.load(ready.installed.data)
-                self._applied_term = ready.installed.id.term
-                self._applied_voters = ready.installed.voters
+                self._install(ready.installed)
             for entry in ready.committed:
                 self.machine.apply(entry)
                 self._applied_term = entry.term
@@ -403,6 +403,11 @@ class SimulatedNode:
                 self._snapshot_after = applied + every
                 self.take_snapshot()
             self._let_read()
+
+    def _install(self, snapshot: Snapshot) -> None:
+        self.machine = RegisterMachine.load(snapshot.data)
+        self._applied_term = snapshot.id.term
+        self._applied_voters = snapshot.voters
 
     def _let_read(self) -> None:
         if self._readers:

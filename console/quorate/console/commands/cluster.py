@@ -143,6 +143,26 @@ def transfer_controller(session: Session, node_id: int | None) -> None:
         session.note(f"the active controller is {now}")
 
 
+@cluster.command("raise-feature-level")
+@click.argument("level", metavar="[LEVEL]", type=click.IntRange(min=1), required=False)
+@pass_session
+def raise_feature_level(session: Session, level: int | None) -> None:
+    """Let the metadata contain what came with newer software; it cannot be taken back.
+
+    Without LEVEL: to the highest that every node supports.
+    """
+    from quorate.console.connecting import with_connection
+    from quorate.console.output import print_json
+
+    in_force = with_connection(
+        session.bootstrap, lambda connection: connection.update_feature_level(level or 0)
+    )
+    if session.json:
+        print_json({"feature_level": in_force})
+    else:
+        session.note(f"the feature level is {in_force}")
+
+
 @cluster.command("alter-config")
 @click.argument("settings", metavar="[KEY=VALUE]…", nargs=-1)
 @click.option(

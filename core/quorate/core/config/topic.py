@@ -27,6 +27,7 @@ from quorate.core.limits import REPLICATION_FACTOR_MAX
 
 __all__ = [
     "CLUSTER_KEYS",
+    "DURABILITY",
     "MIN_INSYNC_REPLICAS",
     "NODE_KEYS",
     "TOPIC_SETTINGS",
@@ -35,6 +36,7 @@ __all__ = [
     "TopicConfig",
 ]
 
+DURABILITY: Final = "durability"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 
@@ -98,7 +100,7 @@ class TopicConfig:
         trade_off="Denser entries shorten the scan at the start of a read; they make the index larger.",
     )
     durability: Durability = setting(
-        "durability",
+        DURABILITY,
         Choice(Durability),
         default=Durability.REPLICATED,
         about="When a replica may count an append: once it is in the page cache (replicated), or once it was "

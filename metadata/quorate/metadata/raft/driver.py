@@ -118,7 +118,7 @@ class Driver:
             await self.applier.install(snapshot)
         async with asyncio.TaskGroup() as self._tasks:
             self._tasks.create_task(self._peers.run(), name="quorum-peers")
-            self._tasks.create_task(self._persistence.run(), name="quorum-persistence")
+            persistence = self._tasks.create_task(self._persistence.run(), name="quorum-persistence")
             try:
                 if snapshot is not None:
                     self.step(Trimmed(snapshot))
@@ -126,9 +126,12 @@ class Driver:
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._stop()
+                # Not cancelled in the middle of a write: what is begun is finished.
+                await asyncio.wait([persistence])
 
     def _stop(self) -> None:
         self._tasks = None
+        self._persistence.stop()
         if self._timer is not None:
             self._timer.cancel()
         error = ControllerMoved("this controller stops; whether the change was made is not known")
@@ -188,8 +191,6 @@ class Driver:
         self._arm_timer(ready.next_deadline)
 
     def _on_durable(self, batch: Sequence[Ready]) -> None:
-        if self._tasks is None:
-            return
         persisted = 0
         for ready in batch:
             self._send_all(ready.send_after_persist)

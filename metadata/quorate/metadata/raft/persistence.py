@@ -47,6 +47,7 @@ class Persistence:
         self._on_fatal = on_fatal
         self._waiting: list[Ready] = []
         self._is_writing = False
+        self._is_stopping = False
         self._wakeup: asyncio.Future[None] | None = None
 
     @property
@@ -57,23 +58,34 @@ class Persistence:
     def submit(self, ready: Ready) -> None:
         """To be called for steps in their order."""
         self._waiting.append(ready)
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+        self._wake_up()
+
+    def stop(self) -> None:
+        """``run`` finishes the write that is under way, releases nothing more, and returns."""
+        self._is_stopping = True
+        self._wake_up()
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
+        while not self._is_stopping:
             if not self._waiting:
                 self._wakeup = asyncio.get_running_loop().create_future()
                 await self._wakeup
+                continue
             batch, self._waiting = self._waiting, []
             self._is_writing = True
             try:
                 await self._write(batch)
             except OSError as error:
+                if self._is_stopping:
+                    return
                 self._on_fatal(f"the metadata journal cannot be written: {error}")
             self._is_writing = False
-            self._on_durable(batch)
+            if not self._is_stopping:
+                self._on_durable(batch)
+
+    def _wake_up(self) -> None:
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     async def _write(self, batch: Sequence[Ready]) -> None:
         directory = self._directory

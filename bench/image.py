@@ -1,0 +1,244 @@
+"""A hundred thousand partitions: what decisions cost, snapshots, memory; then the same in a real quorum.
+
+In one process first, without disk or network: a decision is made on the image, applied to it, encoded,
+decoded and applied again, as it happens in the controller that decides and in every other one. Then in a
+quorum of three processes, as a client and a broker see it. What applying alone costs, for images of other
+shapes too, ``bench.metadata_image`` tells.
+
+    python -m bench.image
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+from bench.figure import Figure, show
+from bench.metadata_image import timed
+from quorate.chaos.drills.fake_brokers import FAKE_BROKER_SETTINGS, BrokerSession, register_fake_brokers
+from quorate.chaos.drills.voters import DrillVoters
+from quorate.controller.brokers import fence_broker
+from quorate.controller.decision import Decision
+from quorate.controller.topics import create_topic
+from quorate.core.clock import SystemClock
+from quorate.core.ids import BrokerId, TopicId
+from quorate.core.topic_names import topic_id_from
+from quorate.metadata.delta import apply_batch
+from quorate.metadata.follower import MetadataFollower
+from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.metadata.records import cluster_record, decode_batch, encode_batch, feature_level_record
+from quorate.metadata.snapshot import decode_snapshot, encode_snapshot
+from quorate.node.local_cluster import LocalCluster
+from quorate.v1 import admin_pb2
+from quorate.v1.metadata_pb2 import BrokerChangeRecord, MetadataRecord, RegisterBrokerRecord
+
+__all__ = ["run"]
+
+PARTITIONS: Final = 100_000
+PER_TOPIC: Final = 1_000
+BROKERS: Final = 10
+REPLICATION_FACTOR: Final = 3
+LEADER: Final = BrokerId(1)
+_TIMEOUT_S: Final = 60.0
+
+
+def _resident_bytes(pid: int) -> int:
+    with open(f"/proc/{pid}/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _creation(number: int) -> admin_pb2.CreateTopicRequest:
+    return admin_pb2.CreateTopicRequest(
+        name=f"topic-{number}",
+        topic_id=topic_id_from(number.to_bytes(16, "big")),
+        partition_count=PER_TOPIC,
+        replication_factor=REPLICATION_FACTOR,
+    )
+
+
+# --- in one process -----------------------------------------------------------------------------------
+
+
+def _cluster_of_brokers() -> MetadataImage:
+    image = apply_batch(EMPTY_IMAGE, [feature_level_record(1), cluster_record("bench", 3)], 1)
+    for broker_id in range(1, BROKERS + 1):
+        register = RegisterBrokerRecord(
+            broker_id=broker_id,
+            incarnation_id=f"bench-{broker_id}",
+            directory_id=f"directory-{broker_id}",
+            address=f"broker-{broker_id}:9092",
+            feature_level_min=1,
+            feature_level_max=1,
+        )
+        image = apply_batch(image, [MetadataRecord(register_broker=register)], image.offset + 1)
+        unfence = BrokerChangeRecord(broker_id=broker_id, broker_epoch=image.offset, is_fenced=False)
+        image = apply_batch(image, [MetadataRecord(broker_change=unfence)], image.offset + 1)
+    return image
+
+
+def _create(image: MetadataImage, number: int) -> Decision[admin_pb2.CreateTopicResponse]:
+    return create_topic(
+        image,
+        _creation(number),
+        next_offset=image.offset + 1,
+        new_topic_id=TopicId(""),
+        default_partition_count=1,
+        rng=random.Random(number),
+    )
+
+
+def _carry_out(image: MetadataImage, decision: Decision[object]) -> MetadataImage:
+    """At the controller that decided, and again from bytes, as everywhere."""
+    offset = image.offset + 1
+    apply_batch(image, decision.records, offset)
+    return apply_batch(image, decode_batch(encode_batch(decision.records)).records, offset)
+
+
+async def decision_figures() -> list[Figure]:
+    gc.collect()
+    before = _resident_bytes(os.getpid())
+    image = _cluster_of_brokers()
+    topics = PARTITIONS // PER_TOPIC
+    for number in range(topics):
+        image = _carry_out(image, _create(image, number))
+    gc.collect()
+    size = _resident_bytes(os.getpid()) - before
+
+    began = time.perf_counter()
+    _carry_out(image, _create(image, topics))
+    creation_s = time.perf_counter() - began
+
+    led = sum(part.leader == LEADER for topic in image.topics.values() for part in topic.partitions)
+    began = time.perf_counter()
+    fencing = fence_broker(image, LEADER)
+    _carry_out(image, fencing)
+    fencing_s = time.perf_counter() - began
+
+    encoded, writing_s, longest_write_s = await timed(encode_snapshot(image))
+    loaded, reading_s, longest_read_s = await timed(decode_snapshot(encoded))
+    assert loaded == image
+    how = f"{topics} topics of {PER_TOPIC:,} partitions of {REPLICATION_FACTOR} replicas, {BROKERS} brokers"
+    pauses = f"longest pause {longest_write_s * 1e3:.0f} and {longest_read_s * 1e3:.0f} ms"
+    snapshot = f"{writing_s:.2f} s and {reading_s:.2f} s, {len(encoded) / (1 << 20):.1f} MiB, {pauses}"
+    return [
+        Figure.at_most(f"create {PER_TOPIC:,} partitions", creation_s, "s", 1.0, how),
+        Figure.at_most(
+            "fail over a broker that leads 10,000",
+            fencing_s,
+            "s",
+            2.0,
+            f"{led:,}; {len(fencing.records):,} changes",
+        ),
+        Figure.at_most("snapshot and reload", writing_s + reading_s, "s", 10.0, snapshot),
+        Figure.at_most(
+            "memory of the image", size / (1 << 20), "MiB", None, f"{size / PARTITIONS:.0f} B each"
+        ),
+    ]
+
+
+# --- in a quorum --------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _following(voters: DrillVoters, name: str) -> AsyncIterator[tuple[MetadataFollower, asyncio.Event]]:
+    """A broker's copy of the metadata, and whether ``LEADER`` is fenced in it."""
+    is_fenced = asyncio.Event()
+
+    def look(image: MetadataImage, _delta: object) -> None:
+        broker = image.brokers.get(LEADER)
+        if broker is not None and broker.is_fenced:
+            is_fenced.set()
+        else:
+            is_fenced.clear()
+
+    follower = MetadataFollower(
+        voters.transport,
+        [voters.address(name)],
+        clock=SystemClock(),
+        broker_id=BrokerId(0),
+        on_image=look,
+    )
+    following = asyncio.create_task(follower.run())
+    try:
+        yield follower, is_fenced
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+async def _fill(voters: DrillVoters, controller: str) -> float:
+    """Seconds that the last topic took."""
+    for number in range(PARTITIONS // PER_TOPIC + 1):
+        began = time.perf_counter()
+        await voters.administer(controller, "CreateTopic", _creation(number), timeout_s=_TIMEOUT_S)
+    return time.perf_counter() - began
+
+
+async def quorum_figures() -> list[Figure]:
+    settings = {**FAKE_BROKER_SETTINGS, "controller.probe.enable": "true"}
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(LocalCluster.create(settings=settings))
+        voters = DrillVoters(cluster)
+        stack.push_async_callback(voters.close)
+        controller = voters.name_of((await voters.describe_quorum()).leader)
+        sessions = await register_fake_brokers(voters, controller, BROKERS)
+        for session in sessions:
+            await stack.enter_async_context(session.held_open(voters, controller))
+        creation_s = await _fill(voters, controller)
+        failover_s = await _failover_s(voters, controller, sessions[0])
+        sizes = [_resident_bytes(node.process.pid) for node in cluster.nodes if node.process is not None]
+        restart_s = await _restart_s(voters, controller)
+    how = f"3 processes, {PARTITIONS:,} partitions, at a client"
+    return [
+        Figure.at_most(f"create {PER_TOPIC:,} partitions, in a quorum", creation_s, "s", 1.0, how),
+        Figure.at_most(
+            "fail over a broker that leads 10,000, in a quorum",
+            failover_s,
+            "s",
+            2.0,
+            "from the end of its connection until followers of the metadata know their new leaders",
+        ),
+        Figure.at_most(
+            "memory of a controller", max(sizes) / (1 << 20), "MiB", None, "resident, of the largest"
+        ),
+        Figure.at_most(
+            "restart of a controller", restart_s, "s", None, "kill -9 until it has caught up again"
+        ),
+    ]
+
+
+async def _failover_s(voters: DrillVoters, controller: str, session: BrokerSession) -> float:
+    async with _following(voters, controller) as (follower, is_fenced):
+        offset = (await voters.describe_image(controller)).offset
+        await follower.wait_for_offset(offset)
+        assert not is_fenced.is_set()
+        began = time.perf_counter()
+        session.hang_up()
+        async with asyncio.timeout(_TIMEOUT_S):
+            await is_fenced.wait()
+        return time.perf_counter() - began
+
+
+async def _restart_s(voters: DrillVoters, controller: str) -> float:
+    name = next(name for name in voters.names if name != controller)
+    offset = (await voters.describe_image(controller)).offset
+    began = time.perf_counter()
+    await voters.kill(name)
+    await voters.start(name)
+    while (await voters.describe_image(name)).offset < offset:  # noqa: ASYNC110 - it is in another process
+        await asyncio.sleep(0.01)
+    return time.perf_counter() - began
+
+
+async def run() -> list[Figure]:
+    return [*await decision_figures(), *await quorum_figures()]
+
+
+if __name__ == "__main__":
+    show("A hundred thousand partitions", asyncio.run(run()))
