@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from quorate.broker.broker import Broker
 from quorate.controller.controller import Controller
@@ -25,6 +25,9 @@ from quorate.errors import InvalidConfig
 __all__ = ["Node", "Surroundings"]
 
 log = get_logger(__name__)
+
+#: A controller that has closed has answered everybody; only streams are left, which do not end by themselves.
+_CONTROLLER_GRACE_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Node:
             await server.set_serving(serving=False)
         if self._broker is not None:
             self._broker.release_waiting()
-        grace_s = self._config.shutdown_grace_ms / 1000
+        grace_s = _CONTROLLER_GRACE_S if self._broker is None else self._config.shutdown_grace_ms / 1000
         await asyncio.gather(*(server.stop(grace_s) for server in self._servers))
         # A controller's journal is synced with every change: it has no other kind of stop.
         is_clean = True if self._broker is None else await self._broker.close()

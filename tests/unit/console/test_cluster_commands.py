@@ -416,3 +416,19 @@ def test_wrong_usage_of_cluster_commands_exits_with_2(
     assert main(arguments) == 2
     assert "Usage:" in capsys.readouterr().err
     assert fake.calls == []
+
+
+def test_a_controller_that_is_not_known_yet_is_no_number(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(transfer_controller=-1).install(monkeypatch)
+    assert json_of(capsys, "cluster", "transfer-controller") == {"controller": None}
+
+
+def test_the_feature_level_is_raised_to_the_highest_without_a_number(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    fake = FakeAdministration(update_feature_level=1).install(monkeypatch)
+    assert json_of(capsys, "cluster", "raise-feature-level") == {"feature_level": 1}
+    assert json_of(capsys, "cluster", "raise-feature-level", "1") == {"feature_level": 1}
+    assert fake.calls == [("update_feature_level", 0), ("update_feature_level", 1)]

@@ -138,9 +138,11 @@ def transfer_controller(session: Session, node_id: int | None) -> None:
 
     now = with_connection(session.bootstrap, lambda connection: connection.transfer_controller(node_id))
     if session.json:
-        print_json({"controller": now})
-    else:
+        print_json({"controller": now if now >= 0 else None})
+    elif now >= 0:
         session.note(f"the active controller is {now}")
+    else:
+        session.note("leadership was given up; the next controller is not known yet")
 
 
 @cluster.command("raise-feature-level")
