@@ -20,7 +20,7 @@ def _faults(voters: int, *names: str) -> list[Fault]:
 _CHOSEN = {
     "crashes": _faults(3, "kill -9 of the leader", "kill -9 of a follower", "kill -9 of all at once"),
     "snapshots": _faults(3, "kill -9 during a snapshot"),
-    "tails": _faults(3, "torn tail", "bit flip at the tail"),
+    "tails": _faults(3, "torn write", "lost tail", "bit flip at the tail"),
     "lost-disks": _faults(3, "bit flip in the middle", "wiped directory"),
     "pauses": _faults(3, "paused leader"),
     "five-voters": _faults(
@@ -41,8 +41,8 @@ def test_every_fault_is_tried() -> None:
 
 @pytest.mark.parametrize("faults", _CHOSEN.values(), ids=_CHOSEN)
 async def test_no_acknowledged_change_is_lost_or_invented(faults: list[Fault]) -> None:
-    report = await run_drill(faults, seconds=0)
+    report = await run_drill(faults, seconds=0, clients=4)
 
     assert report.passed, report
-    assert report.acknowledged > 100
-    assert report.reads > 10
+    assert report.acknowledged > 50
+    assert report.reads > 5

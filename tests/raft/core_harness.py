@@ -105,7 +105,7 @@ def acknowledged(term: int, index: int, *, round_: int = 1, is_counted: bool = T
     return AppendResponse(Term(term), True, Index(index), NO_TERM, round_, is_counted)
 
 
-def refused(
+def rejected(
     term: int, hint: int, hint_term: int, *, round_: int = 1, is_counted: bool = True
 ) -> AppendResponse:
     return AppendResponse(Term(term), False, Index(hint), Term(hint_term), round_, is_counted)
@@ -321,7 +321,7 @@ class Quorum:
         self._queue.extend(ready.send_now)
         member.save(ready)
         self._queue.extend(ready.send_after_persist)
-        if ready.installed is not None:
+        if ready.snapshot is not None:
             member.applied = []
         member.applied.extend(ready.committed)
         member.answers.extend(ready.answers)

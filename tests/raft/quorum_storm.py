@@ -264,7 +264,7 @@ class Storm:
         while not self._is_over or self._impaired is not None:
             await asyncio.sleep(0.2)
             voter = self._impaired
-            if voter is None or voter.quorum is None or not voter.quorum.status.is_founded:
+            if voter is None or voter.quorum is None or not voter.quorum.status.is_running:
                 continue
             try:
                 async with asyncio.timeout(20.0):

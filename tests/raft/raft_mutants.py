@@ -9,8 +9,8 @@ long as only one is switched off:
 - What an earlier process of a voter said is dropped. Whatever it acknowledged was durable, and if damage took
   it since then, the voter does not count until it has caught up with all that may have been counted.
 - Followers protect a leader that they hear (no vote while it is heard). This keeps the peace, not the data.
-- A voter that has less than it acknowledged, without saying so, is refused. Its directory was put back from
-  an old copy; the simulator does not do that, because no quorum survives it in general.
+- A voter that has less than it acknowledged, without saying so, is distrusted. Its directory was put back
+  from an old copy; the simulator does not do that, because no quorum survives it in general.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 
 import pytest
 
-from quorate.chaos.raft.node import OnApplied, SimulatedNode
+from quorate.chaos.raft.node import SimulatedNode
 from quorate.chaos.raft.voter_disk import VoterDisk
 from quorate.metadata.raft.core import RaftCore
 from quorate.metadata.raft.elections import Elections
@@ -33,7 +33,7 @@ from quorate.metadata.raft.messages import AppendRequest, CatchUpResponse, Envel
 from quorate.metadata.raft.progress import Progress
 from quorate.metadata.raft.raft_log import RaftLog
 from quorate.metadata.raft.reads import ReadBarriers
-from quorate.metadata.raft.ready import Ready
+from quorate.metadata.raft.ready import Ready, Refusal
 from quorate.metadata.raft.replication import Replication
 from quorate.metadata.raft.state import RaftState
 from quorate.metadata.raft.voters import VoterKey
@@ -71,13 +71,6 @@ def incarnations_are_not_durable(patch: Patch) -> None:
         self.incarnation = 1 + self.incarnation % 2
 
     patch.setattr(VoterDisk, "start", start)
-
-
-def a_read_does_not_wait_until_its_index_is_applied(patch: Patch) -> None:
-    def when_applied(self: SimulatedNode, index: Index, on_applied: OnApplied) -> None:
-        on_applied(self.machine)
-
-    patch.setattr(SimulatedNode, "when_applied", when_applied)
 
 
 def an_installed_snapshot_is_not_given_to_the_state_machine(patch: Patch) -> None:
@@ -247,10 +240,10 @@ def a_leader_counts_recovering_voters(patch: Patch) -> None:
 
 
 def a_leader_counts_what_a_voter_had_before_it_lost_it(patch: Patch) -> None:
-    def has_lost_log(self: Progress, incarnation: int) -> None:
+    def note_lost_log(self: Progress, incarnation: int) -> None:
         pass
 
-    patch.setattr(Progress, "has_lost_log", has_lost_log)
+    patch.setattr(Progress, "note_lost_log", note_lost_log)
 
 
 # --- leading ------------------------------------------------------------------------------------------
@@ -293,7 +286,7 @@ def a_lost_leadership_refuses_what_it_has_appended(patch: Patch) -> None:
         while self.waiting and self.waiting[-1][0] > self.log.commit_index:
             _, request_id, size = self.waiting.pop()
             self.waiting_bytes -= size
-            self.refuse(request_id, "leadership was lost")
+            self.refuse(request_id, Refusal("leadership was lost"))
 
     patch.setattr(RaftState, "disown_uncommitted", disown_uncommitted)
 
@@ -342,6 +335,14 @@ def a_wiped_disk_speaks_for_the_old_one(patch: Patch) -> None:
 
 def an_old_leader_is_not_told_that_it_is_old(patch: Patch) -> None:
     patch.setattr(Following, "_reject_old_leader", lambda *_: None)
+
+
+def a_few_entries_wait_although_nothing_is_on_its_way(patch: Patch) -> None:
+    def waits_for_more(self: Replication, progress: Progress) -> bool:
+        waiting = self._state.log.last_index - progress.next_index + 1
+        return waiting < self._state.limits.pipelined_entries_min
+
+    patch.setattr(Replication, "_waits_for_more", waits_for_more)
 
 
 MUTANTS: Final[tuple[Mutant, ...]] = tuple(

@@ -20,7 +20,7 @@ from tests.raft.core_harness import (
     key,
     log,
     messages_to,
-    refused,
+    rejected,
     restored,
     vote_request,
     voters,
@@ -63,7 +63,7 @@ def test_an_old_leader_is_refused_and_learns_the_term() -> None:
     assert node.terms() == [1, 1]
     assert node.core.leader is None
     # Round 0: it may have become the leader of term 5 since, and must not take this for an echo.
-    assert all_of(AppendResponse, ready) == [refused(5, 0, NO_TERM, round_=0)]
+    assert all_of(AppendResponse, ready) == [rejected(5, 0, NO_TERM, round_=0)]
 
 
 #: Figure 7 of the Raft paper: the leader of term 8 holds these entries
@@ -133,12 +133,12 @@ def test_requests_in_any_order_give_the_same_log() -> None:
 
 def test_a_gap_is_refused_with_the_end_of_the_log_as_a_hint() -> None:
     node = Node(restored((1, 1)))
-    assert all_of(AppendResponse, node.hear(2, append(3, (9, 3)))) == [refused(3, 2, 1)]
+    assert all_of(AppendResponse, node.hear(2, append(3, (9, 3)))) == [rejected(3, 2, 1)]
 
 
 def test_a_conflict_is_refused_with_the_last_entry_of_a_term_that_may_be_common() -> None:
     node = Node(restored((1, 1, 4, 4, 4)))
-    assert all_of(AppendResponse, node.hear(2, append(5, (5, 3)))) == [refused(5, 2, 1)]
+    assert all_of(AppendResponse, node.hear(2, append(5, (5, 3)))) == [rejected(5, 2, 1)]
 
 
 def test_the_commit_index_never_passes_what_matches_the_leaders_log() -> None:

@@ -19,7 +19,7 @@ from tests.raft.core_harness import (
     append,
     key,
     messages_to,
-    refused,
+    rejected,
     restored,
     snapshot,
     vote,
@@ -309,7 +309,7 @@ def test_a_refused_newcomer_is_asked_again_where_its_log_ends() -> None:
     node.propose(b"x")
     ready = node.step(AddVoter(9, voter(4)))
     assert [type(message) for message in messages_to(4, ready.send_now)] == [AppendRequest]
-    ready = node.hear(4, refused(1, 0, 0))
+    ready = node.hear(4, rejected(1, 0, 0))
     request = messages_to(4, ready.send_now)[0]
     assert isinstance(request, AppendRequest)
     assert (request.previous_index, len(request.entries)) == (0, 2)

@@ -12,7 +12,7 @@ from tests.raft.core_harness import (
     acknowledged,
     append,
     messages_to,
-    refused,
+    rejected,
     restored,
     voters,
 )
@@ -47,7 +47,7 @@ def test_a_barrier_waits_for_the_echo_of_a_round_begun_after_it() -> None:
 def test_a_refusal_of_entries_is_an_echo_as_well() -> None:
     node = leading()
     node.step(ReadBarrier(7))
-    ready = node.hear(2, refused(1, 1, 1, round_=round_sent(node)))
+    ready = node.hear(2, rejected(1, 1, 1, round_=round_sent(node)))
     assert outcomes(ready.answers) == [(7, Outcome.DONE, 1)]
 
 
@@ -130,7 +130,7 @@ def test_barriers_beyond_the_bound_are_refused() -> None:
     node.step(ReadBarrier(7))
     node.step(ReadBarrier(8))
     ready = node.step(ReadBarrier(9))
-    assert [(answer.request_id, answer.reason) for answer in ready.answers] == [(9, "overloaded")]
+    assert outcomes(ready.answers) == [(9, Outcome.OVERLOADED, 0)]
 
 
 def test_a_deposed_leader_that_does_not_know_it_answers_no_barrier() -> None:

@@ -28,7 +28,7 @@ from tests.raft.core_harness import (
     messages_to,
     no_vote,
     only,
-    refused,
+    rejected,
     restored,
     restored_snapshot,
     vote,
@@ -238,14 +238,14 @@ def with_old_copy() -> Node:
     node.persist()
     node.hear(2, acknowledged(1, 3))
     node.after(TIMING.heartbeat_s)
-    node.hear(2, refused(1, 1, 1, round_=2), incarnation=2)
+    node.hear(2, rejected(1, 1, 1, round_=2), incarnation=2)
     return node
 
 
 def test_a_voter_with_less_than_it_acknowledged_is_refused_for_the_term() -> None:
     node = with_old_copy()
     progress = node.core.progress()[key(2)]
-    assert progress.state is ProgressState.REFUSED
+    assert progress.state is ProgressState.DISTRUSTED
     assert progress.state.value == "lost acknowledged entries"
     assert not progress.is_counted
     assert node.core.commit_index == 3
@@ -255,7 +255,7 @@ def test_a_voter_with_less_than_it_acknowledged_is_refused_for_the_term() -> Non
     node.hear(2, acknowledged(1, 4), incarnation=2)
     node.hear(2, restored_snapshot(1, 4), incarnation=3)
     assert node.core.commit_index == 3
-    assert node.core.progress()[key(2)].state is ProgressState.REFUSED
+    assert node.core.progress()[key(2)].state is ProgressState.DISTRUSTED
     node.hear(3, acknowledged(1, 4))
     assert node.core.commit_index == 4
 
@@ -271,7 +271,7 @@ def test_an_old_copy_whose_starts_were_counted_less_is_not_even_heard() -> None:
     node.hear(2, acknowledged(1, 1), incarnation=5)
     before = node.core.progress()[key(2)]
     node.now += 0.1
-    node.hear(2, refused(1, 0, 0), incarnation=4)
+    node.hear(2, rejected(1, 0, 0), incarnation=4)
     assert node.core.progress()[key(2)] == before
 
 
@@ -279,11 +279,11 @@ def test_an_old_copy_whose_starts_were_counted_alike_is_found_out_too() -> None:
     node = leading()
     node.propose(b"x", b"y")
     node.hear(2, acknowledged(1, 3))
-    node.hear(2, refused(1, 1, 1))
-    assert node.core.progress()[key(2)].state is not ProgressState.REFUSED, "it may answer an old request"
+    node.hear(2, rejected(1, 1, 1))
+    assert node.core.progress()[key(2)].state is not ProgressState.DISTRUSTED, "it may answer an old request"
     node.after(TIMING.heartbeat_s)
-    node.hear(2, refused(1, 1, 1, round_=2))
-    assert node.core.progress()[key(2)].state is ProgressState.REFUSED, (
+    node.hear(2, rejected(1, 1, 1, round_=2))
+    assert node.core.progress()[key(2)].state is ProgressState.DISTRUSTED, (
         "it was asked after it had acknowledged"
     )
 
@@ -294,7 +294,7 @@ def test_a_refusal_overtaken_by_a_later_acknowledgement_is_no_loss() -> None:
     node.propose(b"x", b"y")
     node.after(TIMING.heartbeat_s)
     node.hear(2, acknowledged(1, 3))
-    node.hear(2, refused(1, 1, 1, round_=2))
+    node.hear(2, rejected(1, 1, 1, round_=2))
     assert node.core.progress()[key(2)].state is ProgressState.REPLICATE
 
 
@@ -302,7 +302,7 @@ def test_a_restarted_voter_that_has_all_it_acknowledged_is_welcome() -> None:
     node = leading()
     node.propose(b"x", b"y")
     node.hear(2, acknowledged(1, 2))
-    node.hear(2, refused(1, 2, 1), incarnation=2)
+    node.hear(2, rejected(1, 2, 1), incarnation=2)
     assert node.core.progress()[key(2)].state is ProgressState.PROBE
     node.hear(2, acknowledged(1, 3), incarnation=2)
     assert node.core.progress()[key(2)].state is ProgressState.REPLICATE
@@ -314,8 +314,8 @@ def test_an_old_request_echoed_by_a_new_process_does_not_hide_a_loss() -> None:
     node.hear(2, acknowledged(1, 3))
     node.after(TIMING.heartbeat_s)
     node.hear(2, acknowledged(1, 1), incarnation=2)  # a heartbeat of long ago, doubled on the way
-    node.hear(2, refused(1, 1, 1, round_=2), incarnation=2)
-    assert node.core.progress()[key(2)].state is ProgressState.REFUSED
+    node.hear(2, rejected(1, 1, 1, round_=2), incarnation=2)
+    assert node.core.progress()[key(2)].state is ProgressState.DISTRUSTED
 
 
 def test_a_voter_put_back_from_an_old_copy_is_refused_in_a_quorum() -> None:
@@ -328,7 +328,7 @@ def test_a_voter_put_back_from_an_old_copy_is_refused_in_a_quorum() -> None:
 
     quorum.restart(3, put_back)
     quorum.run(1)
-    assert quorum.core(1).progress()[key(3)].state is ProgressState.REFUSED
+    assert quorum.core(1).progress()[key(3)].state is ProgressState.DISTRUSTED
     assert quorum.leaders() == [1]
     quorum.propose(1, b"d", first_id=10)
     assert quorum[1].answer(10).outcome is Outcome.DONE

@@ -15,7 +15,7 @@ from tests.raft.core_harness import (
     append,
     key,
     messages_to,
-    refused,
+    rejected,
     restored,
     voters,
 )
@@ -165,7 +165,7 @@ def replicating(node: Node) -> Node:
 
 
 def test_requests_follow_each_other_without_waiting_up_to_a_bound() -> None:
-    node = replicating(Node(limits=Limits(inflight_max=3)))
+    node = replicating(Node(limits=Limits(inflight_max=3, pipelined_entries_min=1)))
     sent = []
     for number in range(5):
         node.propose(b"%d" % number)
@@ -194,42 +194,55 @@ def test_enough_entries_do_not_wait_for_any_answer() -> None:
     assert spans(requests_to(2, node)) == [(2, 3)]
 
 
+def test_a_busy_leader_sends_its_followers_few_large_requests() -> None:
+    """With the limits that a controller runs with."""
+    limits = Limits()
+    node = replicating(Node(limits=limits))
+    sent = []
+    for number in range(limits.pipelined_entries_min):
+        node.propose(b"%d" % number, first_id=number)
+        sent += spans(requests_to(2, node))
+    assert sent == [(1, 1)], "the others gather behind the first"
+    node.propose(b"one more", first_id=1000)
+    assert spans(requests_to(2, node)) == [(2, limits.pipelined_entries_min)], "enough to be worth a request"
+
+
 def test_entries_that_wait_for_an_answer_travel_after_the_request_was_lost() -> None:
     node = replicating(Node(limits=Limits(pipelined_entries_min=3)))
     node.propose(b"a")
     node.propose(b"b", first_id=2)
     node.after(TIMING.heartbeat_s)
-    node.hear(2, refused(1, 1, 1))
+    node.hear(2, rejected(1, 1, 1))
     assert spans(requests_to(2, node)) == [(1, 2)]
 
 
 def test_a_request_holds_no_more_bytes_than_allowed_and_at_least_one_entry() -> None:
-    node = replicating(Node(limits=Limits(append_bytes_max=200, inflight_max=16)))
+    node = replicating(Node(limits=Limits(append_bytes_max=200, pipelined_entries_min=1)))
     node.propose(b"x" * 50, b"x" * 50, b"x" * 500, b"x" * 50, b"x" * 50)
     assert spans(requests_to(2, node)) == [(1, 2), (3, 1), (4, 2)]
 
 
 def test_a_lost_request_is_noticed_by_the_next_heartbeat_and_sent_again_once() -> None:
-    node = replicating(Node())
+    node = replicating(Node(limits=Limits(pipelined_entries_min=1)))
     node.propose(b"a")
     node.propose(b"b")
     node.propose(b"c")
     node.after(TIMING.heartbeat_s)
     assert spans(requests_to(2, node)) == [(4, 0)]
-    node.hear(2, refused(1, 1, 1))
+    node.hear(2, rejected(1, 1, 1))
     assert spans(requests_to(2, node)) == [(1, 3)]
     for _ in range(3):
-        node.hear(2, refused(1, 1, 1))
+        node.hear(2, rejected(1, 1, 1))
         assert requests_to(2, node) == [], "refusals of what was under way behind the lost one"
 
 
 def test_a_lost_probe_is_sent_again_after_a_later_round_was_answered() -> None:
     node = replicating(Node())
     node.propose(b"a")
-    node.hear(2, refused(1, 1, 1))
+    node.hear(2, rejected(1, 1, 1))
     assert spans(requests_to(2, node)) == [(1, 1)]
     node.after(TIMING.heartbeat_s)
-    node.hear(2, refused(1, 1, 1, round_=2))
+    node.hear(2, rejected(1, 1, 1, round_=2))
     assert spans(requests_to(2, node)) == [(1, 1)]
 
 
@@ -237,7 +250,7 @@ def test_a_late_refusal_below_what_was_acknowledged_is_ignored() -> None:
     node = replicating(Node())
     node.propose(b"a")
     node.hear(2, acknowledged(1, 2))
-    node.hear(2, refused(1, 0, 0))
+    node.hear(2, rejected(1, 0, 0))
     assert requests_to(2, node) == []
     assert node.core.progress()[key(2)].match_index == 2
     assert node.core.progress()[key(2)].state is ProgressState.REPLICATE
@@ -248,14 +261,14 @@ def test_a_refusal_addressed_to_its_former_term_is_no_answer_to_a_leader() -> No
     node = replicating(Node())
     before = node.core.progress()[key(2)]
     node.now += 0.5
-    node.hear(2, refused(1, 0, 0, round_=0), incarnation=2)
+    node.hear(2, rejected(1, 0, 0, round_=0), incarnation=2)
     assert node.core.progress()[key(2)] == before
 
 
 def test_the_leader_skips_a_whole_term_of_its_own_for_one_hint() -> None:
     node = Node(restored((1, 1, 3, 3, 3, 3)))
     node.lead()
-    node.hear(2, refused(4, 5, 2))
+    node.hear(2, rejected(4, 5, 2))
     assert spans(requests_to(2, node)) == [(2, 5)]
 
 
@@ -272,7 +285,7 @@ def test_a_restarted_follower_is_asked_where_its_log_ends() -> None:
     node.propose(b"a")
     node.propose(b"b")
     assert requests_to(2, node) == []
-    node.hear(2, refused(1, 1, 1), incarnation=2)
+    node.hear(2, rejected(1, 1, 1), incarnation=2)
     assert spans(requests_to(2, node)) == [(1, 2)]
 
 
@@ -281,12 +294,21 @@ def test_proposals_beyond_the_bounds_are_refused() -> None:
     node.lead()
     assert node.propose(b"a", b"b").answers == ()
     ready = node.propose(b"c", first_id=3)
-    assert [(answer.request_id, answer.reason) for answer in ready.answers] == [(3, "overloaded")]
+    assert [(answer.request_id, answer.outcome) for answer in ready.answers] == [(3, Outcome.OVERLOADED)]
     node.hear(2, acknowledged(1, 3))
     node.persist()
     assert node.propose(b"x" * 2000, first_id=4).answers == (), "alone it passes, whatever its size"
     ready = node.propose(b"d", first_id=5)
-    assert [answer.reason for answer in ready.answers] == ["overloaded"]
+    assert [answer.outcome for answer in ready.answers] == [Outcome.OVERLOADED]
+
+
+def test_many_small_proposals_are_bounded_by_what_they_cost_not_by_their_contents() -> None:
+    node = Node(limits=Limits(uncommitted_bytes_max=1000))
+    node.lead()
+    assert node.propose(b"a").answers == ()
+    ready = node.propose(*[b"x"] * 100, first_id=2)
+    assert {answer.outcome for answer in ready.answers} == {Outcome.OVERLOADED}
+    assert len(ready.answers) == 100
 
 
 def test_a_committed_entry_survives_the_leader() -> None:

@@ -18,7 +18,7 @@ from tests.raft.core_harness import (
     log,
     messages_to,
     only,
-    refused,
+    rejected,
     restored,
     restored_snapshot,
     snapshot,
@@ -37,7 +37,7 @@ def install(term: int, index: int, last_term: int, *numbers: int, round_: int = 
 def test_a_snapshot_replaces_a_log_that_does_not_reach_it() -> None:
     node = Node(restored((1, 1)))
     ready = node.hear(2, install(3, 9, 2, 1, 2, 3, 4))
-    assert ready.snapshot == ready.installed == snapshot(9, 2, 1, 2, 3, 4)
+    assert ready.snapshot == snapshot(9, 2, 1, 2, 3, 4)
     assert (node.core.first_index, node.core.last_index) == (10, 9)
     assert (node.core.commit_index, node.core.applied_index) == (9, 9)
     assert node.core.voters == voters(1, 2, 3, 4)
@@ -48,7 +48,7 @@ def test_a_snapshot_replaces_a_log_that_does_not_reach_it() -> None:
 def test_a_log_that_contradicts_the_snapshot_is_dropped() -> None:
     node = Node(restored((1, 1, 1, 1)))
     ready = node.hear(2, install(3, 3, 2))
-    assert ready.installed is not None
+    assert ready.snapshot is not None
     assert node.core.last_index == 3
     assert node.core.term_at(Index(3)) == 2
 
@@ -57,7 +57,6 @@ def test_a_log_that_holds_the_snapshots_entry_keeps_what_follows_it() -> None:
     node = Node(restored((1, 1, 1, 1)))
     ready = node.hear(2, install(3, 3, 1))
     assert ready.snapshot is None
-    assert ready.installed is None
     assert node.terms() == [1, 1, 1, 1]
     assert node.core.commit_index == 3
     assert ready.committed == log(1, 1, 1)
@@ -68,7 +67,7 @@ def test_an_old_snapshot_moves_nothing_backwards() -> None:
     node = Node(restored((1, 1, 1, 1)))
     node.hear(2, append(1, (4, 1), commit=4))
     ready = node.hear(2, install(1, 2, 1))
-    assert ready.installed is None
+    assert ready.snapshot is None
     assert (node.core.commit_index, node.core.applied_index, node.core.last_index) == (4, 4, 4)
     assert all_of(SnapshotResponse, ready) == [restored_snapshot(1, 4)]
 
@@ -78,15 +77,15 @@ def test_a_snapshot_heard_twice_is_installed_once() -> None:
     node.hear(2, install(1, 5, 1))
     node.hear(2, append(1, (5, 1), log(1, after=5), commit=6))
     ready = node.hear(2, install(1, 5, 1))
-    assert ready.installed is None
+    assert ready.snapshot is None
     assert node.core.last_index == 6
 
 
 def test_a_snapshot_of_an_old_leader_is_refused() -> None:
     node = Node(restored(term=4))
     ready = node.hear(2, install(3, 9, 2))
-    assert ready.installed is None
-    assert all_of(AppendResponse, ready) == [refused(4, 0, 0, round_=0)]
+    assert ready.snapshot is None
+    assert all_of(AppendResponse, ready) == [rejected(4, 0, 0, round_=0)]
 
 
 def test_nothing_after_a_snapshot_is_handed_out_before_the_snapshot_is_durable() -> None:
@@ -160,17 +159,17 @@ def leader_with_snapshot() -> Node:
 
 def test_a_follower_that_needs_what_is_compacted_gets_the_snapshot_once() -> None:
     node = leader_with_snapshot()
-    ready = node.hear(2, refused(2, 3, 1))
+    ready = node.hear(2, rejected(2, 3, 1))
     assert messages_to(2, ready.send_now) == [install(2, 5, 1)]
     assert node.core.progress()[key(2)].state is ProgressState.SNAPSHOT
-    assert messages_to(2, node.hear(2, refused(2, 3, 1)).send_now) == []
+    assert messages_to(2, node.hear(2, rejected(2, 3, 1)).send_now) == []
     node.propose(b"x")
     assert messages_to(2, node.ready.send_now) == []
 
 
 def test_entries_follow_an_installed_snapshot() -> None:
     node = leader_with_snapshot()
-    node.hear(2, refused(2, 3, 1))
+    node.hear(2, rejected(2, 3, 1))
     ready = node.hear(2, restored_snapshot(2, 5))
     request = only(AppendRequest, messages_to(2, ready.send_now))
     assert (request.previous_index, len(request.entries)) == (5, 3)
@@ -179,7 +178,7 @@ def test_entries_follow_an_installed_snapshot() -> None:
 
 def test_a_heartbeats_answer_serves_for_a_lost_answer_to_a_snapshot() -> None:
     node = leader_with_snapshot()
-    node.hear(2, refused(2, 3, 1))
+    node.hear(2, rejected(2, 3, 1))
     ready = node.after(TIMING.heartbeat_s)
     heartbeat = only(AppendRequest, messages_to(2, ready.send_now))
     assert heartbeat.previous_index == 5
@@ -189,7 +188,7 @@ def test_a_heartbeats_answer_serves_for_a_lost_answer_to_a_snapshot() -> None:
 
 def test_a_snapshot_that_was_lost_is_sent_again_after_a_while() -> None:
     node = leader_with_snapshot()
-    node.hear(2, refused(2, 3, 1))
+    node.hear(2, rejected(2, 3, 1))
     sent = 0
     for _ in range(26):
         ready = node.after(TIMING.heartbeat_s)
@@ -201,10 +200,10 @@ def test_a_snapshot_that_was_lost_is_sent_again_after_a_while() -> None:
 def test_a_leader_without_the_snapshots_bytes_waits_for_them() -> None:
     node = Node(restored((1, 1), base=SnapshotId(Index(5), Term(1))))
     node.lead(3)
-    assert messages_to(2, node.hear(2, refused(2, 3, 1)).send_now) == []
+    assert messages_to(2, node.hear(2, rejected(2, 3, 1)).send_now) == []
     node.step(Trimmed(snapshot(5, 1)))
     node.after(TIMING.heartbeat_s)
-    ready = node.hear(2, refused(2, 3, 1, round_=2))
+    ready = node.hear(2, rejected(2, 3, 1, round_=2))
     assert messages_to(2, ready.send_now) == [install(2, 5, 1, round_=2)]
 
 

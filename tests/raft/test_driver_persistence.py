@@ -22,7 +22,7 @@ def ready(
 ) -> Ready:
     entries = tuple(Entry(Index(index), Term(1), EntryKind.COMMAND, b"") for index in indexes)
     soft_state = SoftState(Role.FOLLOWER, Term(1), None, Index(0))
-    return Ready(sequence, hard_state, snapshot, entries, (), (), snapshot, (), (), soft_state, 0.0)
+    return Ready(sequence, hard_state, snapshot, entries, (), (), (), (), soft_state, 0.0)
 
 
 class SlowDirectory:

@@ -354,7 +354,7 @@ def test_wiped_voter_does_not_vote_until_it_was_removed_and_added() -> None:
         victim.disk.wipe(DIRECTORY)
         await victim.start()
         await asyncio.sleep(3)
-        assert quorum_of(victim).status.is_founded
+        assert quorum_of(victim).status.is_running
         assert quorum_of(victim).status.role is Role.FOLLOWER
         assert victim.machine.index == 0
         new_key = quorum_of(victim).key
@@ -426,13 +426,13 @@ def test_quorum_waits_for_all_its_voters_the_first_time_and_says_for_whom() -> N
         await second.start()
         await asyncio.sleep(5)
         status = quorum_of(first).status
-        assert not status.is_founded
+        assert not status.is_running
         assert "[3]" in status.waiting_for
         with pytest.raises(NotFounded, match=r"\[3\]"):
             quorum_of(first).propose(b"x", term=Term(1))
         await third.start()
         await world.settled()
-        assert all(quorum_of(voter).status.is_founded for voter in world.voters.values())
+        assert all(quorum_of(voter).status.is_running for voter in world.voters.values())
         assert len({quorum_of(voter).status.cluster_id for voter in world.voters.values()}) == 1
 
     simulate(3, scenario)

@@ -84,8 +84,9 @@ async def test_founding_set_and_its_confirmation_are_durable() -> None:
     harness = DirectoryHarness()
     directory = await harness.open()
     voters = Voters((Voter(directory.key, "localhost:1"),))
-    restored = await directory.found(voters)
-    assert restored.voters == voters
+    await directory.found(voters)
+    assert directory.take_restored().voters == voters
+    assert directory.restored is None, "what it held is not kept alive"
     harness.disk.power_loss()
     directory = await harness.open()
     assert directory.identity.founding == voters
@@ -114,8 +115,8 @@ async def test_cluster_id_follows_from_the_founding_voters_where_none_is_configu
 async def test_node_that_joins_starts_without_voters() -> None:
     harness = DirectoryHarness()
     directory = await harness.open()
-    restored = await directory.join("theirs")
-    assert len(restored.voters) == 0
+    await directory.join("theirs")
+    assert len(directory.take_restored().voters) == 0
     await directory.write_hard_state(hard_state(3))
     await directory.install_snapshot(snapshot_at(10, term=3))
     harness.disk.power_loss()

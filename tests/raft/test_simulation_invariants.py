@@ -14,7 +14,7 @@ from quorate.chaos.raft.cluster import founding_voters
 from quorate.chaos.raft.invariants import Checker, Violation
 from quorate.chaos.raft.ledger import Ledger
 from quorate.chaos.raft.register_machine import RegisterMachine, encode_command
-from quorate.metadata.raft.entries import Entry, EntryKind, Index, Snapshot, SnapshotId, Term
+from quorate.metadata.raft.entries import NO_INDEX, Entry, EntryKind, Index, Snapshot, SnapshotId, Term
 from quorate.metadata.raft.messages import (
     AppendResponse,
     Envelope,
@@ -29,14 +29,15 @@ from quorate.metadata.raft.voters_codec import encode_voters
 
 VOTERS = founding_voters(3)
 ONE, TWO, THREE = (voter.key for voter in VOTERS)
+FIRST_TERM = Term(1)
 
 
 @dataclass
 class FakeReplica:
     key: VoterKey = ONE
-    term: Term = Term(1)
+    term: Term = FIRST_TERM
     is_leader: bool = False
-    commit_index: Index = Index(0)
+    commit_index: Index = NO_INDEX
     voters: Voters = VOTERS
     is_recovering: bool = False
     log: list[Entry] = field(default_factory=list)
@@ -116,7 +117,7 @@ def leader_that_replaces() -> None:
 
 
 def committed_entry_that_is_cut() -> None:
-    logs.CommittedEntriesAreNeverCut(ledger_of(command(1))).cut(FakeReplica(), [command(1)])
+    logs.CommittedEntriesAreNeverCut(ledger_of(command(1))).cut(FakeReplica(), [command(1)], Term(1))
 
 
 def commit_index_that_falls() -> None:

@@ -15,6 +15,7 @@ from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.server import SimServer
 from quorate.chaos.sim.transport import SimTransport
 from quorate.controller.controller import Controller
+from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
 from quorate.core.config import HostPort, NodeConfig, NodeRole, VoterAddress
 from quorate.core.ids import BrokerId
 from quorate.core.transport import Channel, method_of, methods_of
@@ -80,6 +81,7 @@ class SimController:
             transport=transport,
             random_bytes=world.simulation.rng.randbytes,
             on_fatal=_die,
+            partition_changes_per_batch_max=world.changes_max,
         )
         self._server = await transport.serve(self.address, self.controller.services())
         self._running = asyncio.create_task(self.controller.run(), name=f"run-{self.name}")
@@ -193,8 +195,9 @@ class FakeBroker:
 
 
 class World:
-    def __init__(self, simulation: Simulation, controllers: int) -> None:
+    def __init__(self, simulation: Simulation, controllers: int, changes_max: int) -> None:
         self.simulation = simulation
+        self.changes_max = changes_max
         self.network = SimNetwork(simulation.loop, simulation.rng)
         self.controllers = [SimController(self, number) for number in range(1, controllers + 1)]
         self._clients = 0
@@ -258,9 +261,15 @@ def _die(reason: str) -> NoReturn:
     raise Fatal(reason)
 
 
-def run_world(scenario: Callable[[World], Awaitable[T]], *, seed: int = 1, controllers: int = 3) -> T:
+def run_world(
+    scenario: Callable[[World], Awaitable[T]],
+    *,
+    seed: int = 1,
+    controllers: int = 3,
+    changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
+) -> T:
     async def main(simulation: Simulation) -> T:
-        world = World(simulation, controllers)
+        world = World(simulation, controllers, changes_max)
         await world.start()
         return await scenario(world)
 

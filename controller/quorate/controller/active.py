@@ -10,6 +10,8 @@ between. What keeps that safe:
 - No answer leaves before that on which it rests is committed. For a change these are its own records; for a
   refusal, or an answer that changes nothing, all that was appended before it.
 - Nothing is decided between reading the image and appending the records: ``change`` does not wait there.
+- What one batch must not hold is decided in pieces, each on the image as it is by then. The next piece waits
+  for the commit of the one before, so that whatever else there is to do gets its turn.
 - A refused append was not made, and the image stays as it was. One that was made elsewhere than decided, or
   that the log turns into another image, ends the process: only a new replay can tell what holds (rule 39).
 
@@ -21,27 +23,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn, Protocol, TypeVar
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.core.logging import get_logger
-from quorate.errors import NoController, NotController, QuorateError
+from quorate.errors import ControllerMoved, NoController, NotController, QuorateError
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.raft.entries import Index, Term
 from quorate.metadata.raft.ready import Role, SoftState
 from quorate.metadata.raft.voters import VoterKey
 from quorate.metadata.records import encode_batch
-from quorate.v1.metadata_pb2 import MetadataRecord
 
 __all__ = ["ActiveController", "MetadataLog", "Proposal"]
 
 log = get_logger(__name__)
 
 Response = TypeVar("Response")
-
-#: Beyond that, clients are told to come back later rather than piling up here.
-_UNCOMMITTED_MAX: Final = 10_000
 
 
 class Proposal(Protocol):
@@ -72,6 +70,14 @@ class MetadataLog(Protocol):
         ...
 
 
+class _Expected(NamedTuple):
+    """What the log has to make of a change, and what people are to be told then."""
+
+    offset: int
+    digest: int
+    events: tuple[ControllerEvent, ...]
+
+
 class _Office:
     """One term of this node as the active controller."""
 
@@ -80,8 +86,8 @@ class _Office:
         #: committed, and beyond that what this office has appended
         self.image = image
         self.last_proposal: Proposal | None = None
-        #: (index, digest) of what is not committed yet, to be compared with what the log makes of it
-        self.expected: deque[tuple[int, int]] = deque()
+        #: appended and not committed yet, in order
+        self.expected: deque[_Expected] = deque()
 
 
 class ActiveController:
@@ -129,10 +135,11 @@ class ActiveController:
             self._begin_when_replayed(committed)
             return
         expected = self._office.expected
-        while expected and expected[0][0] <= committed.offset:
-            index, digest = expected.popleft()
-            if index == committed.offset and digest != committed.digest:
-                self._on_fatal(f"the log makes another image at offset {index} than this controller decided")
+        while expected and expected[0].offset <= committed.offset:
+            offset, digest, events = expected.popleft()
+            if offset == committed.offset and digest != committed.digest:
+                self._on_fatal(f"the log makes another image at offset {offset} than this controller decided")
+            _tell(events)
 
     def _begin_when_replayed(self, committed: MetadataImage) -> None:
         leading = self._leading
@@ -158,27 +165,29 @@ class ActiveController:
         ``is_leadership_sure``: the caller has just seen to it that this node leads.
         """
         office = self._require_office()
-        try:
-            decision = decide(office.image, self._log.next_index)
-        except QuorateError:
-            await self._settle(office, is_leadership_sure=is_leadership_sure)
-            raise
+        while True:
+            try:
+                decision = decide(office.image, self._log.next_index)
+            except QuorateError:
+                await self._settle(office)
+                raise
+            if decision.is_complete:
+                break
+            await self._append(office, decision).committed()
+            self._require_same(office)
         if decision.records:
-            await self._append(office, decision.records).committed()
+            await self._append(office, decision).committed()
         else:
             await self._settle(office, is_leadership_sure=is_leadership_sure)
-        _tell(decision.events)
         return decision.response
 
-    def change_unattended(self, decide: Callable[[MetadataImage, int], Decision[object]]) -> Proposal | None:
-        """As ``change`` for what nobody waits for. None: nothing had to be changed."""
+    def change_unattended(self, decide: Callable[[MetadataImage, int], Decision[object]]) -> None:
+        """As ``change`` for what nobody waits for, in one piece."""
         office = self._require_office()
         decision = decide(office.image, self._log.next_index)
-        if not decision.records:
-            return None
-        proposal = self._append(office, decision.records)
-        _tell(decision.events)
-        return proposal
+        assert decision.is_complete
+        if decision.records:
+            self._append(office, decision)
 
     async def confirm(self) -> MetadataImage:
         """For reads: the image, once everything in it is committed and this node is known to lead still."""
@@ -187,18 +196,16 @@ class ActiveController:
         await self._settle(office)
         return image
 
-    def _append(self, office: _Office, records: Sequence[MetadataRecord]) -> Proposal:
+    def _append(self, office: _Office, decision: Decision[object]) -> Proposal:
         expected_index = self._log.next_index
-        if len(office.expected) >= _UNCOMMITTED_MAX:
-            raise NoController(f"{len(office.expected)} changes wait for the quorum; try again in a moment")
-        image = apply_batch(office.image, records, expected_index)
-        proposal = self._log.propose(encode_batch(records), term=office.term)
+        image = apply_batch(office.image, decision.records, expected_index)
+        proposal = self._log.propose(encode_batch(decision.records), term=office.term)
         if proposal.index != expected_index:
             # The records carry offsets (broker epochs), so they are wrong in any other place.
             self._on_fatal(f"appended at {proposal.index} what was decided for {expected_index}")
         office.image = image
         office.last_proposal = proposal
-        office.expected.append((expected_index, image.digest))
+        office.expected.append(_Expected(expected_index, image.digest, decision.events))
         self._on_appended(image)
         return proposal
 
@@ -220,6 +227,11 @@ class ActiveController:
             f"this node is not the active controller; that is node {self._leader.node_id}",
             controller=self._leader.node_id,
         )
+
+    def _require_same(self, office: _Office) -> None:
+        """Its image is what is decided on, and is worth nothing once it has ended."""
+        if self._office is not office:
+            raise ControllerMoved("this controller was deposed when only a part of the change was made")
 
 
 def _tell(events: Sequence[ControllerEvent]) -> None:

@@ -28,9 +28,8 @@ from quorate.controller.restart_check import check_broker_restart
 from quorate.controller.topic_descriptions import describe_topic, list_topics
 from quorate.controller.topics import create_topic, delete_topic
 from quorate.core.clock import Clock
-from quorate.core.ids import TopicId
 from quorate.core.transport import methods_of
-from quorate.errors import InvalidRequest, UnsupportedOperation
+from quorate.errors import InvalidRequest, RecoveryRefused, UnsupportedOperation
 from quorate.metadata.image import MetadataImage
 from quorate.v1 import admin_pb2
 
@@ -52,14 +51,12 @@ class Administration:
         *,
         clock: Clock,
         rng: random.Random,
-        new_topic_id: Callable[[], TopicId],
         default_partition_count: int,
     ) -> None:
         self._active = active
         self._log_ends = log_ends
         self._clock = clock
         self._rng = rng
-        self._new_topic_id = new_topic_id
         self._default_partition_count = default_partition_count
         self._operations: Mapping[str, Operation] = {
             "CreateTopic": self._create_topic,
@@ -114,7 +111,6 @@ class Administration:
                 image,
                 request,
                 next_offset=offset,
-                new_topic_id=self._new_topic_id(),
                 default_partition_count=self._default_partition_count,
                 rng=self._rng,
             )
@@ -139,12 +135,21 @@ class Administration:
     async def _recover_partition(
         self, request: admin_pb2.RecoverPartitionRequest
     ) -> admin_pb2.RecoverPartitionResponse:
-        image = await self._active.confirm()
-        partition = find_partition(image, request.partition)
-        log_ends = await self._log_ends.ask(image, partition, replicas_to_ask(image, partition))
-        return await self._active.change(
-            lambda image, _offset: recover_partition(image, request, log_ends=log_ends)
-        )
+        asked = await self._active.confirm()
+        partition = find_partition(asked, request.partition)
+        broker_ids = replicas_to_ask(asked, partition)
+        log_ends = await self._log_ends.ask(asked, partition, broker_ids)
+
+        def decide(image: MetadataImage, _offset: int) -> Decision[admin_pb2.RecoverPartitionResponse]:
+            is_same = find_partition(image, request.partition) is partition and all(
+                image.brokers.get(broker_id) is asked.brokers.get(broker_id) for broker_id in broker_ids
+            )
+            if not is_same:
+                # What the replicas answered speaks of a state that is over.
+                raise RecoveryRefused("the partition or its brokers changed while they were asked; try again")
+            return recover_partition(image, request, log_ends=log_ends)
+
+        return await self._active.change(decide)
 
 
 def _check_broker_restart(

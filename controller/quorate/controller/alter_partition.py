@@ -25,7 +25,7 @@ from __future__ import annotations
 from quorate.controller.brokers import require_broker_epoch
 from quorate.controller.decision import Decision
 from quorate.controller.elections import Elections
-from quorate.controller.reassignment import complete_reassignment
+from quorate.controller.reassignment import finish_move
 from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.errors import (
     IneligibleReplica,
@@ -93,13 +93,7 @@ def _alter(
     _check_members(partition, wish, recovery)
     _check_eligible(image, wish)
     isr = sorted(BrokerId(member.broker_id) for member in wish.isr)
-    after = elections.change(partition, isr=isr, recovery=recovery)
-    completion = complete_reassignment(image, after)
-    if completion is None:
-        return after
-    return elections.change(
-        after, isr=completion.isr, assignment=completion.assignment, bump_leader_epoch=True
-    )
+    return finish_move(elections, image, elections.change(partition, isr=isr, recovery=recovery))
 
 
 def _check_epochs(partition: PartitionImage, leader: BrokerId, wish: PartitionAlteration) -> None:

@@ -1,15 +1,23 @@
 """Brokers come and go: registration, fencing, and what that means for the partitions that they hold.
 
 A broker's epoch is the offset of its registration (rule 2), and dies only by the next one (rule 35). Each
-registration begins fenced: what the process before it led or was in sync for is settled in the same batch,
-as if it had been fenced first. So no partition is ever led by a process that did not exist when it was
-elected, and wherever the broker led, the leader epoch has grown (rule 30).
+registration begins fenced: what the process before it led or was in sync for is settled before it, as if it
+had been fenced first. So no partition is ever led by a process that did not exist when it was elected, and
+wherever the broker led, the leader epoch has grown (rule 30).
+
+Both may concern more partitions than one batch holds; then they come in pieces, which
+``quorate.controller.departures`` explains. A registration may come to nothing after some of its pieces,
+because the controller or the new process dies. Then the broker is out of some sets, where by its own account
+it has no right to be, and still in others. It stands as it stood before: a process that is gone, with a disk
+of which nobody knows. Its next registration judges it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from quorate.controller.decision import ControllerEvent, Decision
-from quorate.controller.elections import Elections, topics_in_order
+from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX, leave_partitions
 from quorate.controller.previous_run import StartKind, judge_start, keeps_replicas
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import (
@@ -19,7 +27,7 @@ from quorate.errors import (
     StaleBrokerEpoch,
     UnsupportedFeatureLevel,
 )
-from quorate.metadata.image import BrokerImage, MetadataImage
+from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from quorate.v1.controller_pb2 import RegisterBrokerRequest, RegisterBrokerResponse
 from quorate.v1.metadata_pb2 import (
     BrokerChangeRecord,
@@ -32,7 +40,6 @@ __all__ = [
     "broker_change",
     "fence_broker",
     "find_broker",
-    "leave_isrs",
     "register_broker",
     "require_broker_epoch",
     "unregister_broker",
@@ -61,9 +68,18 @@ def require_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int
 
 
 def register_broker(
-    image: MetadataImage, request: RegisterBrokerRequest, *, next_offset: int, has_live_session: bool
+    image: MetadataImage,
+    request: RegisterBrokerRequest,
+    *,
+    next_offset: int,
+    has_live_session: bool,
+    leaving: Collection[BrokerId] = (),
+    changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
 ) -> Decision[RegisterBrokerResponse]:
-    """``next_offset``: where the records will stand; ``has_live_session``: of the last registration."""
+    """``next_offset``: where the records will stand; ``has_live_session``: of the last registration.
+
+    ``leaving`` and ``changes_max``: as in ``fence_broker``.
+    """
     _check_registration(image, request)
     broker_id = BrokerId(request.broker_id)
     registered = image.brokers.get(broker_id)
@@ -78,7 +94,16 @@ def register_broker(
             address=registered.address,
         )
     start = judge_start(registered, request)
-    elections = _settle_previous_run(image, request, start)
+    elections, is_last = leave_partitions(
+        image,
+        broker_id,
+        leaving=leaving,
+        changes_max=changes_max,
+        has_lost=_losses(image, request, start),
+    )
+    response = _registration(image, BrokerEpoch(next_offset))
+    if not is_last:
+        return Decision(tuple(elections.records), response, tuple(elections.events), is_complete=False)
     register = RegisterBrokerRecord(
         broker_id=broker_id,
         incarnation_id=request.incarnation_id,
@@ -102,20 +127,29 @@ def register_broker(
     )
     return Decision(
         (MetadataRecord(register_broker=register), *elections.records),
-        _registration(image, BrokerEpoch(next_offset)),
+        response,
         (event, *elections.events),
     )
 
 
 def fence_broker(
-    image: MetadataImage, broker_id: BrokerId, *, broker_epoch: BrokerEpoch | None = None
+    image: MetadataImage,
+    broker_id: BrokerId,
+    *,
+    broker_epoch: BrokerEpoch | None = None,
+    leaving: Collection[BrokerId] = (),
+    changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
 ) -> Decision[None]:
-    """Its session is over. Nothing happens where it is fenced already, or has another epoch by now."""
+    """Its session is over. Nothing happens where it is fenced already, or has another epoch by now.
+
+    ``leaving``: others that are on the way out too; ``changes_max``: of partitions, in this batch.
+    """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.is_fenced or broker_epoch not in (None, broker.broker_epoch):
         return Decision((), None)
-    elections = Elections(image, leaving=broker_id)
-    leave_isrs(elections, image, broker_id)
+    elections, is_last = leave_partitions(image, broker_id, leaving=leaving, changes_max=changes_max)
+    if not is_last:
+        return Decision(tuple(elections.records), None, tuple(elections.events), is_complete=False)
     event = ControllerEvent(
         "broker_fenced", {"broker_id": broker_id, "broker_epoch": broker.broker_epoch}, is_warning=True
     )
@@ -147,14 +181,6 @@ def unregister_broker(image: MetadataImage, broker_id: BrokerId) -> Decision[Non
     )
 
 
-def leave_isrs(elections: Elections, image: MetadataImage, broker_id: BrokerId) -> None:
-    """Take the broker out of every ISR where others are left, and out of every leadership."""
-    for topic in topics_in_order(image):
-        for partition in topic.partitions:
-            if broker_id in partition.isr:
-                elections.change(partition, isr=[each for each in partition.isr if each != broker_id])
-
-
 def broker_change(
     broker: BrokerImage,
     *,
@@ -174,22 +200,13 @@ def broker_change(
     )
 
 
-def _settle_previous_run(image: MetadataImage, request: RegisterBrokerRequest, start: StartKind) -> Elections:
-    """What the registration means for the replicas that the broker held."""
-    broker_id = BrokerId(request.broker_id)
+def _losses(
+    image: MetadataImage, request: RegisterBrokerRequest, start: StartKind
+) -> Callable[[PartitionImage], bool]:
+    """Of which partitions the broker lacks records after such a start."""
+    lost = {topic.topic_id for topic in image.topics.values() if not keeps_replicas(start, image, topic)}
     damaged = {(replica.topic_id, replica.partition) for replica in request.damaged}
-    elections = Elections(image, leaving=broker_id)
-    for topic in topics_in_order(image):
-        is_kept = keeps_replicas(start, image, topic)
-        for partition in topic.partitions:
-            if broker_id not in partition.isr and broker_id not in partition.elr:
-                continue
-            remaining = [each for each in partition.isr if each != broker_id]
-            if is_kept and (topic.topic_id, partition.partition) not in damaged:
-                elections.change(partition, isr=remaining)
-            else:
-                elections.change(partition, isr=remaining, lost=(broker_id,))
-    return elections
+    return lambda each: each.topic_id in lost or (each.topic_id, each.partition) in damaged
 
 
 def _check_registration(image: MetadataImage, request: RegisterBrokerRequest) -> None:

@@ -10,8 +10,9 @@ from typing import Final, NoReturn
 from quorate.controller.active import ActiveController
 from quorate.controller.administration import Administration
 from quorate.controller.controller_service import ControllerServiceHandlers
+from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
 from quorate.controller.duties import Duties, found_metadata
-from quorate.controller.forwarding import AdminForwarding, new_topic_id
+from quorate.controller.forwarding import AdminForwarding
 from quorate.controller.liveness import BrokerLiveness, LivenessSettings
 from quorate.controller.log_ends import LogEnds
 from quorate.controller.quorum_administration import QuorumAdministration
@@ -19,14 +20,12 @@ from quorate.controller.state_machine import ImageStateMachine
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
-from quorate.core.ids import TopicId
 from quorate.core.transport import Service, Transport
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.raft.entries import Index, Term
 from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.quorum_config import quorum_config_of
-from quorate.metadata.raft.ready import SoftState
 from quorate.metadata.raft.requests import Proposal
 
 __all__ = ["Controller"]
@@ -47,6 +46,7 @@ class Controller:
         transport: Transport,
         random_bytes: Callable[[int], bytes],
         on_fatal: Callable[[str], NoReturn],
+        partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
     ) -> None:
         """For ``open``."""
         self._config = config
@@ -61,7 +61,7 @@ class Controller:
             on_fatal=on_fatal,
         )
         self._state_machine = ImageStateMachine(
-            self._publisher, on_applied=self._active.applied, on_leadership=self._leadership_changed
+            self._publisher, on_applied=self._active.applied, on_leadership=self._active.leadership_changed
         )
         session_timeout_s = config.broker_session_timeout_ms / 1000
         self._liveness = BrokerLiveness(
@@ -70,12 +70,17 @@ class Controller:
                 session_timeout_s=session_timeout_s,
                 heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
                 probes=config.controller_probe_enable,
+                partition_changes_per_batch_max=partition_changes_per_batch_max,
             ),
             clock=clock,
             transport=transport,
         )
         self._duties = Duties(
-            self._active, clock, interval_s=config.leader_imbalance_check_interval_ms / 1000
+            self._active,
+            self._liveness.sessions,
+            clock,
+            interval_s=config.leader_imbalance_check_interval_ms / 1000,
+            partition_changes_per_batch_max=partition_changes_per_batch_max,
         )
         administration = Administration(
             self._active,
@@ -90,7 +95,6 @@ class Controller:
             LogEnds(transport),
             clock=clock,
             rng=random.Random(int.from_bytes(random_bytes(_SEED_BYTES), "big")),
-            new_topic_id=lambda: TopicId(new_topic_id(random_bytes)),
             default_partition_count=config.num_partitions,
         )
         self._service = ControllerServiceHandlers(
@@ -101,6 +105,8 @@ class Controller:
             clock=clock,
             session_timeout_ms=config.broker_session_timeout_ms,
             check_leadership=lambda: self._running.check_leadership(),
+            on_unfenced=self._duties.elect_soon,
+            partition_changes_per_batch_max=partition_changes_per_batch_max,
         )
         self._forwarding = AdminForwarding(
             transport,
@@ -121,10 +127,16 @@ class Controller:
         transport: Transport,
         random_bytes: Callable[[int], bytes],
         on_fatal: Callable[[str], NoReturn],
+        partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
     ) -> Controller:
         """Recover the voter's directory; ``QuorumDamaged`` where it must not be used."""
         controller = cls(
-            config, clock=clock, transport=transport, random_bytes=random_bytes, on_fatal=on_fatal
+            config,
+            clock=clock,
+            transport=transport,
+            random_bytes=random_bytes,
+            on_fatal=on_fatal,
+            partition_changes_per_batch_max=partition_changes_per_batch_max,
         )
         controller._quorum = await Quorum.open(
             config=quorum_config_of(config),
@@ -171,16 +183,14 @@ class Controller:
         assert self._quorum is not None
         return self._quorum
 
-    def _leadership_changed(self, state: SoftState, image: MetadataImage) -> None:
-        self._publisher.set_term(state.term)
-        self._active.leadership_changed(state, image)
-
     def _begin(self, image: MetadataImage) -> None:
         """A new controller knows nothing about who was heard when."""
         self._liveness.sessions.start_all_afresh(image, self._clock.monotonic())
         cluster_id = self._running.status.cluster_id
         assert cluster_id is not None
         self._active.change_unattended(lambda image, _offset: found_metadata(image, cluster_id=cluster_id))
+        # The one before may have got no further than half of what it was about.
+        self._duties.elect_soon()
 
     def _controller_address(self) -> str | None:
         leader = self._running.status.leader

@@ -8,6 +8,8 @@ from quorate.controller.active import ActiveController
 from quorate.controller.administration import Administration
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import register_broker, require_broker_epoch
+from quorate.controller.decision import Decision
+from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
 from quorate.controller.heartbeats import heartbeat
 from quorate.controller.liveness import BrokerLiveness
 from quorate.controller.producer_ids import allocate_producer_ids
@@ -17,6 +19,7 @@ from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.core.transport import Call, Service
 from quorate.errors import InvalidRequest, StaleBrokerEpoch
 from quorate.metadata.digest import digest_to_bytes
+from quorate.metadata.image import BrokerImage, MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.records import FEATURE_LEVEL_MAX, FEATURE_LEVEL_MIN
 from quorate.rpc.error_detail import detail_from_error
@@ -54,6 +57,8 @@ class ControllerServiceHandlers:
         clock: Clock,
         session_timeout_ms: int,
         check_leadership: Callable[[], None],
+        on_unfenced: Callable[[], None],
+        partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
     ) -> None:
         self._active = active
         self._liveness = liveness
@@ -62,6 +67,8 @@ class ControllerServiceHandlers:
         self._clock = clock
         self._session_timeout_ms = session_timeout_ms
         self._check_leadership = check_leadership
+        self._on_unfenced = on_unfenced
+        self._changes_max = partition_changes_per_batch_max
 
     def service(self) -> Service:
         return Service(
@@ -80,12 +87,7 @@ class ControllerServiceHandlers:
 
     async def _register_broker(self, request: RegisterBrokerRequest, _call: Call) -> RegisterBrokerResponse:
         sessions = self._liveness.sessions
-        has_live_session = sessions.is_live(BrokerId(request.broker_id), self._clock.monotonic())
-        response = await self._active.change(
-            lambda image, offset: register_broker(
-                image, request, next_offset=offset, has_live_session=has_live_session
-            )
-        )
+        response = await self._active.change(lambda image, offset: self._register(image, request, offset))
         if self._active.is_active:
             sessions.touch(
                 BrokerId(request.broker_id),
@@ -95,6 +97,24 @@ class ControllerServiceHandlers:
             )
         return response
 
+    def _register(
+        self, image: MetadataImage, request: RegisterBrokerRequest, next_offset: int
+    ) -> Decision[RegisterBrokerResponse]:
+        sessions = self._liveness.sessions
+        broker_id = BrokerId(request.broker_id)
+        decision = register_broker(
+            image,
+            request,
+            next_offset=next_offset,
+            has_live_session=sessions.is_live(broker_id, self._clock.monotonic()),
+            leaving=sessions.leaving(),
+            changes_max=self._changes_max,
+        )
+        if not decision.is_complete:
+            # The process before must not come back to life between two pieces.
+            sessions.give_up(broker_id, image.brokers[broker_id].broker_epoch)
+        return decision
+
     async def _broker_session(
         self, requests: AsyncIterator[BrokerSessionRequest], _call: Call
     ) -> AsyncGenerator[BrokerSessionResponse, None]:
@@ -102,17 +122,17 @@ class ControllerServiceHandlers:
         try:
             async for request in requests:
                 named = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
-                if session is None:
-                    require_broker_epoch(self._active.image, *named)
-                    session = named
-                    self._liveness.stream_opened(*session)
-                elif named != session:
+                if session not in (None, named):
                     raise InvalidRequest("one stream carries the heartbeats of one run of one broker")
                 try:
-                    yield await self._heartbeat(request)
+                    answer = await self._heartbeat(request)
                 except StaleBrokerEpoch as error:
                     yield BrokerSessionResponse(sequence=request.sequence, error=detail_from_error(error))
                     return
+                if session is None:
+                    session = named
+                    self._liveness.stream_opened(*session)
+                yield answer
         finally:
             if session is not None:
                 self._liveness.stream_closed(*session)
@@ -121,24 +141,40 @@ class ControllerServiceHandlers:
         # A process that was paused may believe that it leads although its time is up. The broker's lease
         # depends on this answer, so it is looked at now and not when a timer gets round to it (rule 37).
         self._check_leadership()
-        image = self._active.image
-        broker = require_broker_epoch(image, request.broker_id, request.broker_epoch)
+        was_fenced = False
+
+        def decide(image: MetadataImage, _offset: int) -> Decision[BrokerSessionResponse]:
+            nonlocal was_fenced
+            broker = require_broker_epoch(image, request.broker_id, request.broker_epoch)
+            was_fenced = was_fenced or broker.is_fenced
+            return self._decide_heartbeat(image, broker, request)
+
+        response = await self._active.change(decide, is_leadership_sure=True)
+        if was_fenced and not response.is_fenced:
+            # More partitions may have waited for it than one batch holds.
+            self._on_unfenced()
+        return response
+
+    def _decide_heartbeat(
+        self, image: MetadataImage, broker: BrokerImage, request: BrokerSessionRequest
+    ) -> Decision[BrokerSessionResponse]:
         sessions = self._liveness.sessions
         sessions.touch(
             broker.broker_id,
             broker.broker_epoch,
             self._clock.monotonic(),
             metadata_offset=request.metadata_offset,
+            wants_shutdown=request.wants_shutdown,
         )
-        return await self._active.change(
-            lambda image, _offset: heartbeat(
-                image,
-                request,
-                state_offset=sessions.state_offset(broker.broker_id),
-                others_offset=sessions.others_offset(broker.broker_id),
-                session_timeout_ms=self._session_timeout_ms,
-            ),
-            is_leadership_sure=True,
+        return heartbeat(
+            image,
+            request,
+            state_offset=sessions.state_offset(broker.broker_id),
+            others_offset=sessions.others_offset(broker.broker_id),
+            session_timeout_ms=self._session_timeout_ms,
+            is_given_up=sessions.is_given_up(broker.broker_id),
+            leaving=sessions.leaving(),
+            changes_max=self._changes_max,
         )
 
     async def _alter_partition(self, request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:

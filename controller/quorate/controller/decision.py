@@ -25,8 +25,13 @@ class ControllerEvent:
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[Response_co]):
-    """``records`` are committed together or not at all; ``response`` leaves after that."""
+    """``records`` are committed together or not at all; ``response`` leaves after that.
+
+    Where it is not complete, more has to be changed than one batch may hold: decide again, on the image with
+    these records, and throw this response away.
+    """
 
     records: tuple[MetadataRecord, ...]
     response: Response_co
     events: tuple[ControllerEvent, ...] = ()
+    is_complete: bool = True

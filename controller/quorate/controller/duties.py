@@ -1,19 +1,26 @@
 """What the active controller does unasked, now and then.
 
 The first thing of all: a log that holds nothing yet gets its feature level and the cluster's id. Then, for
-as long as it is active: leaders move back to their preferred replicas, a bounded number at a time, and moves
-whose replicas have caught up are completed, in case nobody asked for an ISR since.
+as long as it is active: partitions that nobody leads get a leader if they can have one, leaders move back to
+their preferred replicas, a bounded number at a time, and moves whose replicas have caught up are completed,
+in case nobody asked for an ISR since.
+
+Missing leaders do not wait for the next round: whoever knows that there may be some says so.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from quorate.controller.active import ActiveController
 from quorate.controller.decision import Decision
+from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
+from quorate.controller.leaderless import elect_missing_leaders
 from quorate.controller.preferred import move_leaders_back
 from quorate.controller.reassignment import complete_reassignments
+from quorate.controller.sessions import BrokerSessions
 from quorate.core.clock import Clock
 from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
@@ -36,22 +43,53 @@ def found_metadata(image: MetadataImage, *, cluster_id: str) -> Decision[None]:
 
 
 class Duties:
-    def __init__(self, active: ActiveController, clock: Clock, *, interval_s: float) -> None:
+    def __init__(
+        self,
+        active: ActiveController,
+        sessions: BrokerSessions,
+        clock: Clock,
+        *,
+        interval_s: float,
+        partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
+    ) -> None:
         self._active = active
+        self._sessions = sessions
         self._clock = clock
         self._interval_s = interval_s
+        self._changes_max = partition_changes_per_batch_max
+        self._wake = asyncio.Event()
+
+    def elect_soon(self) -> None:
+        """There may be partitions that wait for a leader."""
+        self._wake.set()
 
     async def run(self) -> None:
         """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._make_rounds(), name="rounds-of-duties")
+            tasks.create_task(self._elect_when_asked(), name="elect-missing-leaders")
+
+    async def _make_rounds(self) -> None:
         while True:
             await self._clock.sleep(self._interval_s)
-            self._do(complete_reassignments)
-            self._do(lambda image: move_leaders_back(image, moves_max=_MOVES_PER_ROUND))
+            self.elect_soon()
+            await self._do(complete_reassignments)
+            await self._do(lambda image: move_leaders_back(image, moves_max=_MOVES_PER_ROUND))
 
-    def _do(self, decide: Callable[[MetadataImage], Decision[object]]) -> None:
+    async def _elect_when_asked(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._do(self._elect_missing_leaders)
+
+    def _elect_missing_leaders(self, image: MetadataImage) -> Decision[None]:
+        leaving = self._sessions.leaving()
+        return elect_missing_leaders(image, leaving=leaving, changes_max=self._changes_max)
+
+    async def _do(self, decide: Callable[[MetadataImage], Decision[object]]) -> None:
         if not self._active.is_active:
             return
         try:
-            self._active.change_unattended(lambda image, _offset: decide(image))
+            await self._active.change(lambda image, _offset: decide(image))
         except QuorateError as error:
             log.warning("duty_put_off", reason=error.message)

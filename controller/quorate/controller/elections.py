@@ -94,8 +94,8 @@ class _Outcome(NamedTuple):
 class Elections:
     """Changes of partitions that belong to one decision, on one image.
 
-    ``arriving`` counts as active, ``leaving`` does not, and ``draining`` is being drained, whatever the image
-    says: the record that makes it so stands in the same batch.
+    ``arriving`` counts as active, ``leaving`` do not, and ``draining`` is being drained, whatever the image
+    says: the record that makes it so stands in the same batch, or in one that follows.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class Elections:
         image: MetadataImage,
         *,
         arriving: BrokerId | None = None,
-        leaving: BrokerId | None = None,
+        leaving: Collection[BrokerId] = _NOBODY,
         draining: BrokerId | None = None,
     ) -> None:
         self._image = image
         brokers = image.brokers.values()
         #: may lead
-        self.active = {broker.broker_id for broker in brokers if broker.is_active} - {leaving}
+        self.active = {broker.broker_id for broker in brokers if broker.is_active}.difference(leaving)
         #: lead only where nobody else can
         self._draining = {broker.broker_id for broker in brokers if broker.is_draining}
         if arriving is not None:
@@ -170,6 +170,15 @@ class Elections:
             if replica in partition.isr and replica in self.active and replica not in self._draining:
                 return replica
         return None
+
+    def waits_for_leader(self, partition: PartitionImage) -> bool:
+        """Whether it has no leader though ``change`` would find one; much cheaper than to try."""
+        if partition.leader != NO_LEADER:
+            return False
+        if not self.active.isdisjoint(partition.isr) or not self.active.isdisjoint(partition.elr):
+            return True
+        is_unclean_allowed = self._rules_of(partition.topic_id).is_unclean_allowed
+        return is_unclean_allowed and not self.active.isdisjoint(partition.replicas)
 
     def _elect(
         self,

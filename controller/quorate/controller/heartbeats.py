@@ -4,22 +4,30 @@ A broker is told that it is unfenced only once it has seen all that was decided 
 registration or its last fencing (rule 36). Otherwise a broker that was fenced and comes back would get its
 lease renewed while it still believes that it leads what others lead by now (rule 37).
 
-To stop, a broker asks and goes on serving. Its stop is put on record, which moves its leaders and takes it
-out of the ISRs; the next heartbeats are answered with "not yet" until every other active broker has seen
-that record, so that clients find the new leaders. Then it is fenced and may go. The fencing ends its
-session: its next process registers at once, instead of being taken for a second one. A partition that
-nobody else can lead is left without a leader, with this broker in its ISR; it does not hold up the stop.
+For the same reason a broker that was *given up* is told that it is fenced before it is so on record: its
+leaders are being taken away, a piece at a time, and it may not know of the first pieces yet.
 
-One heartbeat does one of these things; the next one comes soon enough for the others.
+To stop, a broker asks and goes on serving. Its leaders are moved and it is taken out of the ISRs, a piece
+with each heartbeat (``quorate.controller.departures``); with the last one its stop is put on record. The next
+heartbeats are answered with "not yet" until every other active broker has seen that record, so that clients
+find the new leaders. Then it is fenced and may go. The fencing ends its session: its next process registers
+at once, instead of being taken for a second one. A partition that nobody else can lead is left without a
+leader, with this broker in its ISR; it does not hold up the stop.
+
+One heartbeat does one of these things; the next one comes soon enough for the others. More partitions may
+wait for a broker than one batch holds: those that are left when it is unfenced get their leaders right
+afterwards (``quorate.controller.leaderless``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from quorate.controller.brokers import broker_change, fence_broker, leave_isrs, require_broker_epoch
+from quorate.controller.brokers import broker_change, fence_broker, require_broker_epoch
 from quorate.controller.decision import ControllerEvent, Decision
-from quorate.controller.elections import Elections, topics_in_order
+from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX, leave_partitions
+from quorate.controller.elections import Elections
+from quorate.controller.leaderless import elect_waiting
 from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage
 from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse, ReplicaName
@@ -34,56 +42,80 @@ def heartbeat(
     state_offset: int,
     others_offset: int | None,
     session_timeout_ms: int,
+    is_given_up: bool = False,
+    leaving: Collection[BrokerId] = (),
+    changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
 ) -> Decision[BrokerSessionResponse]:
-    """Decide on one heartbeat; ``BrokerSessions`` knows the two offsets.
+    """Decide on one heartbeat; ``BrokerSessions`` knows the offsets, who was given up and who is leaving.
 
     ``state_offset``: where the broker's registration, fencing or stop stands on record, whichever came last.
     ``others_offset``: every other active broker has applied up to here (inclusive); None: there is no other.
+    ``changes_max``: of partitions, in this batch.
     """
     broker = require_broker_epoch(image, request.broker_id, request.broker_epoch)
     answer = BrokerSessionResponse(
-        sequence=request.sequence, is_fenced=broker.is_fenced, session_timeout_ms=session_timeout_ms
+        sequence=request.sequence,
+        is_fenced=broker.is_fenced or is_given_up,
+        session_timeout_ms=session_timeout_ms,
     )
     damaged = _give_up(image, broker.broker_id, request.damaged)
     if damaged.records:
         return Decision(tuple(damaged.records), answer, tuple(damaged.events))
-    if request.wants_shutdown or broker.is_shutting_down:
+    if is_given_up:
+        return Decision((), answer)
+    if broker.is_shutting_down or (request.wants_shutdown and broker.is_fenced):
         has_seen = others_offset is None or others_offset >= state_offset
-        return _shut_down(image, broker, answer, everybody_has_seen=has_seen)
+        return _let_go(image, broker, answer, everybody_has_seen=has_seen)
+    if request.wants_shutdown:
+        return _begin_stop(image, broker, answer, leaving=leaving, changes_max=changes_max)
     if request.wants_unfence and broker.is_fenced and request.metadata_offset >= state_offset:
-        return _unfence(image, broker, answer)
+        return _unfence(image, broker, answer, leaving=leaving, changes_max=changes_max)
     return Decision((), answer)
 
 
 def _unfence(
-    image: MetadataImage, broker: BrokerImage, answer: BrokerSessionResponse
+    image: MetadataImage,
+    broker: BrokerImage,
+    answer: BrokerSessionResponse,
+    *,
+    leaving: Collection[BrokerId],
+    changes_max: int,
 ) -> Decision[BrokerSessionResponse]:
-    elections = Elections(image, arriving=broker.broker_id)
-    for topic in topics_in_order(image):
-        for partition in topic.partitions:
-            if partition.leader == NO_LEADER and broker.broker_id in partition.replicas:
-                elections.change(partition)
+    elections = Elections(image, arriving=broker.broker_id, leaving=leaving)
+    elect_waiting(elections, image, changes_max=changes_max)
     answer.is_fenced = False
     event = _event("broker_unfenced", broker)
     records = (broker_change(broker, is_fenced=False), *elections.records)
     return Decision(records, answer, (event, *elections.events))
 
 
-def _shut_down(
+def _begin_stop(
+    image: MetadataImage,
+    broker: BrokerImage,
+    answer: BrokerSessionResponse,
+    *,
+    leaving: Collection[BrokerId],
+    changes_max: int,
+) -> Decision[BrokerSessionResponse]:
+    """One piece, and complete as an answer to one heartbeat: the next one goes on."""
+    elections, is_last = leave_partitions(image, broker.broker_id, leaving=leaving, changes_max=changes_max)
+    if not is_last:
+        return Decision(tuple(elections.records), answer, tuple(elections.events))
+    records = (broker_change(broker, is_shutting_down=True), *elections.records)
+    return Decision(records, answer, (_event("broker_shutting_down", broker), *elections.events))
+
+
+def _let_go(
     image: MetadataImage, broker: BrokerImage, answer: BrokerSessionResponse, *, everybody_has_seen: bool
 ) -> Decision[BrokerSessionResponse]:
     if broker.is_fenced:
         # It leads nothing, and whoever follows the metadata knows: either never unfenced, or let go before.
         answer.may_shut_down = True
         return Decision((), answer)
-    if not broker.is_shutting_down:
-        elections = Elections(image, leaving=broker.broker_id)
-        leave_isrs(elections, image, broker.broker_id)
-        records = (broker_change(broker, is_shutting_down=True), *elections.records)
-        return Decision(records, answer, (_event("broker_shutting_down", broker), *elections.events))
     if not everybody_has_seen:
         return Decision((), answer)
     fencing = fence_broker(image, broker.broker_id)
+    assert fencing.is_complete, "who is stopping on record has left all partitions"
     answer.is_fenced = True
     answer.may_shut_down = True
     return Decision(fencing.records, answer, (_event("broker_may_shut_down", broker),))

@@ -15,6 +15,7 @@ from typing import Final
 
 from quorate.controller.active import ActiveController
 from quorate.controller.brokers import fence_broker
+from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
 from quorate.controller.sessions import BrokerSessions, LapsedSession
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerEpoch, BrokerId
@@ -36,6 +37,7 @@ class LivenessSettings:
     session_timeout_s: float
     heartbeat_interval_s: float
     probes: bool
+    partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX
 
 
 class BrokerLiveness:
@@ -50,6 +52,7 @@ class BrokerLiveness:
         #: open heartbeat streams; a broker that connects anew may have two for a moment
         self._streams: Counter[tuple[BrokerId, BrokerEpoch]] = Counter()
         self._probing: set[BrokerId] = set()
+        self._fencing: set[LapsedSession] = set()
         self._probe_due: dict[BrokerId, float] = {}
         self._wake = asyncio.Event()
 
@@ -65,30 +68,41 @@ class BrokerLiveness:
 
     async def run(self) -> None:
         """Fence whose session lapses, and probe who is silent; until cancelled."""
-        async with asyncio.TaskGroup() as probes:
+        async with asyncio.TaskGroup() as tasks:
             while True:
                 if self._active.is_active:
-                    self._fence_lapsed()
+                    for lapsed in self.sessions.expired(self._clock.monotonic()):
+                        if lapsed not in self._fencing:
+                            fencing = self._fence(lapsed, "its session has lapsed")
+                            tasks.create_task(fencing, name=f"fence-{lapsed.broker_id}")
                     for broker in self._silent_brokers():
                         self._probing.add(broker.broker_id)
-                        probes.create_task(self._probe(broker), name=f"probe-{broker.broker_id}")
+                        tasks.create_task(self._probe(broker), name=f"probe-{broker.broker_id}")
                 await self._pause()
 
-    def _fence_lapsed(self) -> None:
-        for lapsed in self.sessions.expired(self._clock.monotonic()):
-            self._fence(lapsed, "its session has lapsed")
-
-    def _fence(self, lapsed: LapsedSession, reason: str) -> None:
+    async def _fence(self, lapsed: LapsedSession, reason: str) -> None:
+        if lapsed in self._fencing:
+            return
         log.warning("broker_lost", broker_id=lapsed.broker_id, reason=reason)
+        self._fencing.add(lapsed)
+        self.sessions.give_up(lapsed.broker_id, lapsed.broker_epoch)
         try:
-            self._active.change_unattended(
-                lambda image, _offset: fence_broker(image, lapsed.broker_id, broker_epoch=lapsed.broker_epoch)
+            await self._active.change(
+                lambda image, _offset: fence_broker(
+                    image,
+                    lapsed.broker_id,
+                    broker_epoch=lapsed.broker_epoch,
+                    leaving=self.sessions.leaving(),
+                    changes_max=self._settings.partition_changes_per_batch_max,
+                )
             )
         except QuorateError as error:
-            # Too much waits, or leadership is gone: its session stands, so that it is looked at again.
+            # Too much waits, or leadership is gone. It stays given up, so that it is looked at again.
             log.warning("broker_not_fenced", broker_id=lapsed.broker_id, error=error.message)
-            return
-        self.sessions.end(lapsed)
+        else:
+            self.sessions.end(lapsed)
+        finally:
+            self._fencing.discard(lapsed)
 
     def _silent_brokers(self) -> list[BrokerImage]:
         if not self._settings.probes:
@@ -115,7 +129,7 @@ class BrokerLiveness:
             return
         lapsed = self.sessions.probe_refused(broker.broker_id, broker.broker_epoch, probed_at=probed_at)
         if lapsed is not None:
-            self._fence(lapsed, f"nobody listens at {broker.address}")
+            await self._fence(lapsed, f"nobody listens at {broker.address}")
 
     async def _pause(self) -> None:
         """Until something may be due: a quarter of a heartbeat at most, sooner when a stream breaks."""

@@ -14,11 +14,12 @@ from quorate.controller.features import SupportedLevels, update_feature_level
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerId
 from quorate.core.transport import Method, Transport, method_of
-from quorate.errors import InvalidRequest, QuorateError, TransportError, VoterChangeRefused
+from quorate.errors import ControllerMoved, InvalidRequest, QuorateError, TransportError, VoterChangeRefused
 from quorate.metadata.digest import digest_to_bytes
 from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.raft.progress import FollowerProgress, ProgressState
 from quorate.metadata.raft.quorum import Quorum
+from quorate.metadata.raft.ready import Role
 from quorate.metadata.raft.voters import DirectoryId, NodeId, Voter, VoterKey
 from quorate.v1 import admin_pb2, controller_pb2, quorum_pb2
 
@@ -61,6 +62,8 @@ class QuorumAdministration:
         self._transport = transport
         self._clock = clock
         self._silence_s_max = silence_s_max
+        #: under way
+        self._additions: dict[Voter, asyncio.Task[None]] = {}
 
     @property
     def _quorum(self) -> Quorum:
@@ -146,6 +149,7 @@ class QuorumAdministration:
     # --- changes --------------------------------------------------------------------------------------
 
     async def add_voter(self, request: admin_pb2.AddVoterRequest) -> admin_pb2.AddVoterResponse:
+        await self._active.confirm()
         status = self._quorum.status
         try:
             identity = await self._ask(request.address, _IDENTIFY, quorum_pb2.IdentifyRequest())
@@ -167,18 +171,44 @@ class QuorumAdministration:
                 node_id=request.node_id,
             )
         key = VoterKey(NodeId(request.node_id), DirectoryId(identity.key.directory_id))
-        # Asked again after a lost answer: what was wanted is there.
+        # Asked again after a lost answer: what was wanted is there, or on its way.
         if key not in status.voters:
-            await self._quorum.add_voter(Voter(key, request.address))
+            await self._add(Voter(key, request.address))
+        await self._voters_committed()
         return admin_pb2.AddVoterResponse(directory_id=key.directory_id)
 
+    async def _add(self, voter: Voter) -> None:
+        """A newcomer may need a while to catch up: whoever asks again meanwhile waits for the same."""
+        addition = self._additions.get(voter)
+        if addition is None:
+            addition = asyncio.create_task(self._quorum.add_voter(voter), name=f"add-voter-{voter.key}")
+            self._additions[voter] = addition
+            addition.add_done_callback(lambda done: self._added(voter, done))
+        await asyncio.shield(addition)
+
+    def _added(self, voter: Voter, addition: asyncio.Task[None]) -> None:
+        del self._additions[voter]
+        if not addition.cancelled():
+            addition.exception()  # seen, even if everybody who waited for it has given up
+
     async def remove_voter(self, request: admin_pb2.RemoveVoterRequest) -> admin_pb2.RemoveVoterResponse:
+        await self._active.confirm()
         voter = self._quorum.status.voters.by_node_id(NodeId(request.node_id))
         if voter is not None and request.directory_id in ("", voter.key.directory_id):
             await self._quorum.remove_voter(voter.key)
-        else:
-            await self._active.confirm()
+        await self._voters_committed()
         return admin_pb2.RemoveVoterResponse()
+
+    async def _voters_committed(self) -> None:
+        """Voters are in force before they are committed, and until then they may change back (rule 41)."""
+        term = self._quorum.status.term
+        while (status := self._quorum.status).voters != status.committed_voters:
+            if status.role is not Role.LEADER or status.term != term:
+                raise ControllerMoved("leadership was lost before the change of the voters was committed")
+            await self._clock.sleep(_LOOK_AGAIN_S)
+        # A leader that removed itself has resigned with the commit, and cannot confirm anything any more.
+        if status.key in status.voters:
+            await self._active.confirm()
 
     async def transfer_controller(
         self, request: admin_pb2.TransferControllerRequest
@@ -213,7 +243,7 @@ class QuorumAdministration:
 
 
 def _state(progress: FollowerProgress) -> str:
-    if progress.state is ProgressState.REFUSED:
+    if progress.state is ProgressState.DISTRUSTED:
         return "refused"
     if not progress.is_voter or progress.state is ProgressState.SNAPSHOT:
         return "catching up"

@@ -45,10 +45,10 @@ from quorate.metadata.topic_settings import min_insync_replicas, min_insync_repl
 from quorate.v1 import admin_pb2
 
 __all__ = [
-    "Completion",
     "cancel_move",
     "complete_reassignment",
     "complete_reassignments",
+    "finish_move",
     "is_reassigning",
     "list_reassignments",
     "reassign_partitions",
@@ -107,13 +107,7 @@ def start_move(
         return elections.change(partition, assignment=Assignment(target))
     leaving = tuple(broker_id for broker_id in partition.replicas if broker_id not in target)
     grown = Assignment((*target, *leaving), adding=tuple(joining), removing=leaving)
-    after = elections.change(partition, assignment=grown)
-    completion = complete_reassignment(image, after)
-    if completion is None:
-        return after
-    return elections.change(
-        after, isr=completion.isr, assignment=completion.assignment, bump_leader_epoch=True
-    )
+    return finish_move(elections, image, elections.change(partition, assignment=grown))
 
 
 def _check_start(
@@ -153,11 +147,23 @@ class Completion(NamedTuple):
     isr: tuple[BrokerId, ...]
 
 
-def complete_reassignment(image: MetadataImage, partition: PartitionImage) -> Completion | None:
-    """Whether the old replicas can go now. To be asked after every change of an ISR.
+def finish_move(elections: Elections, image: MetadataImage, partition: PartitionImage) -> PartitionImage:
+    """Let the old replicas go, if they can go now. To be called after every change of an ISR.
 
     ``partition``: as it is after that change, which need not be in the image yet.
     """
+    completion = complete_reassignment(image, partition)
+    if completion is None:
+        return partition
+    after = elections.change(
+        partition, isr=completion.isr, assignment=completion.assignment, bump_leader_epoch=True
+    )
+    elections.events.append(_event("reassignment_completed", image, after))
+    return after
+
+
+def complete_reassignment(image: MetadataImage, partition: PartitionImage) -> Completion | None:
+    """Whether the old replicas can go now, and what is left then."""
     if not is_reassigning(partition) or partition.recovery is Recovery.RECOVERING:
         return None
     target = _target_of(partition)
@@ -180,16 +186,10 @@ def _is_safe(
 def complete_reassignments(image: MetadataImage) -> Decision[None]:
     """Every one that can be. ISRs are not all that decides: a lower MinISR or a broker's return can too."""
     elections = Elections(image)
-    events = []
     for topic in topics_in_order(image):
         for partition in topic.partitions:
-            completion = complete_reassignment(image, partition)
-            if completion is not None:
-                after = elections.change(
-                    partition, isr=completion.isr, assignment=completion.assignment, bump_leader_epoch=True
-                )
-                events.append(_event("reassignment_completed", image, after))
-    return Decision(tuple(elections.records), None, (*events, *elections.events))
+            finish_move(elections, image, partition)
+    return Decision(tuple(elections.records), None, tuple(elections.events))
 
 
 # --- calling off ------------------------------------------------------------------------------------------

@@ -10,11 +10,16 @@ controller dials the broker's own address. Refused means that no process listens
 fenced at once; every other outcome, silence included, waits for the time-out. acks=all never depends on any
 of this; the lease of rule 37 does, which is why the probe can be switched off.
 
+Whose session is over is *given up*: its partitions are taken away in pieces, then it is fenced. Until that is
+on record, nothing that it says revives the session. Otherwise its lease would be renewed while it may not
+know yet what was taken away (rule 37).
+
 Offsets that go with a broker are kept here too, for the same reason: they speak about the moment.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from immutables import Map
@@ -31,6 +36,8 @@ class _Session:
     last_heard_s: float
     #: the broker has applied metadata up to here (inclusive); -1: not heard of since this controller began
     metadata_offset: int = -1
+    is_given_up: bool = False
+    wants_shutdown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,13 @@ class BrokerSessions:
         self._brokers = image.brokers
 
     def touch(
-        self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float, *, metadata_offset: int
+        self,
+        broker_id: BrokerId,
+        broker_epoch: BrokerEpoch,
+        now: float,
+        *,
+        metadata_offset: int,
+        wants_shutdown: bool = False,
     ) -> None:
         """A registration or a heartbeat has come."""
         broker = self._brokers.get(broker_id)
@@ -93,9 +106,16 @@ class BrokerSessions:
             session = self._sessions[broker_id] = _Session(broker_epoch, now)
         session.last_heard_s = max(session.last_heard_s, now)
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        session.wants_shutdown = wants_shutdown
+
+    def give_up(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        """It is about to be fenced, or another process to be registered: from here on it is not alive."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.broker_epoch == broker_epoch:
+            session.is_given_up = True
 
     def end(self, lapsed: LapsedSession) -> None:
-        """Its fencing was appended. Not before: who is in no session is fenced by nobody."""
+        """It is fenced. Not before: who is in no session is fenced by nobody."""
         session = self._sessions.get(lapsed.broker_id)
         if session is not None and session.broker_epoch == lapsed.broker_epoch:
             del self._sessions[lapsed.broker_id]
@@ -105,6 +125,18 @@ class BrokerSessions:
     def is_live(self, broker_id: BrokerId, now: float) -> bool:
         session = self._sessions.get(broker_id)
         return session is not None and now < self._deadline(session)
+
+    def is_given_up(self, broker_id: BrokerId) -> bool:
+        session = self._sessions.get(broker_id)
+        return session is not None and session.is_given_up
+
+    def leaving(self) -> frozenset[BrokerId]:
+        """Whose partitions are being taken away, or will be in a moment."""
+        return frozenset(
+            broker_id
+            for broker_id, session in self._sessions.items()
+            if session.is_given_up or session.wants_shutdown
+        )
 
     def expired(self, now: float) -> list[LapsedSession]:
         """To be fenced now, in the order in which they lapsed."""
@@ -153,6 +185,8 @@ class BrokerSessions:
         return -1 if session is None else session.metadata_offset
 
     def _deadline(self, session: _Session) -> float:
+        if session.is_given_up:
+            return -math.inf
         return session.last_heard_s + self._session_timeout_s
 
 

@@ -44,13 +44,12 @@ def create_topic(
     request: admin_pb2.CreateTopicRequest,
     *,
     next_offset: int,
-    new_topic_id: TopicId,
     default_partition_count: int,
     rng: random.Random,
 ) -> Decision[admin_pb2.CreateTopicResponse]:
-    """``new_topic_id``: freshly drawn, for requests without one."""
+    """The request carries the topic's id: whoever took it from a client has drawn one (rule 43)."""
     name = check_topic_name(request.name)
-    topic_id = check_topic_id(request.topic_id) if request.topic_id else new_topic_id
+    topic_id = check_topic_id(request.topic_id)
     if _was_made_before(image, name, topic_id):
         description = topic_description(image, image.topics[topic_id])
         return Decision((), admin_pb2.CreateTopicResponse(topic=description))

@@ -30,6 +30,7 @@ from quorate.core.transport import Transport, method_of
 from quorate.errors import InconsistentMetadata, QuorateError, RequestTimedOut
 from quorate.metadata.changes import MetadataDelta, changes_between, changes_of
 from quorate.metadata.delta import advance, apply_batch
+from quorate.metadata.digest import digest_to_bytes
 from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.metadata.records import refuse_unknown_fields, unsupported
 from quorate.metadata.snapshot import SnapshotLoader
@@ -176,6 +177,8 @@ class MetadataFollower:
     def _take_committed(self, committed: CommittedBatches) -> None:
         if self._loader is not None:
             raise _UselessStream("batches in the middle of a snapshot")
+        if committed.cluster_id:
+            self._check_cluster(committed.cluster_id)
         image = self._image
         records: list[MetadataRecord] = []
         for entry in committed.batches:
@@ -186,6 +189,7 @@ class MetadataFollower:
             records.extend(entry.batch.records)
         if committed.up_to_offset > image.offset:
             image = advance(image, committed.up_to_offset)
+        _check_digest(image, committed)
         if image is not self._image:
             self._move_to(image, changes_of(self._image, image, records))
 
@@ -199,13 +203,17 @@ class MetadataFollower:
         if image is None:
             return
         self._loader = None
-        if self._image.cluster_id not in ("", image.cluster_id):
-            raise InconsistentMetadata(
-                f"a controller of cluster {image.cluster_id!r} answered, and this node belongs to "
-                f"{self._image.cluster_id!r}: correct controller.voters",
-                cluster_id=image.cluster_id,
-            )
+        self._check_cluster(image.cluster_id)
         self._move_to(image, changes_between(self._image, image))
+
+    def _check_cluster(self, cluster_id: str) -> None:
+        """Offsets of two clusters look alike: mixed, they would make metadata that never was (rule 42)."""
+        if self._image.cluster_id not in ("", cluster_id):
+            raise InconsistentMetadata(
+                f"a controller of cluster {cluster_id!r} answered, and this node belongs to "
+                f"{self._image.cluster_id!r}: correct controller.voters",
+                cluster_id=cluster_id,
+            )
 
     def _move_to(self, image: MetadataImage, delta: MetadataDelta) -> None:
         assert image.offset > self._image.offset
@@ -225,3 +233,12 @@ class _UselessStream(Exception):
 
 async def _only(request: FollowMetadataRequest) -> AsyncIterator[FollowMetadataRequest]:
     yield request
+
+
+def _check_digest(image: MetadataImage, committed: CommittedBatches) -> None:
+    """Where the same offset holds something else, this node or the controller is wrong."""
+    is_comparable = committed.digest and image.offset == committed.up_to_offset
+    if is_comparable and digest_to_bytes(image.digest) != committed.digest:
+        raise InconsistentMetadata(
+            f"the metadata at offset {image.offset} differs from the controller's", offset=image.offset
+        )

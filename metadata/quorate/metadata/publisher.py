@@ -28,6 +28,7 @@ from typing import Final
 
 from quorate.core.clock import Clock
 from quorate.errors import InvalidRequest, NoController
+from quorate.metadata.digest import digest_to_bytes
 from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.metadata.snapshot import snapshot_chunks
 from quorate.v1.controller_pb2 import CommittedBatch, CommittedBatches, FollowMetadataResponse
@@ -57,7 +58,6 @@ class MetadataPublisher:
         self._clock = clock
         self._limits = limits
         self._image = EMPTY_IMAGE
-        self._term = 0
         self._is_serving = False
         #: committed batches by offset; offsets without records are absent
         self._tail: dict[int, CommittedBatch] = {}
@@ -105,10 +105,6 @@ class MetadataPublisher:
         self._tail_bytes = 0
         self._tail_start = image.offset + 1
         self._move_to(image)
-
-    def set_term(self, term: int) -> None:
-        """Of the leader that was heard last; followers see it, for people."""
-        self._term = term
 
     def resume(self) -> None:
         """A leader was heard."""
@@ -180,7 +176,14 @@ class MetadataPublisher:
                     break
                 batches.append(batch)
             up_to_offset = offset
-        return CommittedBatches(batches=batches, up_to_offset=up_to_offset, term=self._term)
+        image = self._image
+        is_all = up_to_offset == image.offset
+        return CommittedBatches(
+            batches=batches,
+            up_to_offset=up_to_offset,
+            cluster_id=image.cluster_id,
+            digest=digest_to_bytes(image.digest) if is_all else b"",
+        )
 
     async def _changed_or_time_for_sign_of_life(self) -> None:
         waiter = asyncio.get_running_loop().create_future()

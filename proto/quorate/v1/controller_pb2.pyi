@@ -201,14 +201,16 @@ class FollowMetadataResponse(_message.Message):
     def __init__(self, committed: _Optional[_Union[CommittedBatches, _Mapping]] = ..., snapshot: _Optional[_Union[MetadataSnapshotChunk, _Mapping]] = ...) -> None: ...
 
 class CommittedBatches(_message.Message):
-    __slots__ = ("batches", "up_to_offset", "term")
+    __slots__ = ("batches", "up_to_offset", "cluster_id", "digest")
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     UP_TO_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    TERM_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     batches: _containers.RepeatedCompositeFieldContainer[CommittedBatch]
     up_to_offset: int
-    term: int
-    def __init__(self, batches: _Optional[_Iterable[_Union[CommittedBatch, _Mapping]]] = ..., up_to_offset: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...
+    cluster_id: str
+    digest: bytes
+    def __init__(self, batches: _Optional[_Iterable[_Union[CommittedBatch, _Mapping]]] = ..., up_to_offset: _Optional[int] = ..., cluster_id: _Optional[str] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class CommittedBatch(_message.Message):
     __slots__ = ("offset", "batch")

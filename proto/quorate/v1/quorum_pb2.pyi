@@ -213,25 +213,19 @@ class TransferSnapshotResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class IdentifyRequest(_message.Message):
-    __slots__ = ("sender", "cluster_id", "founding")
-    SENDER_FIELD_NUMBER: _ClassVar[int]
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
-    FOUNDING_FIELD_NUMBER: _ClassVar[int]
-    sender: VoterKey
-    cluster_id: str
-    founding: VoterSet
-    def __init__(self, sender: _Optional[_Union[VoterKey, _Mapping]] = ..., cluster_id: _Optional[str] = ..., founding: _Optional[_Union[VoterSet, _Mapping]] = ...) -> None: ...
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class IdentifyResponse(_message.Message):
-    __slots__ = ("cluster_id", "key", "founding", "is_started", "configured_voters")
+    __slots__ = ("cluster_id", "key", "founding", "is_confirmed", "configured_voters")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     FOUNDING_FIELD_NUMBER: _ClassVar[int]
-    IS_STARTED_FIELD_NUMBER: _ClassVar[int]
+    IS_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_VOTERS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     key: VoterKey
     founding: VoterSet
-    is_started: bool
+    is_confirmed: bool
     configured_voters: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, cluster_id: _Optional[str] = ..., key: _Optional[_Union[VoterKey, _Mapping]] = ..., founding: _Optional[_Union[VoterSet, _Mapping]] = ..., is_started: _Optional[bool] = ..., configured_voters: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[str] = ..., key: _Optional[_Union[VoterKey, _Mapping]] = ..., founding: _Optional[_Union[VoterSet, _Mapping]] = ..., is_confirmed: _Optional[bool] = ..., configured_voters: _Optional[_Iterable[str]] = ...) -> None: ...

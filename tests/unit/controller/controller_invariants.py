@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, Recovery
@@ -43,7 +43,12 @@ class Invariants:
         self._stop_offsets: dict[BrokerId, int] = {}
         #: set by the model around what it does
         self.is_altering = False
+        self.registering: BrokerId | None = None
         self.recovering: Key | None = None
+        #: partitions may wait for a leader, because more did than one piece holds, or the controller changed
+        self.elections_due = False
+        #: offset of the last piece in which this controller took partitions away from the broker
+        self.taken_offsets: dict[BrokerId, int] = {}
 
     # --- what happens in the world
 
@@ -62,6 +67,10 @@ class Invariants:
         """Whether the fault model lets this broker lose records of the partition now."""
         facts = self._facts[key]
         return len(facts.losers | {broker_id}) <= facts.min_isr_floor - 1
+
+    def may_shrink(self, key: Key, replicas: int) -> bool:
+        """Whether so few replicas are enough for the losses that nobody may know of yet."""
+        return len(self._facts[key].losers) < replicas
 
     def note_loss(self, key: Key, broker_id: BrokerId) -> None:
         self._facts[key].losers.add(broker_id)
@@ -112,21 +121,24 @@ class Invariants:
             is_from_elr = new.leader in old.elr and new.isr == (new.leader,)
             assert self.is_altering or is_from_elr, "rule 21: the controller added to an ISR by itself"
         assigned = set(new.replicas)
-        if any(self._is_gone(after, each) for each in {*old.isr, *old.elr} & assigned - {*new.isr, *new.elr}):
+        if any(self._is_gone(each) for each in {*old.isr, *old.elr} & assigned - {*new.isr, *new.elr}):
             facts.may_be_small = True
         if key == self.recovering:
             facts.may_be_small = True
 
-    def _is_gone(self, image: MetadataImage, broker_id: BrokerId) -> bool:
-        """Whether the controller had reason to count it out: it registered just now, or reports damage."""
+    def _is_gone(self, broker_id: BrokerId) -> bool:
+        """Whether the controller had reason to count it out: it registers just now, or reports damage."""
         broker = self._brokers[broker_id]
-        return image.brokers[broker_id].broker_epoch == image.offset or bool(broker.damaged)
+        return broker_id == self.registering or bool(broker.damaged)
 
     def check_heartbeat(
         self, image: MetadataImage, broker: ModelBroker, response: BrokerSessionResponse
     ) -> None:
         """Before the decision is applied."""
         registered = image.brokers[broker.broker_id]
+        if not response.is_fenced:
+            taken_offset = self.taken_offsets.get(broker.broker_id, 0)
+            assert broker.applied >= taken_offset, "rule 37: a lease renewed for what others lead by now"
         if registered.is_fenced and not response.is_fenced:
             assert broker.applied >= self._state_offsets[broker.broker_id], "rule 36: unfenced too early"
             assert not registered.is_shutting_down
@@ -158,12 +170,13 @@ class Invariants:
 
     # --- after every step
 
-    def check(self, image: MetadataImage) -> None:
+    def check(self, image: MetadataImage, *, leaving: Collection[BrokerId]) -> None:
+        """``leaving``: brokers whose partitions are being taken away."""
         for topic_id in sorted(image.topics):
             for partition in image.topics[topic_id].partitions:
                 key = Key(topic_id, partition.partition)
                 self._check_shape(image, partition)
-                self._check_leader(image, key, partition)
+                self._check_leader(image, key, partition, leaving)
                 self._check_completeness(key, partition)
                 self._check_sizes(image, key, partition)
 
@@ -180,10 +193,13 @@ class Invariants:
             assert partition.leader == NO_LEADER, "rule 24: somebody in the ISR is fenced or stopping"
             assert len(partition.isr) == 1, "rule 24: somebody in the ISR is fenced or stopping"
 
-    def _check_leader(self, image: MetadataImage, key: Key, partition: PartitionImage) -> None:
+    def _check_leader(
+        self, image: MetadataImage, key: Key, partition: PartitionImage, leaving: Collection[BrokerId]
+    ) -> None:
         if partition.leader == NO_LEADER:
-            eligible = [each for each in (*partition.isr, *partition.elr) if _is_active(image.brokers[each])]
-            assert not eligible, "a partition is offline though somebody could lead it"
+            complete = {*partition.isr, *partition.elr}.difference(leaving)
+            eligible = [each for each in complete if _is_active(image.brokers[each])]
+            assert self.elections_due or not eligible, "a partition is offline though somebody could lead it"
             return
         leader = image.brokers[partition.leader]
         assert _is_active(leader), "rule 27: the leader is not active"
@@ -214,13 +230,15 @@ class Invariants:
             facts.may_be_small = False
         elif not facts.may_be_small:
             assert len(partition.isr) + len(partition.elr) >= min_isr, "rule 28: ISR and ELR are too small"
-        facts.min_isr_floor = min(facts.min_isr_floor, min_isr)
+        # What is in force once a move to fewer replicas is complete: it may complete at any moment.
+        target = min(min_isr, len(partition.replicas) - len(partition.removing_replicas))
+        facts.min_isr_floor = min(facts.min_isr_floor, target)
         members = [self._brokers[each] for each in partition.isr]
         if len(members) >= min_isr and not any(key in each.has_lost for each in members):
             # A loss that nobody knows of yet can still find its way into the ISR, by a request under way.
             facts.losers = {each for each in facts.losers if key in self._brokers[each].has_lost}
             facts.has_forgotten_elr = False
-            facts.min_isr_floor = min_isr
+            facts.min_isr_floor = target
 
 
 def _is_active(broker: BrokerImage) -> bool:

@@ -6,6 +6,9 @@ late, in pieces, or by the answer to their own request, and go on with what they
 Since logs are real (lists of entries), "no acknowledged record is lost" is checked and not inferred:
 ``controller_invariants``.
 
+What the controller decides in pieces comes in pieces of one partition here, or whole, so that everything else
+happens in between. There are two partitions; with more of them the walks spread out, and notice less.
+
 Fault model: any number of process crashes and delays. Losses of unsynced data or of whole disks: for each
 partition fewer at once than MinISR, where "at once" ends when MinISR complete replicas are in the ISR
 again.
@@ -21,6 +24,7 @@ from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.decision import Decision
 from quorate.controller.draining import drain_broker
 from quorate.controller.heartbeats import heartbeat
+from quorate.controller.leaderless import elect_missing_leaders
 from quorate.controller.preferred import move_leaders_back
 from quorate.controller.reassignment import complete_reassignments, is_reassigning, reassign_partitions
 from quorate.controller.recover import ReplicaEnd, recover_partition
@@ -36,6 +40,7 @@ from quorate.v1.controller_pb2 import (
     BrokerSessionRequest,
     PreviousRun,
     RegisterBrokerRequest,
+    RegisterBrokerResponse,
     ReplicaName,
 )
 from tests.unit.controller.model_brokers import Backup, Key, ModelBroker
@@ -77,6 +82,8 @@ class ControllerModel(ReplicationModel):
             self.follow_metadata: 40,
             self.beat: 30,
             self.lapse: 12,
+            self.go_on_fencing: 30,
+            self.elect_missing_leaders: 20,
             self.start_process: 16,
             self.start_second_process: 1,
             self.speak_from_the_past: 1,
@@ -112,7 +119,10 @@ class ControllerModel(ReplicationModel):
     def step(self) -> None:
         steps, weights = self._steps
         self.rng.choices(steps, weights)[0]()
-        self.invariants.check(self.image)
+        self._check()
+
+    def _check(self) -> None:
+        self.invariants.check(self.image, leaving=self.sessions.leaving())
 
     def calm(self) -> None:
         """A while in which most things work, so that there is something to lose."""
@@ -138,6 +148,21 @@ class ControllerModel(ReplicationModel):
 
     def change_controller(self) -> None:
         self.sessions.start_all_afresh(self.image, 0.0)
+        self.invariants.taken_offsets.clear()
+        self.invariants.elections_due = True
+
+    def elect_missing_leaders(self) -> None:
+        """One piece."""
+        decision = elect_missing_leaders(
+            self.image, leaving=self.sessions.leaving(), changes_max=self._changes_max()
+        )
+        self.counts["missing leaders"] += bool(decision.records)
+        self._put(decision)
+        if decision.is_complete:
+            self.invariants.elections_due = False
+
+    def _changes_max(self) -> int:
+        return self.rng.choice((1, 1, 2))
 
     def lapse(self) -> None:
         """A session ends; whether the process is alive the controller does not know."""
@@ -145,11 +170,31 @@ class ControllerModel(ReplicationModel):
         self._lapse(broker or self.rng.choice(list(self.brokers.values())))
 
     def _lapse(self, broker: ModelBroker) -> None:
-        registered = self.image.brokers[broker.broker_id]
+        self.sessions.give_up(broker.broker_id, self.image.brokers[broker.broker_id].broker_epoch)
         if self.rng.random() < 0.7:
             # Else its next process is faster than the controller.
-            self._try("fenced", lambda: fence_broker(self.image, broker.broker_id))
-        self.sessions.end(LapsedSession(broker.broker_id, registered.broker_epoch))
+            self._fence_piece(broker)
+
+    def go_on_fencing(self) -> None:
+        broker = self._any(lambda each: self.sessions.is_given_up(each.broker_id))
+        if broker is not None:
+            self._fence_piece(broker)
+
+    def _fence_piece(self, broker: ModelBroker) -> None:
+        broker_epoch = self.image.brokers[broker.broker_id].broker_epoch
+        decision = fence_broker(
+            self.image,
+            broker.broker_id,
+            broker_epoch=broker_epoch,
+            leaving=self.sessions.leaving(),
+            changes_max=self._changes_max(),
+        )
+        self.counts["fenced" if decision.is_complete else "pieces of a fencing"] += bool(decision.records)
+        self._put(decision)
+        if decision.records:
+            self.invariants.taken_offsets[broker.broker_id] = self.image.offset
+        if decision.is_complete:
+            self.sessions.end(LapsedSession(broker.broker_id, broker_epoch))
 
     # --- processes ------------------------------------------------------------------------------------
 
@@ -185,17 +230,9 @@ class ControllerModel(ReplicationModel):
         request = self._registration(broker)
         broker.unnoted_incarnations.append(request.incarnation_id)
         broker.has_marker = False
-        is_live = self.sessions.is_live(broker.broker_id, 0.0)
-
-        def decide() -> Decision[object]:
-            return register_broker(
-                self.image, request, next_offset=self.image.offset + 1, has_live_session=is_live
-            )
-
-        response = self._try("registered", decide)
+        response = self._register_in_pieces(broker, request)
         if response is None:
             return
-        assert not is_live, "rule 35: another incarnation was registered beside a live session"
         retry = register_broker(self.image, request, next_offset=1 << 40, has_live_session=True)
         assert not retry.records, "a retry of a registration changed something"
         assert retry.response == response
@@ -208,6 +245,49 @@ class ControllerModel(ReplicationModel):
         broker.is_running = True
         self.sessions.touch(broker.broker_id, BrokerEpoch(broker.broker_epoch), 0.0, metadata_offset=-1)
         self._follow(broker, self.rng.randint(0, self.image.offset))
+
+    def _register_in_pieces(
+        self, broker: ModelBroker, request: RegisterBrokerRequest
+    ) -> RegisterBrokerResponse | None:
+        """None: refused, or it has died before it got an answer."""
+        broker_id = broker.broker_id
+        while True:
+            is_live = self.sessions.is_live(broker_id, 0.0)
+            try:
+                decision = register_broker(
+                    self.image,
+                    request,
+                    next_offset=self.image.offset + 1,
+                    has_live_session=is_live,
+                    leaving=self.sessions.leaving(),
+                    changes_max=self._changes_max(),
+                )
+            except DuplicateBroker as error:
+                self.counts[f"registered: {error.code}"] += 1
+                return None
+            assert broker_id not in self.image.brokers or not is_live, (
+                "rule 35: another incarnation was registered beside a live session"
+            )
+            self.invariants.registering = broker_id
+            self._put(decision)
+            self.invariants.registering = None
+            if decision.is_complete:
+                self.counts["registered"] += 1
+                return decision.response
+            self.counts["pieces of a registration"] += 1
+            self.sessions.give_up(broker_id, self.image.brokers[broker_id].broker_epoch)
+            self._check()
+            if self.rng.random() < 0.1:
+                return None
+            self._meanwhile()
+
+    def _meanwhile(self) -> None:
+        """Between two pieces of a decision."""
+        for _ in range(self.rng.choice((0, 1, 4))):
+            self.rng.choice(
+                (self.produce, self.fetch, self.propose_isr, self.deliver, self.follow_metadata, self.lapse)
+            )()
+            self._check()
 
     def start_second_process(self) -> None:
         broker = self._any(lambda each: self.sessions.is_live(each.broker_id, 0.0))
@@ -356,15 +436,28 @@ class ControllerModel(ReplicationModel):
         )
         was_fenced = self.image.brokers[broker.broker_id].is_fenced
         epoch = BrokerEpoch(broker.broker_epoch)
-        self.sessions.touch(broker.broker_id, epoch, 0.0, metadata_offset=broker.applied)
+        self.sessions.touch(
+            broker.broker_id,
+            epoch,
+            0.0,
+            metadata_offset=broker.applied,
+            wants_shutdown=request.wants_shutdown,
+        )
+        changes_max = self._changes_max()
         decision = heartbeat(
             self.image,
             request,
             state_offset=self.sessions.state_offset(broker.broker_id),
             others_offset=self.sessions.others_offset(broker.broker_id),
             session_timeout_ms=3_000,
+            is_given_up=self.sessions.is_given_up(broker.broker_id),
+            leaving=self.sessions.leaving(),
+            changes_max=changes_max,
         )
-        self.counts["unfenced"] += was_fenced and not decision.response.is_fenced
+        if was_fenced and not decision.response.is_fenced:
+            self.counts["unfenced"] += 1
+            # As many elections as fit beside the broker's own record: there may be more.
+            self.invariants.elections_due |= len(decision.records) > changes_max
         self.invariants.check_heartbeat(self.image, broker, decision.response)
         response = self._put(decision)
         for key in broker.damaged:
@@ -384,7 +477,11 @@ class ControllerModel(ReplicationModel):
         self._last_number += 1
         topic_id = topic_id_from(self._last_number.to_bytes(16, "big"))
         request = admin_pb2.CreateTopicRequest(
-            name=name, partition_count=1, replication_factor=3, configs={"durability": _TOPICS[name]}
+            name=name,
+            topic_id=topic_id,
+            partition_count=1,
+            replication_factor=3,
+            configs={"durability": _TOPICS[name]},
         )
         self._try(
             "created",
@@ -392,7 +489,6 @@ class ControllerModel(ReplicationModel):
                 self.image,
                 request,
                 next_offset=self.image.offset + 1,
-                new_topic_id=topic_id,
                 default_partition_count=1,
                 rng=self.rng,
             ),
@@ -432,6 +528,8 @@ class ControllerModel(ReplicationModel):
         target = self.rng.sample(sorted(self.brokers), self.rng.choice((2, 3, 3, 4)))
         if is_reassigning(self._partition(key)) and self.rng.random() < 0.7:
             target = []
+        elif not self.invariants.may_shrink(key, len(target)):
+            return
         move = admin_pb2.PartitionMove(partition=self._name(key), replicas=target)
         request = admin_pb2.ReassignPartitionsRequest(moves=[move])
         self._try("reassigned" if target else "cancelled", lambda: reassign_partitions(self.image, request))

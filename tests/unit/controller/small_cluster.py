@@ -121,7 +121,7 @@ class SmallCluster:
             partition_count=partitions,
             replication_factor=replication_factor,
             configs=configs or {},
-            topic_id=drawn_id,
+            topic_id=drawn_id or topic_id_from(self._topics_drawn.to_bytes(16, "little")),
             assignments=assignments(*replicas),
             validate_only=validate_only,
         )
@@ -129,7 +129,6 @@ class SmallCluster:
             self.image,
             request,
             next_offset=self.next_offset,
-            new_topic_id=topic_id_from(self._topics_drawn.to_bytes(16, "little")),
             default_partition_count=1,
             rng=self.rng,
         )

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
+import structlog
 
 from quorate.controller.active import ActiveController
-from quorate.controller.decision import Decision
+from quorate.controller.decision import ControllerEvent, Decision
 from quorate.errors import ControllerMoved, InvalidRequest, NoController, NotController
 from quorate.metadata.delta import advance, apply_batch
 from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -219,3 +220,67 @@ async def test_a_log_that_makes_another_image_than_was_decided_is_fatal(quorum: 
     with pytest.raises(SystemExit):
         quorum.controller.applied(advance(quorum.image, quorum.proposals[0].index))
     change.cancel()
+
+
+def _set_all(*keys: str) -> Callable[[MetadataImage, int], Decision[int]]:
+    """One with each piece; the answer is where the last one stands."""
+
+    def decide(image: MetadataImage, offset: int) -> Decision[int]:
+        left = [key for key in keys if key not in image.cluster_configs]
+        return Decision((_setting(left[0]),), offset, is_complete=len(left) == 1)
+
+    return decide
+
+
+async def test_a_decision_in_pieces_waits_for_each_and_sees_what_was_decided_in_between(
+    quorum: _Quorum,
+) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set_all("a", "b", "c")))
+    await _start(change)
+    other = asyncio.create_task(quorum.controller.change(_set("b")))
+    await _start(other)
+    assert len(quorum.proposals) == 2
+    quorum.commit(0)
+    quorum.commit(1)
+    await _start(change)
+    assert [decode_batch(each.command).records[0].config.key for each in quorum.proposals] == ["a", "b", "c"]
+    quorum.commit(2)
+    assert await change == quorum.proposals[2].index
+    await other
+
+
+async def test_pieces_do_not_go_on_in_another_office(quorum: _Quorum) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set_all("a", "b")))
+    await _start(change)
+    quorum.commit(0)
+    quorum.follow(term=2)
+    quorum.lead(term=3, term_start=2)
+    assert quorum.controller.is_active
+    with pytest.raises(ControllerMoved):
+        await change
+    assert len(quorum.proposals) == 1
+
+
+async def test_a_refusal_waits_for_a_barrier_even_where_leadership_was_just_looked_at(
+    quorum: _Quorum,
+) -> None:
+    def refuse(_image: MetadataImage, _offset: int) -> Decision[str]:
+        raise InvalidRequest("no")
+
+    refusal = asyncio.create_task(quorum.controller.change(refuse, is_leadership_sure=True))
+    await _start(refusal)
+    [barrier] = quorum.barriers
+    barrier.set_result(None)
+    with pytest.raises(InvalidRequest):
+        await refusal
+
+
+async def test_people_are_told_of_a_change_once_it_is_committed_and_not_before(quorum: _Quorum) -> None:
+    event = ControllerEvent("something_happened")
+    with structlog.testing.capture_logs() as told:
+        quorum.controller.change_unattended(
+            lambda _image, _offset: Decision((_setting("a"),), None, (event,))
+        )
+        assert told == []
+        quorum.commit(0)
+    assert [entry["event"] for entry in told] == ["something_happened"]

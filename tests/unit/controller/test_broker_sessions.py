@@ -153,3 +153,25 @@ def test_others_offset_is_the_lowest_of_the_other_active_brokers() -> None:
     cluster.change_broker(3, is_shutting_down=True)
     sessions.image_changed(cluster.image)
     assert sessions.others_offset(ONE) is None
+
+
+def test_nothing_that_a_broker_says_revives_a_session_that_was_given_up() -> None:
+    cluster = SmallCluster(2)
+    sessions = sessions_of(cluster)
+    sessions.give_up(ONE, BrokerEpoch(epoch(cluster, ONE) - 1))
+    assert sessions.is_live(ONE, 1.0)
+    sessions.give_up(ONE, epoch(cluster, ONE))
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=5)
+    assert not sessions.is_live(ONE, 1.0)
+    assert sessions.leaving() == {ONE}
+    assert sessions.expired(1.0) == [LapsedSession(ONE, epoch(cluster, ONE))]
+    sessions.end(LapsedSession(ONE, epoch(cluster, ONE)))
+    assert sessions.leaving() == frozenset()
+
+
+def test_a_broker_that_asks_to_stop_is_leaving() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=5, wants_shutdown=True)
+    assert sessions.leaving() == {ONE}
+    assert sessions.is_live(ONE, 1.0)

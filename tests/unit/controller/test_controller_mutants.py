@@ -15,12 +15,15 @@ import pytest
 from quorate.controller import (
     alter_partition,
     brokers,
+    departures,
     elections,
     heartbeats,
     partition_change,
     previous_run,
     reassignment,
 )
+from quorate.controller.decision import Decision
+from quorate.controller.departures import Piece
 from quorate.controller.elections import Assignment, Elections
 from quorate.controller.previous_run import StartKind
 from quorate.controller.reassignment import Completion
@@ -69,7 +72,7 @@ def elects_a_broker_that_leaves(patch: Patch) -> None:
     original = Elections.__init__
 
     def init(self: Elections, image: MetadataImage, **changes: Any) -> None:
-        original(self, image, **{**changes, "leaving": None})
+        original(self, image, **{**changes, "leaving": ()})
 
     patch.setattr(Elections, "__init__", init)
 
@@ -88,14 +91,14 @@ def registered_broker_keeps_its_leaders(patch: Patch) -> None:
         def __init__(self, image: MetadataImage, **_: Any) -> None:
             super().__init__(image)
 
-    original = brokers._settle_previous_run
+    original = departures.leave_partitions
 
-    def settle(*arguments: Any) -> Elections:
+    def leave(*arguments: Any, **more: Any) -> Piece:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(brokers, "Elections", Unaware)
-            return original(*arguments)
+            inner.setattr(departures, "Elections", Unaware)
+            return original(*arguments, **more)
 
-    patch.setattr(brokers, "_settle_previous_run", settle)
+    patch.setattr(brokers, "leave_partitions", leave)
 
 
 # --- the ELR
@@ -185,15 +188,15 @@ def incarnations_without_a_note_are_strangers(patch: Patch) -> None:
 
 
 def damage_is_ignored_at_registration(patch: Patch) -> None:
-    original = brokers._settle_previous_run
+    original = brokers._losses
 
-    def settle(image: MetadataImage, request: RegisterBrokerRequest, start: StartKind) -> Elections:
+    def losses(image: MetadataImage, request: RegisterBrokerRequest, start: StartKind) -> Any:
         unaware = RegisterBrokerRequest()
         unaware.CopyFrom(request)
         del unaware.damaged[:]
         return original(image, unaware, start)
 
-    patch.setattr(brokers, "_settle_previous_run", settle)
+    patch.setattr(brokers, "_losses", losses)
 
 
 def damage_leaves_the_leader_epoch_as_it_is(patch: Patch) -> None:
@@ -232,11 +235,49 @@ def stops_before_others_know(patch: Patch) -> None:
 
 
 def stops_with_its_leaders(patch: Patch) -> None:
-    patch.setattr(heartbeats, "leave_isrs", lambda *_: None)
+    patch.setattr(
+        heartbeats, "leave_partitions", lambda image, *_, **__: Piece(Elections(image), is_last=True)
+    )
 
 
 def earlier_runs_are_listened_to(patch: Patch) -> None:
     patch.setattr(heartbeats, "require_broker_epoch", lambda image, broker_id, _: image.brokers[broker_id])
+
+
+# --- pieces
+
+
+def fenced_with_the_first_piece(patch: Patch) -> None:
+    _call_every_piece_the_last(patch, brokers)
+
+
+def stopping_with_the_first_piece(patch: Patch) -> None:
+    _call_every_piece_the_last(patch, heartbeats)
+
+
+def _call_every_piece_the_last(patch: Patch, module: Any) -> None:
+    def leave(*arguments: Any, **more: Any) -> Piece:
+        return departures.leave_partitions(*arguments, **more)._replace(is_last=True)
+
+    patch.setattr(module, "leave_partitions", leave)
+
+
+def lease_is_renewed_between_two_pieces(patch: Patch) -> None:
+    patch.setattr("tests.unit.controller.controller_model.heartbeat", _unaware_heartbeat)
+
+
+def _unaware_heartbeat(*arguments: Any, **more: Any) -> Any:
+    return heartbeats.heartbeat(*arguments, **{**more, "is_given_up": False})
+
+
+def session_is_revived_between_two_pieces(patch: Patch) -> None:
+    patch.setattr(BrokerSessions, "give_up", lambda *_: None)
+
+
+def what_was_left_is_not_elected(patch: Patch) -> None:
+    patch.setattr(
+        "tests.unit.controller.controller_model.elect_missing_leaders", lambda *_, **__: Decision((), None)
+    )
 
 
 # --- AlterPartition
@@ -311,7 +352,6 @@ def move_completes_before_everybody_has_caught_up(patch: Patch) -> None:
         return Completion(Assignment(target), isr) if isr else None
 
     patch.setattr(reassignment, "complete_reassignment", complete)
-    patch.setattr(alter_partition, "complete_reassignment", complete)
 
 
 def move_adds_to_the_isr(patch: Patch) -> None:
@@ -350,6 +390,11 @@ MUTANTS: Final[list[Callable[[Patch], None]]] = [
     stops_before_others_know,
     stops_with_its_leaders,
     earlier_runs_are_listened_to,
+    fenced_with_the_first_piece,
+    stopping_with_the_first_piece,
+    lease_is_renewed_between_two_pieces,
+    session_is_revived_between_two_pieces,
+    what_was_left_is_not_elected,
     no_partition_epoch_check,
     no_leader_epoch_check,
     no_broker_epoch_check,

@@ -298,3 +298,11 @@ def test_calling_off_what_is_not_under_way_changes_nothing() -> None:
     offset = cluster.image.offset
     cluster.move()
     assert cluster.image.offset == offset
+
+
+def test_a_move_that_a_new_isr_completes_is_told_as_completed() -> None:
+    cluster = cluster_with(1, 2, 3)
+    cluster.move(4, 3, 5)
+    ask_for_isr(cluster, 1, 2, 3, 4, 5)
+    told = [event.name for event in cluster.events if event.name.startswith("reassignment")]
+    assert told == ["reassignment_started", "reassignment_completed"]

@@ -317,6 +317,26 @@ def _batch_at_11(encoded: bytes) -> FollowMetadataResponse:
     return FollowMetadataResponse(committed=CommittedBatches(batches=[batch], up_to_offset=11))
 
 
+def test_batches_of_another_cluster_are_not_applied() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        foreign = committed(cluster, 11)
+        foreign.committed.cluster_id = "another"
+        with pytest.raises(InconsistentMetadata, match="correct controller.voters"):
+            await _run_to_its_end(cluster, foreign)
+
+    simulate(scenario)
+
+
+def test_a_controller_with_another_image_at_the_same_offset_is_not_followed() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        different = committed(cluster, 11)
+        different.committed.digest = bytes(16)
+        with pytest.raises(InconsistentMetadata, match="differs from the controller's"):
+            await _run_to_its_end(cluster, different)
+
+    simulate(scenario)
+
+
 def test_software_that_is_too_old_stops_following() -> None:
     topic = MetadataRecord(topic=TopicRecord(topic_id="n" * 22, name="new"))
     topic.topic.MergeFromString(b"\xf8\x3f\x01")

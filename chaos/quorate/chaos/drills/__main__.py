@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from typing import Final
 
 import click
 from rich.console import Console
@@ -12,6 +13,8 @@ from rich.table import Table
 
 from quorate.chaos.drills.quorum_drill import DrillReport, Fault, run_drill
 from quorate.chaos.drills.quorum_faults import FAULTS
+
+_CLIENTS: Final = 8
 
 
 @click.command()
@@ -36,7 +39,11 @@ def _drill(console: Console, fault: Fault, *, seconds: float, seed: int) -> Dril
     with console.status(name) as status:
         report = asyncio.run(
             run_drill(
-                [fault], seconds=seconds, seed=seed, on_strike=lambda count: status.update(f"{name}: {count}")
+                [fault],
+                seconds=seconds,
+                clients=_CLIENTS,
+                seed=seed,
+                on_strike=lambda count: status.update(f"{name}: {count}"),
             )
         )
     verdict = "passed" if report.passed else "FAILED"

@@ -5,14 +5,34 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = ["cut_tail", "flip_bit_in_last_group", "flip_bit_in_the_middle", "unfinished_snapshots"]
+from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
+from quorate.metadata.raft.journal_format import encode_group, parse_header
+
+__all__ = [
+    "cut_tail",
+    "flip_bit_in_last_group",
+    "flip_bit_in_the_middle",
+    "tear_write",
+    "unfinished_snapshots",
+]
 
 _JOURNAL_SUFFIX: Final = ".journal"
 _UNFINISHED_SUFFIX: Final = ".snapshot.tmp"
 
 
+def tear_write(directory: str) -> str:
+    """Leave the beginning of a group, as a process that dies while it writes does; returns the file."""
+    path = _journal_files(directory)[-1]
+    number = _last_number(path) + 1
+    entry = Entry(Index(number), Term(number), EntryKind.COMMAND, b"never acknowledged")
+    header, payload = encode_group(number, None, [entry])
+    with open(path, "ab") as file:
+        file.write(header + payload[: len(payload) // 2])
+    return path
+
+
 def cut_tail(directory: str, *, count: int) -> str:
-    """The last ``count`` bytes are gone, as after a write that was cut off; returns the file."""
+    """The last ``count`` bytes, which were synced, are gone; returns the file."""
     path = _journal_files(directory)[-1]
     os.truncate(path, os.path.getsize(path) - count)
     return path
@@ -41,6 +61,17 @@ def _journal_files(directory: str) -> list[str]:
     names = sorted(name for name in os.listdir(directory) if name.endswith(_JOURNAL_SUFFIX))
     paths = [f"{directory}/{name}" for name in names]
     return [path for path in paths if os.path.getsize(path)]
+
+
+def _last_number(path: str) -> int:
+    with open(path, "rb") as file:
+        content = file.read()
+    position, number = 0, 0
+    while position < len(content):
+        header = parse_header(content, position)
+        assert header is not None, f"{path} is not sound at byte {position}"
+        position, number = position + header.group_bytes, header.number
+    return number
 
 
 def _flip(path: str, position: int) -> None:

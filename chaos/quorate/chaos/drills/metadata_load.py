@@ -20,7 +20,7 @@ __all__ = ["MetadataLoad"]
 #: after a refusal, so that a quorum without a leader is not asked a thousand times a second
 _PAUSE_S: Final = 0.02
 #: between two operations of a client: on a small machine, load without any rest is a fault of its own
-_REST_S: Final = 0.01
+_REST_S: Final = 0.02
 #: writes into a topic before its client makes another one
 _WRITES_PER_TOPIC: Final = 20
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,13 +28,13 @@ from quorate.node.local_cluster import LocalCluster
 
 __all__ = ["DrillReport", "Fault", "QuorumDrill", "run_drill"]
 
-_CLIENTS: Final = 5
 #: before each strike, so that it strikes a quorum under load
-_CHANGES_BEFORE: Final = 100
+_CHANGES_BEFORE: Final = 50
 _BROKERS: Final = 3
 #: for a quorum that has all its voters to acknowledge changes; an election takes about a second
 _HEAL_TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 0.05
+#: each look costs every voter a new connection
+_POLL_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +118,24 @@ class QuorumDrill:
                     return
                 await asyncio.sleep(_POLL_S)
 
+    async def is_taken_back(self, name: str) -> bool:
+        """Waits until the voter follows again, or the leader will have nothing to do with it."""
+        node_id = self.voters.node_id(name)
+        async with asyncio.timeout(_HEAL_TIMEOUT_S):
+            while True:
+                with suppress(QuorateError):
+                    voters = (await self.voters.describe_quorum()).voters
+                    state = next(voter.state for voter in voters if voter.node_id == node_id)
+                    if state in ("follower", "refused"):
+                        return state == "follower"
+                await asyncio.sleep(_POLL_S)
+
 
 async def run_drill(
     faults: Sequence[Fault],
     *,
     seconds: float,
+    clients: int,
     seed: int = 1,
     on_strike: Callable[[int], None] = lambda _: None,
 ) -> DrillReport:
@@ -134,28 +148,30 @@ async def run_drill(
     async with LocalCluster.create(controllers=voters_count, settings=settings) as cluster:
         voters = DrillVoters(cluster)
         try:
-            drill = await _strike(faults, report, voters, seconds=seconds, seed=seed, on_strike=on_strike)
+            drill = await _begin(voters, clients=clients, seed=seed)
+            await _strike(drill, faults, report, seconds=seconds, on_strike=on_strike)
             await _judge(drill, faults, report)
         finally:
             await voters.close()
     return report
 
 
-async def _strike(
-    faults: Sequence[Fault],
-    report: DrillReport,
-    voters: DrillVoters,
-    *,
-    seconds: float,
-    seed: int,
-    on_strike: Callable[[int], None],
-) -> QuorumDrill:
+async def _begin(voters: DrillVoters, *, clients: int, seed: int) -> QuorumDrill:
     controller = voters.name_of((await voters.describe_quorum()).leader)
     brokers = await register_fake_brokers(voters, controller, _BROKERS)
     ledger = MetadataLedger()
-    load = MetadataLoad(voters, ledger, brokers, clients=_CLIENTS, seed=seed)
-    drill = QuorumDrill(voters, ledger, load)
-    load.start()
+    return QuorumDrill(voters, ledger, MetadataLoad(voters, ledger, brokers, clients=clients, seed=seed))
+
+
+async def _strike(
+    drill: QuorumDrill,
+    faults: Sequence[Fault],
+    report: DrillReport,
+    *,
+    seconds: float,
+    on_strike: Callable[[int], None],
+) -> None:
+    drill.load.start()
     try:
         end = time.monotonic() + seconds
         while report.strikes == 0 or time.monotonic() < end:
@@ -166,8 +182,7 @@ async def _strike(
                 on_strike(report.strikes)
         await drill.acknowledges()
     finally:
-        await load.stop()
-    return drill
+        await drill.load.stop()
 
 
 async def _judge(drill: QuorumDrill, faults: Sequence[Fault], report: DrillReport) -> None:

@@ -14,6 +14,7 @@ from quorate.chaos.drills.journal_damage import (
     cut_tail,
     flip_bit_in_last_group,
     flip_bit_in_the_middle,
+    tear_write,
     unfinished_snapshots,
 )
 from quorate.chaos.drills.quorum_drill import Fault, QuorumDrill
@@ -103,11 +104,21 @@ async def _stop_follower(drill: QuorumDrill) -> str:
     return follower
 
 
-async def _tear_tail(drill: QuorumDrill) -> None:
+async def _tear_write(drill: QuorumDrill) -> None:
+    follower = await _stop_follower(drill)
+    tear_write(drill.voters.quorum_directory(follower))
+    await drill.voters.start(follower)
+    await drill.until_all_vote()
+
+
+async def _lose_tail(drill: QuorumDrill) -> None:
+    """What was synced is gone, and looks like a torn write. The leader remembers what was acknowledged."""
     follower = await _stop_follower(drill)
     cut_tail(drill.voters.quorum_directory(follower), count=5)
     await drill.voters.start(follower)
-    await drill.until_all_vote()
+    if not await drill.is_taken_back(follower):
+        await drill.voters.kill(follower)
+        await _replace(drill, follower)
 
 
 async def _flip_bit_at_tail(drill: QuorumDrill) -> None:
@@ -188,7 +199,8 @@ FAULTS: Final[Sequence[Fault]] = (
     Fault("kill -9 of a follower", 3, _kill_follower),
     Fault("kill -9 of all at once", 3, _kill_all),
     Fault("kill -9 during a snapshot", 3, _kill_during_snapshot, _FREQUENT_SNAPSHOTS, ("snapshot_taken",)),
-    Fault("torn tail", 3, _tear_tail, leaves=("journal_tail_cut",)),
+    Fault("torn write", 3, _tear_write, leaves=("journal_tail_cut",)),
+    Fault("lost tail", 3, _lose_tail, leaves=("journal_tail_cut",)),
     Fault("bit flip at the tail", 3, _flip_bit_at_tail, leaves=("journal_tail_damaged",)),
     Fault("bit flip in the middle", 3, _flip_bit_in_the_middle),
     Fault("wiped directory", 3, _wipe),

@@ -138,7 +138,7 @@ class Client:
         counters, checker = self._counters, self._checker
         if answer is None or answer.outcome is Outcome.UNKNOWN:
             counters.proposals_unknown += 1
-        elif answer.outcome is Outcome.REFUSED:
+        elif answer.outcome is not Outcome.DONE:
             counters.proposals_refused += 1
             checker.refused(payload)
         else:
@@ -162,7 +162,7 @@ class Client:
     def _read(self, node: SimulatedNode) -> None:
         request_id = next(self._request_ids)
         on_answer = partial(self._on_barrier, self._operation, node, self._checker.floor)
-        node.ask_about([request_id], ReadBarrier(request_id), [on_answer])
+        node.ask(request_id, ReadBarrier(request_id), on_answer)
 
     def _on_barrier(self, operation: int, node: SimulatedNode, floor: Index, answer: Answer | None) -> None:
         if answer is not None and answer.outcome is Outcome.DONE:

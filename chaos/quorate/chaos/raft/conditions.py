@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import enum
 import random
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, replace
+from typing import Final, get_args
 
 from quorate.metadata.raft.limits import Limits
-from quorate.metadata.raft.messages import CatchUpResponse, Message
+from quorate.metadata.raft.messages import AppendRequest, CatchUpResponse, Message
 from quorate.metadata.raft.ready import Timing
 
-__all__ = ["Conditions", "FaultKind"]
+__all__ = ["WEIGHTS", "Conditions", "FaultKind"]
 
 
 class FaultKind(enum.Enum):
@@ -36,7 +36,7 @@ class FaultKind(enum.Enum):
 
 
 #: how often each kind comes, where a seed has it at all
-_WEIGHTS = {
+WEIGHTS: Final = {
     FaultKind.CRASH: 6,
     FaultKind.CRASH_SEVERAL: 2,
     FaultKind.AMBUSH: 12,
@@ -94,21 +94,26 @@ class Conditions:
     fault_rate: float
     #: that a storm is over after a fault
     calm_probability: float
+    #: one that is here twice comes twice as often
     fault_kinds: tuple[FaultKind, ...]
-    fault_weights: tuple[int, ...]
 
     @classmethod
     def draw(cls, random: random.Random) -> Conditions:
-        founders = random.choices((1, 2, 3, 4, 5), weights=(3, 2, 55, 5, 35))[0]
+        """A mix, or one of two corners that a mix would hardly ever get into."""
+        mix, luck = cls._draw_mix(random), random.random()
+        if luck < 0.12:
+            return mix.with_rotten_disks()
+        if luck < 0.24:
+            return mix.with_late_entries_and_snapshots()
+        return mix
+
+    @classmethod
+    def _draw_mix(cls, random: random.Random) -> Conditions:
         kinds = [kind for kind in FaultKind if random.random() < 0.7] or [FaultKind.CRASH]
         is_fifo = random.random() < 0.3
         is_lossy = random.random() < 0.6
-        # Damage upon damage, while what was said about the first is still on its way.
-        is_rotten = FaultKind.DAMAGE_TAIL in kinds and random.random() < 0.2
-        if is_rotten:
-            is_fifo = False
         return cls(
-            founders=founders,
+            founders=random.choices((1, 2, 3, 4, 5), weights=(3, 2, 55, 5, 35))[0],
             spares=random.choice((0, 1, 1, 2)),
             timing=Timing(
                 election_timeout_min_s=0.15,
@@ -124,11 +129,11 @@ class Conditions:
             drop_probability=random.choice((0.01, 0.05, 0.15)) if is_lossy else 0.0,
             duplicate_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.1)),
             straggle_probability=0.0 if is_fifo else random.choice((0.0, 0.02, 0.05)),
-            unlucky=CatchUpResponse if is_rotten else _draw_unlucky(random, is_fifo=is_fifo),
+            unlucky=None if is_fifo else random.choice((None, None, None, *get_args(Message))),
             clog_probability=random.choice((0.0, 0.5, 0.9)),
             sync_s=random.choice((0.001, 0.005, 0.03)),
             snapshot_every=random.choice((0, 3, 6, 25)),
-            rot_probability=1.0 if is_rotten else 0.4,
+            rot_probability=0.4,
             drift_max=random.choice((0.0, 0.1, 0.3)),
             clients=random.randint(1, 5),
             think_s=random.choice((0.03, 0.1, 0.3)),
@@ -137,12 +142,32 @@ class Conditions:
             fault_rate=random.choice((6.0, 10.0, 20.0)),
             calm_probability=random.choice((0.05, 0.15, 0.3)),
             fault_kinds=tuple(kinds),
-            fault_weights=tuple(_WEIGHTS[kind] for kind in kinds),
         )
 
+    def with_rotten_disks(self) -> Conditions:
+        """Damage upon damage, while what was said about the first is still on its way."""
+        return replace(
+            self,
+            is_fifo=False,
+            unlucky=CatchUpResponse,
+            rot_probability=1.0,
+            fault_kinds=(*self.fault_kinds, FaultKind.DAMAGE_TAIL),
+        )
 
-def _draw_unlucky(random: random.Random, *, is_fifo: bool) -> type[Message] | None:
-    return None if is_fifo else random.choice((None, None, None, *get_args(Message)))
+    def with_late_entries_and_snapshots(self) -> Conditions:
+        """Entries arrive while the snapshot that was sent in their place is still on its way."""
+        return replace(
+            self,
+            limits=replace(
+                self.limits, append_bytes_max=1, inflight_max=16, pipelined_entries_min=1, entries_kept=0
+            ),
+            is_fifo=False,
+            duplicate_probability=0.1,
+            unlucky=AppendRequest,
+            snapshot_every=3,
+            snapshot_transfer_s=0.5,
+            think_s=0.1,
+        )
 
 
 def _draw_limits(random: random.Random) -> Limits:
@@ -150,6 +175,7 @@ def _draw_limits(random: random.Random) -> Limits:
     return Limits(
         append_bytes_max=random.choice((1, 150, 400, 4000)),
         inflight_max=random.choice((1, 2, 4, 16)),
+        pipelined_entries_min=random.choice((1, 1, 2, 64)),
         entries_kept=random.choice((0, 0, 0, 5)),
         uncommitted_count_max=random.choice((8, 30, 100)),
     )

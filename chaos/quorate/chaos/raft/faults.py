@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.chaos.raft.ambush import Ambush, Moment
 from quorate.chaos.raft.cluster import Cluster
-from quorate.chaos.raft.conditions import Conditions, FaultKind
+from quorate.chaos.raft.conditions import WEIGHTS, Conditions, FaultKind
 from quorate.chaos.raft.counters import Counters
 from quorate.chaos.raft.fault_budget import FaultBudget
 from quorate.chaos.raft.links import Direction, Links
@@ -87,8 +87,8 @@ class Faults:
     def _strike(self, _: None) -> None:
         if self._is_over:
             return
-        conditions = self._conditions
-        kind = self._random.choices(conditions.fault_kinds, conditions.fault_weights)[0]
+        kinds = self._conditions.fault_kinds
+        kind = self._random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
         self._strikes[kind]()
         self.start()
 
@@ -189,8 +189,8 @@ class Faults:
 
     def _slow_it(self, node: SimulatedNode) -> None:
         self._counters.slow_disks += 1
-        node.sync_factor = self._random.choice((5.0, 20.0))
-        self._time.after(0.5 * self._random.random(), self._speed_up_disk, node)
+        node.sync_factor = self._random.choice((0.05, 0.3)) / self._conditions.sync_s
+        self._time.after(self._random.random(), self._speed_up_disk, node)
 
     def _speed_up_disk(self, node: SimulatedNode) -> None:
         node.sync_factor = 1.0

@@ -78,8 +78,8 @@ class Invariant:
     def appended(self, replica: Replica, entries: Sequence[Entry], previous_last: Index) -> None:
         """Its log had ``previous_last`` as its last index, and was replaced from ``entries[0].index`` on."""
 
-    def cut(self, replica: Replica, entries: Sequence[Entry]) -> None:
-        """These were on its disk, and were replaced."""
+    def cut(self, replica: Replica, entries: Sequence[Entry], term: Term) -> None:
+        """These were on its disk, and were replaced on the word of the leader of ``term``."""
 
     def recovered(self, replica: Replica, lost: Sequence[tuple[Index, Term]]) -> None:
         """It counts itself again, without these, which it held before damage."""
@@ -146,9 +146,9 @@ class Checker:
         for observe in self._appended:
             observe(replica, entries, previous_last)
 
-    def cut(self, replica: Replica, entries: Sequence[Entry]) -> None:
+    def cut(self, replica: Replica, entries: Sequence[Entry], term: Term | None = None) -> None:
         for observe in self._cut:
-            observe(replica, entries)
+            observe(replica, entries, replica.term if term is None else term)
 
     def recovered(self, replica: Replica, lost: Sequence[tuple[Index, Term]]) -> None:
         for observe in self._recovered:

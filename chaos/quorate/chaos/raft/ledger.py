@@ -57,6 +57,10 @@ class Ledger:
     def term_at(self, index: Index) -> Term:
         return self.entries[index - 1].term
 
+    def commit_term_at(self, index: Index) -> Term:
+        """Of the leader that first committed it."""
+        return self._commit_terms[index - 1]
+
     def committed_before_term(self, term: Term) -> Index:
         """The last index that was committed in an earlier term: leaders of ``term`` have to hold it."""
         return Index(bisect_left(self._commit_terms, term))

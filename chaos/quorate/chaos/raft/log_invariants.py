@@ -56,13 +56,18 @@ class LeaderOnlyAppends(Invariant):
 
 
 class CommittedEntriesAreNeverCut(Invariant):
-    """Not even to be written again: a crash in between would leave one copy less than the leader counted."""
+    """Not even to be written again: a crash in between would leave one copy less than the leader counted.
 
-    def cut(self, replica: Replica, entries: Sequence[Entry]) -> None:
+    A voter that lags may be told to by a leader of a term that is over, before an entry was committed in a
+    later one. Its copy was not counted for that, and it will get the entry again.
+    """
+
+    def cut(self, replica: Replica, entries: Sequence[Entry], term: Term) -> None:
         known = self.ledger.entries
         for entry in entries:
-            if entry.index <= len(known) and known[entry.index - 1] == entry:
-                self.fail(f"{replica.key} cut {entry}, which is committed, from its disk")
+            is_committed = entry.index <= len(known) and known[entry.index - 1] == entry
+            if is_committed and self.ledger.commit_term_at(entry.index) <= term:
+                self.fail(f"{replica.key} cut {entry}, which is committed, from its disk in term {term}")
 
 
 class CommitIndexNeverFalls(Invariant):

@@ -226,11 +226,7 @@ class SimulatedNode:
     # --- questions ------------------------------------------------------------------------------------
 
     def ask(self, request_id: int, event: Event, on_answer: OnAnswer) -> None:
-        if self.core is None:
-            on_answer(None)
-            return
-        self._questions[request_id] = on_answer
-        self.handle(event)
+        self.ask_about([request_id], event, [on_answer])
 
     def ask_about(self, request_ids: Sequence[int], event: Event, on_answers: Sequence[OnAnswer]) -> None:
         """One event with many questions."""
@@ -278,7 +274,7 @@ class SimulatedNode:
             self._send(envelope)
         if ready.must_persist or ready.send_after_persist:
             self._persist(ready)
-        if ready.installed is not None or ready.committed:
+        if ready.snapshot is not None or ready.committed:
             self._to_apply.append(ready)
             self._apply()
         for answer in ready.answers:
@@ -371,9 +367,9 @@ class SimulatedNode:
         return around.conditions.sync_s * self.sync_factor * (0.5 + around.random.random())
 
     def _report_cut(self) -> None:
-        if self.disk.cut:
-            self._around.checker.cut(self, self.disk.cut)
-            self.disk.cut.clear()
+        for entry, term in self.disk.cut:
+            self._around.checker.cut(self, [entry], term)
+        self.disk.cut.clear()
 
     def _snapshot_is_durable(self, saved: tuple[int, Snapshot]) -> None:
         life, snapshot = saved
@@ -387,10 +383,10 @@ class SimulatedNode:
     def _apply(self) -> None:
         """In order; an installed snapshot, and what comes after it, once it is durable."""
         waiting, checker = self._to_apply, self._around.checker
-        while waiting and (waiting[0].installed is None or waiting[0].sequence <= self._durable_sequence):
+        while waiting and (waiting[0].snapshot is None or waiting[0].sequence <= self._durable_sequence):
             ready = waiting.popleft()
-            if ready.installed is not None:
-                self._install(ready.installed)
+            if ready.snapshot is not None:
+                self._install(ready.snapshot)
             for entry in ready.committed:
                 self.machine.apply(entry)
                 self._applied_term = entry.term

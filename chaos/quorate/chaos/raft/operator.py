@@ -107,7 +107,7 @@ class Operator:
         if leader is None or leader.is_paused:
             return
         self.pending[change.request_id] = change
-        leader.ask_about([change.request_id], change, [partial(self._on_answer, change.request_id)])
+        leader.ask(change.request_id, change, partial(self._on_answer, change.request_id))
 
     def _on_answer(self, request_id: int, answer: Answer | None) -> None:
         del self.pending[request_id]

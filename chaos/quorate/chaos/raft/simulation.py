@@ -153,12 +153,13 @@ class Simulation:
             return "no node is cut off"
         node = self._cluster.newest_leader() or self._random.choice(list(self._cluster))
         delay_s = 0.0
-        if node.is_leader and self._random.random() < 0.3:
+        if node.is_leader and self._random.random() < 0.4:
             successor = self._random.choice(list(node.voters)).key
             self._cluster.note(f"leadership of node {node.node_id} is to go to {successor}")
             node.handle(Transfer(successor))
             node = self._cluster.nodes[successor.node_id]
-            delay_s = 3 * self._random.random() * self.conditions.delay_min_s
+            # When it has been told to stand for election, and before it has told anybody.
+            delay_s = self.conditions.delay_min_s + self._random.random() * self.conditions.sync_s
         name, directions = draw_isolation(list(self._cluster.nodes), node.node_id, self._random)
         self._time.after(delay_s, self._links.cut, directions)
         self._cluster.note(f"{name}, for good")

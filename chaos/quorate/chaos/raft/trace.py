@@ -12,7 +12,7 @@ from quorate.metadata.raft.messages import Envelope
 from quorate.metadata.raft.ready import Event, Ready, Received
 from quorate.metadata.raft.voters import NodeId, VoterKey, Voters
 
-__all__ = ["Trace"]
+__all__ = ["WORLD", "Trace"]
 
 #: events of the world as a whole: partitions, clients
 WORLD: Final = NodeId(0)

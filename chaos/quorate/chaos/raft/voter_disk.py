@@ -32,8 +32,8 @@ class VoterDisk:
         #: after ``snapshot``, gap-free
         self.entries: list[Entry] = []
         self._founding = founding
-        #: entries that were replaced since somebody looked
-        self.cut: list[Entry] = []
+        #: entries that were replaced since somebody looked, and the term in which the voter was told to
+        self.cut: list[tuple[Entry, Term]] = []
         #: all that it held before damage, for as long as it recovers from it
         self._held_before_damage: set[tuple[Index, Term]] = set()
 
@@ -133,15 +133,19 @@ class VoterDisk:
             return  # the snapshot, saved meanwhile, stands for it
         assert position <= len(self.entries), f"a gap in the journal before {entry.index}"
         if position < len(self.entries):
-            self.cut += self.entries[position:]
+            self._note_cut(self.entries[position:])
             del self.entries[position:]
         self.entries.append(entry)
 
     def _write_snapshot(self, snapshot: Snapshot) -> None:
         if snapshot.id.index <= self.base_index:
             return  # its own snapshot, saved meanwhile, stands for more
-        self.cut += self.entries[snapshot.id.index - self.base_index :]
+        self._note_cut(self.entries[snapshot.id.index - self.base_index :])
         self.snapshot, self.entries = snapshot, []
+
+    def _note_cut(self, entries: list[Entry]) -> None:
+        # The term is always written before the entries that came in it.
+        self.cut += [(entry, self.hard_state.term) for entry in entries]
 
 
 def _writes(ready: Ready) -> Iterator[Write]:

@@ -116,7 +116,7 @@ class Applier:
         except Exception as error:
             log.exception("entries_not_applied", first_index=entries[0].index, last_index=entries[-1].index)
             self._on_fatal(f"entries from {entries[0].index} on cannot be applied: {error!r}")
-        self.bytes_since_snapshot += sum(map(entry_bytes, entries))
+        self.bytes_since_snapshot += entry_bytes(*(entry.data for entry in entries))
         self._advance(entries[-1].index)
 
     def _advance(self, index: Index) -> None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import Final
 
 from quorate.metadata.raft import validation
 from quorate.metadata.raft.elections import Elections
@@ -52,6 +53,7 @@ from quorate.metadata.raft.ready import (
     ReadBarrier,
     Ready,
     Received,
+    Refusal,
     RemoveVoter,
     Restored,
     Role,
@@ -65,6 +67,8 @@ from quorate.metadata.raft.state import RaftState
 from quorate.metadata.raft.voters import VoterKey, Voters
 
 __all__ = ["FollowerProgress", "Limits", "ProgressState", "RaftCore"]
+
+_NOT_LEADER: Final = Refusal("not the leader")
 
 
 class RaftCore:
@@ -148,17 +152,15 @@ class RaftCore:
     def term_at(self, index: Index) -> Term | None:
         return self._state.log.term_at(index)
 
-    def entries_from(self, index: Index, bytes_max: int | None = None) -> tuple[Entry, ...]:
-        """Entries from ``index`` on, committed or not; all of them, or as many as fit ``bytes_max``."""
+    def entries_from(self, index: Index) -> tuple[Entry, ...]:
+        """All from ``index`` on, committed or not."""
         log = self._state.log
-        if bytes_max is None:
-            return log.entries_between(index, log.last_index)
-        return log.entries_from(index, bytes_max)
+        return log.entries_between(index, log.last_index)
 
-    def why_not_propose(self, event: Propose) -> str:
-        """Why ``event`` would be refused if it were stepped now; empty: it would be appended, whole."""
+    def why_not_propose(self, event: Propose) -> Refusal | None:
+        """Why ``event`` would be refused if it were stepped now; None: it would be appended, whole."""
         leadership = self._state.leadership
-        return "not the leader" if leadership is None else leadership.why_not_propose(event)
+        return _NOT_LEADER if leadership is None else leadership.why_not_propose(event)
 
     def progress(self) -> Mapping[VoterKey, FollowerProgress]:
         """What a leader knows of its followers; empty elsewhere."""
@@ -214,7 +216,7 @@ class RaftCore:
         if leadership is None:
             request_ids = event.request_ids if isinstance(event, Propose) else (event.request_id,)
             for request_id in request_ids:
-                state.refuse(request_id, "not the leader")
+                state.refuse(request_id, _NOT_LEADER)
             return
         match event:
             case Propose():
@@ -303,8 +305,8 @@ class RaftCore:
             hard_state = state.saved_hard_state = state.hard_state
             state.hard_state_sequence = state.sequence
         entries = state.log.take_unsaved()
-        installed, state.installed = state.installed, None
-        if entries or installed is not None:
+        snapshot, state.installed = state.installed, None
+        if entries or snapshot is not None:
             state.log.writing(state.sequence)
         committed = state.log.take_committed()
         if state.waiting:
@@ -312,11 +314,10 @@ class RaftCore:
         ready = Ready(
             sequence=state.sequence,
             hard_state=hard_state,
-            snapshot=installed,
+            snapshot=snapshot,
             entries=entries,
             send_now=tuple(state.send_now),
             send_after_persist=tuple(state.send_after_persist),
-            installed=installed,
             committed=committed,
             answers=tuple(state.answers),
             soft_state=self._describe(),

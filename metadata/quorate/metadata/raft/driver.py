@@ -50,7 +50,7 @@ from quorate.metadata.raft.ready import (
     Transfer,
     Trimmed,
 )
-from quorate.metadata.raft.requests import Proposal, Request, VoterChange, refusal
+from quorate.metadata.raft.requests import Proposal, Request, VoterChange, error_of
 from quorate.metadata.raft.voters import Voter, VoterKey, Voters
 
 __all__ = ["Driver"]
@@ -113,15 +113,14 @@ class Driver:
 
     async def run(self) -> None:
         """Until cancelled."""
-        snapshot = self._directory.snapshot
-        if snapshot is not None:
-            await self.applier.install(snapshot)
+        if self._directory.snapshot is not None:
+            await self.applier.install(self._directory.snapshot)
         async with asyncio.TaskGroup() as self._tasks:
             self._tasks.create_task(self._peers.run(), name="quorum-peers")
             persistence = self._tasks.create_task(self._persistence.run(), name="quorum-persistence")
             try:
-                if snapshot is not None:
-                    self.step(Trimmed(snapshot))
+                if self._directory.snapshot is not None:
+                    self.step(Trimmed(self._directory.snapshot))
                 self.step(Tick())
                 await asyncio.get_running_loop().create_future()
             finally:
@@ -194,7 +193,7 @@ class Driver:
         persisted = 0
         for ready in batch:
             self._send_all(ready.send_after_persist)
-            if ready.installed is not None and self.applier.hold_up_for(ready.installed):
+            if ready.snapshot is not None and self.applier.hold_up_for(ready.snapshot):
                 self._spawn(self.applier.install_all(), name="install-snapshot")
             if ready.must_persist:
                 persisted = ready.sequence
@@ -253,9 +252,9 @@ class Driver:
         request_id = next(self._request_ids)
         before = self._batch or Propose((), (), term)
         batch = Propose((*before.request_ids, request_id), (*before.commands, command), term)
-        reason = self.core.why_not_propose(batch)
-        if reason:
-            raise refusal(reason)
+        refusal = self.core.why_not_propose(batch)
+        if refusal is not None:
+            raise error_of(refusal)
         proposal = Proposal(self.next_index)
         if self._batch is None:
             asyncio.get_running_loop().call_soon(self._flush)

@@ -14,9 +14,9 @@ election must not be held without need: it interrupts everybody.
 **Calm** rests on the others (rule 40). A voter first asks whether it *would* be elected (pre-vote), which
 changes nothing for those who are asked. A follower that hears from its leader ignores both kinds of request
 (``_protects_leader``), so a voter that is cut off, or removed without knowing it, cannot depose a leader
-that works. Two ways to get stuck are left, and closed elsewhere: a follower that refuses its leader's
+that works. Two ways to get stuck are left, and closed elsewhere: a follower that rejects its leader's
 entries still restarts its timer (``RaftState.heard_from_leader``), and a voter that came into a higher term
-than its leader says so when it refuses an append, which ends the old leadership, since nobody would hear its
+than its leader says so when it rejects an append, which ends the old leadership, since nobody would hear its
 request for votes (``Following``).
 
 A pre-vote is refused with the refuser's term, and a lower-term asker adopts it: otherwise the one with the

@@ -27,7 +27,7 @@ replaces such a set was rejected: it would have to be as careful as the consensu
 A node whose peers have begun under another directory id of its own, or without it, stays out: it joins
 without a vote, and is removed and added by the operator (rule 41).
 
-Sans-IO: the driver asks (``IdentifyRequest``), hands answers to ``on_response``, and does what ``decide``
+Sans-IO: the driver asks (``Identify``), hands answers to ``on_response``, and does what ``decide``
 says. What ``answer`` says of this node is durable.
 """
 
@@ -44,7 +44,6 @@ __all__ = [
     "ConfiguredVoter",
     "Decision",
     "Founding",
-    "IdentifyRequest",
     "IdentifyResponse",
     "StayOut",
     "Wait",
@@ -60,12 +59,6 @@ _FORMAT_AGAIN: Final = (
 class ConfiguredVoter:
     node_id: NodeId
     address: str
-
-
-@dataclass(frozen=True, slots=True)
-class IdentifyRequest:
-    cluster_id: str | None
-    node_id: NodeId
 
 
 @dataclass(frozen=True, slots=True)

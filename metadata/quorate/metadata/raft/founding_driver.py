@@ -21,7 +21,7 @@ from quorate.metadata.raft.founding import (
 )
 from quorate.metadata.raft.quorum_directory import QuorumDirectory
 from quorate.metadata.raft.voters import NodeId, Voters
-from quorate.metadata.raft.wire import identity_from_proto, key_to_proto
+from quorate.metadata.raft.wire import identity_from_proto
 from quorate.v1 import quorum_pb2
 
 __all__ = ["FoundingDriver"]
@@ -116,12 +116,9 @@ class FoundingDriver:
         return self._founding.decide() != before
 
     async def _ask_one(self, node_id: NodeId) -> None:
-        request = quorum_pb2.IdentifyRequest(
-            sender=key_to_proto(self._directory.key), cluster_id=self._directory.identity.cluster_id or ""
-        )
         channel = self._transport.connect(self._founding.address_of(node_id))
         try:
-            response = await channel.call(_IDENTIFY, request, timeout_s=_ASK_TIMEOUT_S)
+            response = await channel.call(_IDENTIFY, quorum_pb2.IdentifyRequest(), timeout_s=_ASK_TIMEOUT_S)
             self._founding.on_response(node_id, identity_from_proto(response))
         except QuorateError as error:
             log.debug("voter_not_identified", node_id=node_id, error=str(error))

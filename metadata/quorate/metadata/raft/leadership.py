@@ -18,8 +18,17 @@ from quorate.metadata.raft.entries import NO_INDEX, EntryKind, Index
 from quorate.metadata.raft.membership import Membership
 from quorate.metadata.raft.messages import AppendResponse, CatchUpRequest, CatchUpResponse, SnapshotResponse
 from quorate.metadata.raft.progress import FollowerProgress, Progress
+from quorate.metadata.raft.raft_log import entry_bytes
 from quorate.metadata.raft.reads import ReadBarriers
-from quorate.metadata.raft.ready import AddVoter, Propose, ReadBarrier, RemoveVoter, Transfer
+from quorate.metadata.raft.ready import (
+    AddVoter,
+    Outcome,
+    Propose,
+    ReadBarrier,
+    Refusal,
+    RemoveVoter,
+    Transfer,
+)
 from quorate.metadata.raft.replication import Replication
 from quorate.metadata.raft.state import RaftState
 from quorate.metadata.raft.transfer import LeadershipTransfer
@@ -27,7 +36,8 @@ from quorate.metadata.raft.voters import VoterKey
 
 __all__ = ["Leadership"]
 
-_HANDING_OVER: Final = "leadership is being handed over"
+_HANDING_OVER: Final = Refusal("leadership is being handed over")
+_OVERLOADED: Final = Refusal("too much waits to be committed; try again in a moment", Outcome.OVERLOADED)
 
 
 class Leadership:
@@ -80,28 +90,28 @@ class Leadership:
 
     def propose(self, event: Propose) -> None:
         state = self._state
-        reason = self.why_not_propose(event)
-        if reason:
+        refusal = self.why_not_propose(event)
+        if refusal is not None:
             for request_id in event.request_ids:
-                state.refuse(request_id, reason)
+                state.refuse(request_id, refusal)
             return
         for request_id, command in zip(event.request_ids, event.commands, strict=True):
             state.append_own(EntryKind.COMMAND, command, request_id)
         self.replication.send_entries_to_all()
 
-    def why_not_propose(self, event: Propose) -> str:
-        """Empty: it would be appended, whole."""
+    def why_not_propose(self, event: Propose) -> Refusal | None:
+        """None: it would be appended, whole."""
         state = self._state
         if event.term != state.term:
-            return f"term {event.term} is over"
+            return Refusal(f"term {event.term} is over")
         if self._transfer.is_under_way:
             return _HANDING_OVER
         is_full = (
             len(state.waiting) + len(event.commands) > state.limits.uncommitted_count_max
-            or state.waiting_bytes + sum(map(len, event.commands)) > state.limits.uncommitted_bytes_max
+            or state.waiting_bytes + entry_bytes(*event.commands) > state.limits.uncommitted_bytes_max
         )
         # Where nothing waits, one request passes whatever its size: it would never pass later either.
-        return "overloaded" if is_full and state.waiting else ""
+        return _OVERLOADED if is_full and state.waiting else None
 
     def read(self, event: ReadBarrier) -> None:
         self._reads.add(event.request_id)

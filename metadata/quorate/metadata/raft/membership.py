@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from quorate.metadata.raft.entries import NO_INDEX, EntryKind, Index
-from quorate.metadata.raft.ready import AddVoter, RemoveVoter
+from quorate.metadata.raft.ready import AddVoter, Refusal, RemoveVoter
 from quorate.metadata.raft.replication import Replication
 from quorate.metadata.raft.state import RaftState
 from quorate.metadata.raft.voters import VoterKey, Voters
@@ -32,6 +32,7 @@ __all__ = ["Membership"]
 
 #: a learner that says nothing for so many election time-outs is given up
 _LEARNER_PATIENCE: Final = 10
+_UNDER_WAY: Final = "another change of the voters is under way"
 
 
 class Membership:
@@ -50,7 +51,7 @@ class Membership:
         state = self._state
         reason = self._why_not_now() or self._why_not_add(event)
         if reason:
-            state.refuse(event.request_id, reason)
+            state.refuse(event.request_id, Refusal(reason))
             return
         self._adding = event
         self._round_target = state.log.last_index
@@ -62,7 +63,7 @@ class Membership:
         voters = state.log.voters
         reason = self._why_not_now() or self._why_not_remove(event)
         if reason:
-            state.refuse(event.request_id, reason)
+            state.refuse(event.request_id, Refusal(reason))
             return
         self._write(voters.without(event.key), event.request_id)
 
@@ -73,7 +74,7 @@ class Membership:
             return
         self._adding = None
         if self._is_change_uncommitted():
-            self._state.refuse(adding.request_id, "another change of the voters is under way")
+            self._state.refuse(adding.request_id, Refusal(_UNDER_WAY))
             self._replication.follow(None)
         else:
             self._write(self._state.log.voters.with_voter(adding.voter), adding.request_id)
@@ -85,7 +86,7 @@ class Membership:
         progress = self._replication[self._adding.voter.key]
         patience_s = _LEARNER_PATIENCE * state.timing.election_timeout_max_s
         if progress is None or state.now - progress.last_heard > patience_s:
-            state.refuse(self._adding.request_id, "the new voter does not answer")
+            state.refuse(self._adding.request_id, Refusal("the new voter does not answer"))
             self._adding = None
             self._replication.follow(None)
 
@@ -95,7 +96,8 @@ class Membership:
 
     def end(self) -> None:
         if self._adding is not None:
-            self._state.refuse(self._adding.request_id, "leadership was lost before the voter had caught up")
+            refusal = Refusal("leadership was lost before the voter had caught up")
+            self._state.refuse(self._adding.request_id, refusal)
 
     def _write(self, voters: Voters, request_id: int) -> None:
         """In force from here on, committed or not."""
@@ -107,7 +109,7 @@ class Membership:
 
     def _why_not_now(self) -> str:
         if self._is_change_uncommitted() or self._adding is not None:
-            return "another change of the voters is under way"
+            return _UNDER_WAY
         if not self._has_committed_in_term():
             return "the leader has not committed an entry of its term yet"
         return ""

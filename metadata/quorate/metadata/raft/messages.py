@@ -73,7 +73,7 @@ class AppendResponse:
     is_success: bool
     #: success: what is durable and matches the leader's log; else a hint where the logs may meet
     index: Index
-    #: the responder's term at ``index`` where it refused, to skip a whole term at once
+    #: the responder's term at ``index`` where it rejected, to skip a whole term at once
     hint_term: Term
     #: the request's; NO_ROUND: the request was of an earlier term, and only ``term`` is an answer
     round: int

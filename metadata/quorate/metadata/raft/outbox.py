@@ -24,6 +24,11 @@ class Outbox:
 
     A request that says nothing but that the commit index has moved is a *notice*. It waits for a moment:
     under load the next request says the same, and a third of all messages need not be sent.
+
+    A notice is known by what it lacks: entries, and a new round, which heartbeats and read barriers have. The
+    request that asks a newcomer how far its log goes lacks both as well, if another came before it. It waits
+    for the same moment, once for every voter that is added, and whatever overtakes it asks the same question:
+    too little for a mark of its own in every message.
     """
 
     def __init__(self, greeting: quorum_pb2.ExchangeRequest, clock: Clock) -> None:

@@ -6,14 +6,16 @@ guess: where the next request starts. A follower is in one of four states:
 - PROBE: the guess is unproven. One request at a time, until an answer says where the logs meet.
 - REPLICATE: requests follow each other without waiting (pipelining), up to a bound.
 - SNAPSHOT: it needs what is compacted away; nothing else is sent until the snapshot is there.
-- REFUSED: it once acknowledged more than it now has, and does not say that it lost anything: its directory
-  was put back from an old copy. It may have forgotten votes too. It is not counted for the rest of the term.
+- DISTRUSTED: it once acknowledged more than it now has, and does not say that it lost anything: its
+  directory was put back from an old copy. It may have forgotten votes too. It is not counted for the rest of
+  the term.
 
-**Which refusals are news.** A refusal moves ``next_index`` back, strictly: the follower's hint is below what
-was asked, or carries a lower term than what was asked. So one that would not move it back answers an earlier
-request, as all those do that were under way behind a lost one, and is ignored: that keeps one lost message
-from starting a storm of resends. One below ``match_index`` is old too, unless it answers a round that began
-after the acknowledgement was here: then the follower was asked after it had acknowledged, and has lost that.
+**Which rejections are news.** A rejection moves ``next_index`` back, strictly: the follower's hint is below
+what was asked, or carries a lower term than what was asked. So one that would not move it back answers an
+earlier request, as all those do that were under way behind a lost one, and is ignored: that keeps one lost
+message from starting a storm of resends. One below ``match_index`` is old too, unless it answers a round that
+began after the acknowledgement was here: then the follower was asked after it had acknowledged, and has lost
+that.
 (Its incarnation would not tell: a copy taken before its last start comes back under the same number.)
 """
 
@@ -34,7 +36,7 @@ class ProgressState(enum.Enum):
     PROBE = "probe"
     REPLICATE = "replicate"
     SNAPSHOT = "snapshot"
-    REFUSED = "lost acknowledged entries"
+    DISTRUSTED = "lost acknowledged entries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class FollowerProgress:
     last_heard: float
     #: False: a learner, or a voter that is being removed
     is_voter: bool
-    #: False: it lost part of its log and has not caught up yet, or is refused
+    #: False: it lost part of its log and has not caught up yet, or is distrusted
     is_counted: bool
 
 
@@ -97,7 +99,7 @@ class Progress:
 
     @property
     def is_counted(self) -> bool:
-        return not self.is_recovering and self.state is not ProgressState.REFUSED
+        return not self.is_recovering and self.state is not ProgressState.DISTRUSTED
 
     def may_send(self, inflight_max: int) -> bool:
         if self.state is ProgressState.REPLICATE:
@@ -140,12 +142,13 @@ class Progress:
             inflight.popleft()
 
     def has_lost(self, index: Index, round_: int) -> bool:
-        """It refused ``round_`` and pointed to ``index``: does it have less than it has acknowledged?"""
+        """It rejected ``round_`` and pointed to ``index``: does it have less than it has acknowledged?"""
         return index < self.match_index and round_ > self.match_round
 
-    def refuse(self) -> None:
+    def distrust(self) -> None:
+        """It was put back from an old copy."""
         self.inflight.clear()
-        self.state = ProgressState.REFUSED
+        self.state = ProgressState.DISTRUSTED
 
     # --- what the follower says of itself ---------------------------------------------------------
 
@@ -153,14 +156,15 @@ class Progress:
         """Its process is a new one: what was on the way to the old one is gone."""
         is_first_word = self.heard_incarnation == 0
         self.heard_incarnation = incarnation
-        if not is_first_word and self.state is not ProgressState.REFUSED:
+        if not is_first_word and self.state is not ProgressState.DISTRUSTED:
             self.probe(self.next_index)
 
-    def has_whole_log(self, incarnation: int) -> None:
+    def note_whole_log(self, incarnation: int) -> None:
+        """It says that it has lost nothing, or has caught up."""
         self.is_recovering = False
         self.trusted_incarnation = incarnation
 
-    def has_lost_log(self, incarnation: int) -> None:
+    def note_lost_log(self, incarnation: int) -> None:
         """It lost part of its log and says so: nothing that it acknowledged before counts."""
         if incarnation <= self.trusted_incarnation:
             return  # an old message: this process has caught up since

@@ -54,13 +54,15 @@ class QuorumStatus:
     commit_index: Index
     applied_index: Index
     last_index: Index
+    #: in force, committed or not
     voters: Voters
+    committed_voters: Voters
     #: what a leader knows of the others; empty elsewhere
     progress: Mapping[VoterKey, FollowerProgress]
     #: part of its log was damaged: it neither votes nor counts until it has caught up
     is_recovering: bool
     #: it takes part; False: it waits for the other voters, for the first time
-    is_founded: bool
+    is_running: bool
     #: why it does not, in words
     waiting_for: str
 
@@ -153,18 +155,20 @@ class Quorum:
             await self._founding.run()
         except OSError as error:
             self._on_fatal(f"the quorum's directory cannot be written: {error}")
-        restored = self._directory.restored
-        assert restored is not None
+        self._driver = self._new_driver()
+        await self._driver.run()
+
+    def _new_driver(self) -> Driver:
         config = self._config
         core = RaftCore(
             self._directory.key,
-            restored,
+            self._directory.take_restored(),
             timing=config.timing,
             limits=config.limits,
             random=self._random,
             now=self._clock.monotonic(),
         )
-        self._driver = Driver(
+        return Driver(
             core,
             self._directory,
             self._peers,
@@ -174,7 +178,6 @@ class Quorum:
             transfer_patience_s=config.timing.election_timeout_max_s,
             on_fatal=self._on_fatal,
         )
-        await self._driver.run()
 
     # --- for the controller ---------------------------------------------------------------------------
 
@@ -191,9 +194,10 @@ class Quorum:
             applied_index=NO_INDEX if self._driver is None else self._driver.applier.applied_index,
             last_index=NO_INDEX if core is None else core.last_index,
             voters=Voters(()) if core is None else core.voters,
+            committed_voters=Voters(()) if core is None else core.committed_voters,
             progress={} if core is None else core.progress(),
             is_recovering=core is not None and core.is_recovering,
-            is_founded=core is not None,
+            is_running=core is not None,
             waiting_for=self._founding.waiting_for,
         )
 

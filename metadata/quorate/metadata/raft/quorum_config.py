@@ -14,9 +14,6 @@ from quorate.metadata.raft.voters import NodeId
 __all__ = ["QuorumConfig", "quorum_config_of"]
 
 _DIRECTORY_NAME: Final = "quorum"
-#: A request, its sync and its answer cost several times what deciding on a change does. Under load, changes
-#: come one by one, each by its own call; sent one by one, they would keep the voters busy with each other.
-_PIPELINED_ENTRIES_MIN: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +26,7 @@ class QuorumConfig:
     #: None: drawn by the founding voters
     cluster_id: str | None = None
     timing: Timing = field(default_factory=Timing)
-    limits: Limits = field(default_factory=lambda: Limits(pipelined_entries_min=_PIPELINED_ENTRIES_MIN))
+    limits: Limits = field(default_factory=Limits)
     segment_bytes: int = SEGMENT_BYTES
     #: of entries after which a snapshot is taken
     snapshot_interval_bytes: int = 20 << 20

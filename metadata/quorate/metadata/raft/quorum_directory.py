@@ -26,7 +26,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from quorate.core.disk import Disk, File
@@ -95,7 +95,7 @@ class QuorumDirectory:
         self._is_installing = False
         self.identity = identity
         self.hard_state = _NOTHING_PROMISED
-        #: None until this directory is founded, or has joined
+        #: None until this directory is founded, or has joined, and again once the core has taken it
         self.restored: Restored | None = None
         #: the newest
         self.snapshot: Snapshot | None = None
@@ -149,25 +149,25 @@ class QuorumDirectory:
 
     # --- founding ---------------------------------------------------------------------------------------
 
-    async def found(self, voters: Voters, cluster_id: str | None = None) -> Restored:
+    async def found(self, voters: Voters, cluster_id: str | None = None) -> None:
         """Hold this founding set, durably and for good. To vote takes ``confirm_founding`` as well.
 
         Without a ``cluster_id``, given or configured, one is derived from the voters.
         """
         assert self.key in voters, f"{self.key} cannot found a quorum without itself: {voters}"
         cluster_id = cluster_id or self.identity.cluster_id or _cluster_id_of(voters)
-        return await self._begin(voters, cluster_id, is_confirmed=False)
+        await self._begin(voters, cluster_id, is_confirmed=False)
 
     async def confirm_founding(self) -> None:
         """Every founding voter holds the same set durably: from now on a start need not ask again."""
         assert self.identity.founding is not None
         await self._write_identity(replace(self.identity, is_confirmed=True))
 
-    async def join(self, cluster_id: str | None) -> Restored:
+    async def join(self, cluster_id: str | None) -> None:
         """Take part in a quorum that others founded: without voters, until the log names them."""
-        return await self._begin(Voters(()), cluster_id or self.identity.cluster_id, is_confirmed=True)
+        await self._begin(Voters(()), cluster_id or self.identity.cluster_id, is_confirmed=True)
 
-    async def _begin(self, founding: Voters, cluster_id: str | None, *, is_confirmed: bool) -> Restored:
+    async def _begin(self, founding: Voters, cluster_id: str | None, *, is_confirmed: bool) -> None:
         assert self.identity.founding is None, "a directory is founded once in its life"
         # Before the identity says so: a founded directory without a journal has lost it.
         await create_journal(self._disk, self._path)
@@ -175,8 +175,6 @@ class QuorumDirectory:
             replace(self.identity, cluster_id=cluster_id, founding=founding, is_confirmed=is_confirmed)
         )
         await self._recover(founding)
-        assert self.restored is not None
-        return self.restored
 
     # --- what the core wants persisted ----------------------------------------------------------------
 
@@ -265,6 +263,19 @@ class QuorumDirectory:
         )
         if self.restored is not None:
             self.restored = replace(self.restored, incarnation=self.identity.incarnation)
+        log.info(
+            "quorum_directory_opened",
+            path=self._path,
+            voter=str(self.key),
+            incarnation=self.identity.incarnation,
+            **asdict(self.opening_report),
+        )
+
+    def take_restored(self) -> Restored:
+        """For the core, which keeps what it needs: all that the journal held is not held twice."""
+        restored, self.restored = self.restored, None
+        assert restored is not None, "neither founded nor joined, or taken before"
+        return restored
 
     async def _load_hard_state(self, *, is_new: bool) -> None:
         hard_state = read_hard_state(self._disk, self._path)

@@ -29,7 +29,7 @@ class ServedVoter(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """It is founded, and takes messages."""
+        """It takes part in the quorum, and takes messages."""
         ...
 
     def identify(self) -> IdentifyResponse: ...
@@ -61,26 +61,32 @@ class _Handlers:
         self, requests: AsyncIterator[quorum_pb2.ExchangeRequest], call: Call
     ) -> AsyncGenerator[quorum_pb2.ExchangeResponse, None]:
         voter = self._voter
-        if not voter.is_running:
-            raise NotFounded("this voter does not take part in the quorum yet")
+        self._check_running()
         yield quorum_pb2.ExchangeResponse()  # the stream stands
         async for request in requests:
             envelope = envelope_from_proto(request)
             if envelope is not None:
                 voter.receive(envelope)
-            elif key_from_proto(request.to) == voter.key:
-                sender = key_from_proto(request.sender)
-                voter.greeted_by(Sender(sender, request.incarnation, request.sender_address))
-            else:
-                # For a directory that this node had before (rule 41); nor will the core hear what follows.
-                log.info("stream_for_another_voter", peer=call.peer, to=str(key_from_proto(request.to)))
+            elif request.sender_address:
+                self._be_greeted(request, call)
+            # Else a message of a kind that this version does not know: as good as lost.
+
+    def _be_greeted(self, greeting: quorum_pb2.ExchangeRequest, call: Call) -> None:
+        to = key_from_proto(greeting.to)
+        if to != self._voter.key:
+            # For a directory that this node had before (rule 41); nor will the core hear what follows.
+            log.info("stream_for_another_voter", peer=call.peer, to=str(to))
+            return
+        sender = key_from_proto(greeting.sender)
+        self._voter.greeted_by(Sender(sender, greeting.incarnation, greeting.sender_address))
 
     async def transfer_snapshot(
         self, requests: AsyncIterator[quorum_pb2.TransferSnapshotRequest], _: Call
     ) -> AsyncGenerator[quorum_pb2.TransferSnapshotResponse, None]:
-        if not self._voter.is_running or self._is_taking_snapshot:
+        self._check_running()
+        if self._is_taking_snapshot:
             # One at a time: each is held in memory until it is whole.
-            raise Overloaded("no snapshot is taken here at the moment")
+            raise Overloaded("another snapshot is being taken here at the moment")
         self._is_taking_snapshot = True
         try:
             envelope = await receive_snapshot(requests, bytes_max=self._snapshot_bytes_max)
@@ -95,3 +101,7 @@ class _Handlers:
     ) -> quorum_pb2.IdentifyResponse:
         # To anybody, of whatever cluster: it is the one who asks that must not found anything with strangers.
         return identity_to_proto(self._voter.identify())
+
+    def _check_running(self) -> None:
+        if not self._voter.is_running:
+            raise NotFounded("this voter does not take part in the quorum yet")

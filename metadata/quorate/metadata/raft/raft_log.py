@@ -44,9 +44,9 @@ __all__ = ["RaftLog", "entry_bytes"]
 _ENTRY_OVERHEAD_BYTES: Final = 32
 
 
-def entry_bytes(entry: Entry) -> int:
-    """What an entry costs on the wire, roughly."""
-    return len(entry.data) + _ENTRY_OVERHEAD_BYTES
+def entry_bytes(*contents: bytes) -> int:
+    """What entries with these contents cost on the wire, roughly."""
+    return sum(map(len, contents)) + _ENTRY_OVERHEAD_BYTES * len(contents)
 
 
 class RaftLog:

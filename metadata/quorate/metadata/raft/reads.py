@@ -13,11 +13,17 @@ lost message delays a barrier and does not lose it.
 
 from __future__ import annotations
 
+from typing import Final
+
 from quorate.metadata.raft.entries import NO_INDEX, Index
+from quorate.metadata.raft.ready import Outcome, Refusal
 from quorate.metadata.raft.replication import Replication
 from quorate.metadata.raft.state import RaftState
 
 __all__ = ["ReadBarriers"]
+
+_LEADERSHIP_LOST: Final = Refusal("leadership was lost")
+_OVERLOADED: Final = Refusal("too many reads wait; try again in a moment", Outcome.OVERLOADED)
 
 
 class ReadBarriers:
@@ -33,7 +39,7 @@ class ReadBarriers:
 
     def add(self, request_id: int) -> None:
         if len(self._waiting) + len(self._asked) >= self._state.limits.reads_max:
-            self._state.refuse(request_id, "overloaded")
+            self._state.refuse(request_id, _OVERLOADED)
             return
         self._waiting.append(request_id)
         self.advance()
@@ -48,7 +54,7 @@ class ReadBarriers:
     def end(self) -> None:
         """Leadership is lost. Nothing was done, so nothing is unknown."""
         for request_id in (*self._asked, *self._waiting):
-            self._state.refuse(request_id, "leadership was lost")
+            self._state.refuse(request_id, _LEADERSHIP_LOST)
 
     def _ask(self) -> None:
         self._asked, self._waiting = self._waiting, []

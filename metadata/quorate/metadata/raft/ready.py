@@ -7,7 +7,8 @@ The driver's contract, which the core relies on and which makes it safe:
    of the ``Ready``s, and within one in the order of its fields. One sync may cover many ``Ready``s.
 3. ``send_now`` may leave at once. ``send_after_persist`` leaves once this ``Ready``, and all before it, are
    durable. Then, and only then, the driver steps ``Persisted`` with this ``Ready``'s ``sequence``.
-4. ``committed`` is applied in order, exactly once; ``installed`` replaces the applied state before it.
+4. ``committed`` is applied in order, exactly once; a ``snapshot``, once durable, replaces the applied state
+   before it.
 5. A failed write or sync ends the process (rule 45). Messages may be lost, doubled and reordered.
 """
 
@@ -32,6 +33,7 @@ __all__ = [
     "ReadBarrier",
     "Ready",
     "Received",
+    "Refusal",
     "RemoveVoter",
     "Restored",
     "Role",
@@ -168,6 +170,8 @@ class Outcome(enum.Enum):
     DONE = "done"
     #: this node does not lead, or another change is under way: nothing was done
     REFUSED = "refused"
+    #: more waits already than ``Limits`` allow: nothing was done
+    OVERLOADED = "overloaded"
     #: leadership was lost before the entry was committed: it may be, or may not (rule 39)
     UNKNOWN = "unknown"
 
@@ -179,6 +183,16 @@ class Answer:
     index: Index
     #: for people, when not DONE
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing is done."""
+
+    #: for people
+    reason: str
+    #: REFUSED or OVERLOADED
+    outcome: Outcome = Outcome.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +211,14 @@ class Ready:
     sequence: int
     # persist, in this order
     hard_state: HardState | None
-    #: replaces the whole journal before ``entries`` are appended
+    #: a leader's: replaces the whole journal before ``entries`` are appended; see ``apply`` as well
     snapshot: Snapshot | None
     #: gap-free; what the journal holds from ``entries[0].index`` on is replaced
     entries: tuple[Entry, ...]
     # send
     send_now: tuple[Envelope, ...]
     send_after_persist: tuple[Envelope, ...]
-    # apply
-    #: replaces the applied state; its ``snapshot`` of the same ``Ready`` must be durable first
-    installed: Snapshot | None
+    # apply: first ``snapshot``, which replaces the applied state, once it is durable
     #: committed by a majority *and* durable here: a snapshot of what is applied never outruns the journal
     committed: tuple[Entry, ...]
     # tell

@@ -1,12 +1,13 @@
 """How a leader brings its log to the others.
 
-Each follower has a ``Progress``. Requests are pipelined up to a bound; a follower that refuses sends a hint,
-and the leader continues where the two logs may meet, a whole term at a time. A heartbeat is a request
+Each follower has a ``Progress``. Requests are pipelined up to a bound; a follower that rejects one sends a
+hint, and the leader continues where the two logs may meet, a whole term at a time. A heartbeat is a request
 without entries that starts where the next one would, so it finds out by itself that something was lost.
 
-Who *counts* is decided in one place (``_counts``): voters in force, under their full identity, that neither
-lost part of their log nor were put back from an old copy. Commits, read barriers and check-quorum all ask
-here, so none of them can be more generous than the others.
+Who *counts* is decided in two places, and nowhere else. ``follow`` decides who is asked at all: the voters in
+force, under their full identity; it is called whenever the voters may have changed. ``_counts`` decides whose
+word is sound: those that neither lost part of their log nor were put back from an old copy. Commits, read
+barriers and check-quorum all go through both, so none of them can be more generous than the others.
 """
 
 from __future__ import annotations
@@ -119,15 +120,19 @@ class Replication:
     def send_entries(self, progress: Progress) -> None:
         """Whatever the follower lacks and may be sent now."""
         last_index = self._state.log.last_index
-        limits = self._state.limits
-        while progress.next_index <= last_index and progress.may_send(limits.inflight_max):
-            waiting = last_index - progress.next_index + 1
-            if progress.inflight and waiting < limits.pipelined_entries_min:
-                return  # the answer to what is on its way sends them, or the loss of it does
+        inflight_max = self._state.limits.inflight_max
+        while progress.next_index <= last_index and progress.may_send(inflight_max):
+            if self._waits_for_more(progress):
+                return
             if progress.next_index <= self._state.log.base.index:
                 self._send_snapshot(progress)
                 return
             self._send_batch(progress)
+
+    def _waits_for_more(self, progress: Progress) -> bool:
+        """A few entries wait while others are on their way: the answer to those sends them, or their loss."""
+        waiting = self._state.log.last_index - progress.next_index + 1
+        return bool(progress.inflight) and waiting < self._state.limits.pipelined_entries_min
 
     def send_entries_to_all(self) -> None:
         for progress in self._followers.values():
@@ -197,18 +202,18 @@ class Replication:
         if not self._is_answer_to_this_term(response):
             return
         self._hear(progress, incarnation, response.round, is_counted=response.is_counted)
-        if progress.state is ProgressState.REFUSED:
+        if progress.state is ProgressState.DISTRUSTED:
             return
         if response.is_success:
             self._acknowledge(progress, response.index)
         elif progress.has_lost(response.index, response.round):
-            progress.refuse()
+            progress.distrust()
         else:
             self._move_back(progress, response)
 
     def on_snapshot_response(self, progress: Progress, response: SnapshotResponse, incarnation: int) -> None:
         self._hear(progress, incarnation, response.round, is_counted=response.is_counted)
-        if progress.state is not ProgressState.REFUSED:
+        if progress.state is not ProgressState.DISTRUSTED:
             self._acknowledge(progress, response.index)
 
     def on_catch_up_request(self, progress: Progress, incarnation: int) -> None:
@@ -219,13 +224,13 @@ class Replication:
             progress.restarted(incarnation)
         progress.last_heard = self._state.now
         if is_counted:
-            progress.has_whole_log(incarnation)
+            progress.note_whole_log(incarnation)
             progress.acked_round = max(progress.acked_round, round_)
         else:
-            progress.has_lost_log(incarnation)
+            progress.note_lost_log(incarnation)
 
     def _is_answer_to_this_term(self, response: AppendResponse) -> bool:
-        """This leader may have led an earlier term, and what it sent then is refused only now."""
+        """This leader may have led an earlier term, and what it sent then is rejected only now."""
         return response.round != NO_ROUND
 
     def _acknowledge(self, progress: Progress, index: Index) -> None:

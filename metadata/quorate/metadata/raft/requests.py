@@ -13,16 +13,17 @@ from quorate.errors import (
     copy_of,
 )
 from quorate.metadata.raft.entries import Index
-from quorate.metadata.raft.ready import Answer, Outcome
+from quorate.metadata.raft.ready import Answer, Outcome, Refusal
 
-__all__ = ["Proposal", "Request", "VoterChange", "refusal"]
+__all__ = ["Proposal", "Request", "VoterChange", "error_of"]
 
 
-def refusal(reason: str) -> QuorateError:
+def error_of(refusal: Refusal | Answer) -> QuorateError:
     """The error for a proposal or read that the core refuses: nothing was done."""
-    if reason == "overloaded":
-        return Overloaded("too much waits to be committed; try again in a moment")
-    return NotController(reason)
+    if refusal.outcome is Outcome.OVERLOADED:
+        return Overloaded(refusal.reason)
+    assert refusal.outcome is Outcome.REFUSED
+    return NotController(refusal.reason)
 
 
 class Request:
@@ -47,10 +48,10 @@ class Request:
             return answer.index
         if answer.outcome is Outcome.UNKNOWN:
             raise ControllerMoved(answer.reason, index=answer.index)
-        raise self._refusal(answer.reason)
+        raise self._error_of(answer)
 
-    def _refusal(self, reason: str) -> QuorateError:
-        return refusal(reason)
+    def _error_of(self, refused: Answer) -> QuorateError:
+        return error_of(refused)
 
 
 class Proposal(Request):
@@ -74,5 +75,5 @@ class VoterChange(Request):
 
     __slots__ = ()
 
-    def _refusal(self, reason: str) -> QuorateError:
-        return VoterChangeRefused(reason)
+    def _error_of(self, refused: Answer) -> QuorateError:
+        return VoterChangeRefused(refused.reason)

@@ -16,7 +16,7 @@ from quorate.metadata.raft.entries import NO_INDEX, Entry, EntryKind, Index, Sna
 from quorate.metadata.raft.limits import Limits
 from quorate.metadata.raft.messages import Envelope, Message
 from quorate.metadata.raft.raft_log import RaftLog, entry_bytes
-from quorate.metadata.raft.ready import Answer, HardState, Outcome, Restored, Role, Timing
+from quorate.metadata.raft.ready import Answer, HardState, Outcome, Refusal, Restored, Role, Timing
 from quorate.metadata.raft.voters import VoterKey
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class RaftState:
     def answer(self, request_id: int, index: Index) -> None:
         self.answers.append(Answer(request_id, Outcome.DONE, index))
 
-    def refuse(self, request_id: int, reason: str) -> None:
-        self.answers.append(Answer(request_id, Outcome.REFUSED, NO_INDEX, reason))
+    def refuse(self, request_id: int, refusal: Refusal) -> None:
+        self.answers.append(Answer(request_id, refusal.outcome, NO_INDEX, refusal.reason))
 
     # --- terms and roles --------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class RaftState:
         entry = Entry(Index(self.log.last_index + 1), self.term, kind, data)
         self.log.append(entry)
         if request_id is not None:
-            size = entry_bytes(entry)
+            size = entry_bytes(data)
             self.waiting.append((entry.index, request_id, size))
             self.waiting_bytes += size
         return entry.index

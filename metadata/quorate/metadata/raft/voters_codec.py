@@ -1,7 +1,8 @@
-"""Voters as bytes, in VOTERS entries and in snapshots.
+"""Voters as bytes: in VOTERS entries, in snapshots, in a voter's identity.
 
-JSON, so that a person can read the journal; canonical (sorted, no spaces), so that equal sets are equal bytes
-and a digest over them means something.
+Canonical JSON (sorted, no spaces): equal sets are equal bytes at every voter, whatever version it runs, since
+a cluster's id may be a digest of them. ``VoterSet``, as which voters travel in messages, was rejected here:
+protobuf promises the same meaning from one version of its library to the next, and not the same bytes.
 """
 
 from __future__ import annotations

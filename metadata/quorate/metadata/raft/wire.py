@@ -97,7 +97,7 @@ def envelope_to_proto(envelope: Envelope) -> quorum_pb2.ExchangeRequest:
 
 
 def envelope_from_proto(request: quorum_pb2.ExchangeRequest) -> Envelope | None:
-    """None: a greeting, or a message of a kind that this version does not know, as good as lost."""
+    """None: a greeting, if it has a ``sender_address``; else a message that only newer versions know."""
     name = request.WhichOneof("message")
     if name is None:
         return None
@@ -294,7 +294,7 @@ def identity_to_proto(identity: IdentifyResponse) -> quorum_pb2.IdentifyResponse
         cluster_id=identity.cluster_id or "",
         key=key_to_proto(identity.key),
         founding=None if identity.founding is None else voters_to_proto(identity.founding),
-        is_started=identity.is_confirmed,
+        is_confirmed=identity.is_confirmed,
         configured_voters=[f"{each.node_id}@{each.address}" for each in identity.configured],
     )
 
@@ -307,7 +307,7 @@ def identity_from_proto(response: quorum_pb2.IdentifyResponse) -> IdentifyRespon
         directory_id=key.directory_id,
         configured=tuple(_configured_from_text(each) for each in response.configured_voters),
         founding=voters_from_proto(response.founding) if response.HasField("founding") else None,
-        is_confirmed=response.is_started,
+        is_confirmed=response.is_confirmed,
     )
 
 
