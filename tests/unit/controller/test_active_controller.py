@@ -261,7 +261,7 @@ async def test_pieces_do_not_go_on_in_another_office(quorum: _Quorum) -> None:
     assert len(quorum.proposals) == 1
 
 
-async def test_a_refusal_waits_for_a_barrier_even_where_leadership_was_just_looked_at(
+async def test_a_refusal_waits_for_a_barrier_even_where_leadership_was_looked_at(
     quorum: _Quorum,
 ) -> None:
     def refuse(_image: MetadataImage, _offset: int) -> Decision[str]:
