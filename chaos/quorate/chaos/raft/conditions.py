@@ -99,12 +99,14 @@ class Conditions:
 
     @classmethod
     def draw(cls, random: random.Random) -> Conditions:
-        """A mix, or one of two corners that a mix would hardly ever get into."""
+        """A mix, or one of the corners that a mix would hardly ever get into."""
         mix, luck = cls._draw_mix(random), random.random()
         if luck < 0.12:
             return mix.with_rotten_disks()
         if luck < 0.24:
             return mix.with_late_entries_and_snapshots()
+        if luck < 0.34:
+            return mix.with_contested_leadership()
         return mix
 
     @classmethod
@@ -152,6 +154,20 @@ class Conditions:
             unlucky=CatchUpResponse,
             rot_probability=1.0,
             fault_kinds=(*self.fault_kinds, FaultKind.DAMAGE_TAIL),
+        )
+
+    def with_contested_leadership(self) -> Conditions:
+        """Another leader is elected, and answers, before the one that is cut off gives up; and many look."""
+        return replace(
+            self,
+            timing=replace(self.timing, election_timeout_max_s=0.45),
+            delay_min_s=0.0005,
+            delay_jitter_s=0.0005,
+            sync_s=0.001,
+            drift_max=0.3,
+            clients=5,
+            think_s=0.05,
+            fault_kinds=(*self.fault_kinds, FaultKind.PARTITION, FaultKind.PARTITION),
         )
 
     def with_late_entries_and_snapshots(self) -> Conditions:

@@ -60,7 +60,9 @@ from quorate.metadata.raft.ready import Transfer
 
 __all__ = ["Simulation"]
 
-#: how many of the longest election time-outs the healed quorum may need
+#: how long the quorum is given to replace lost disks before one node is cut off, in longest election time-outs
+_RESTING_TIMEOUTS_MAX: Final = 8
+#: how many of them it may need then
 _LIMPING_TIMEOUTS_MAX: Final = 40
 _HEALING_TIMEOUTS_MAX: Final = 60
 
@@ -140,6 +142,7 @@ class Simulation:
     def _limp(self) -> None:
         self._cluster.note("the faults end")
         self._faults.heal()
+        self._run_for(_RESTING_TIMEOUTS_MAX, self._can_spare_a_voter)
         lame = self._cut_one_off()
         for client in self._clients:
             client.finish()
@@ -149,11 +152,11 @@ class Simulation:
 
     def _cut_one_off(self) -> str:
         """Leave one node behind, if the others are enough: the leader, or the one that is about to lead."""
-        if not self._budget.is_settled or self._budget.losses_left < 1 or self._random.random() < 0.2:
+        node = self._cluster.newest_leader()
+        if node is None or not self._can_spare_a_voter() or self._random.random() < 0.1:
             return "no node is cut off"
-        node = self._cluster.newest_leader() or self._random.choice(list(self._cluster))
         delay_s = 0.0
-        if node.is_leader and self._random.random() < 0.4:
+        if self._random.random() < 0.3:
             successor = self._random.choice(list(node.voters)).key
             self._cluster.note(f"leadership of node {node.node_id} is to go to {successor}")
             node.handle(Transfer(successor))
@@ -164,6 +167,9 @@ class Simulation:
         self._time.after(delay_s, self._links.cut, directions)
         self._cluster.note(f"{name}, for good")
         return name
+
+    def _can_spare_a_voter(self) -> bool:
+        return self._budget.losses_left > 0 and self._budget.is_settled and bool(self._cluster.leaders())
 
     def _heal(self) -> None:
         self._cluster.note("everything is mended")
