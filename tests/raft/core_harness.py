@@ -170,6 +170,13 @@ class Node:
         self.core.validate()
         return self.ready
 
+    @property
+    def round(self) -> int:
+        """The leader's present round, for answers that are fresh."""
+        leadership = self.core._state.leadership
+        assert leadership is not None
+        return leadership.replication.round
+
     def hear(self, sender: int | VoterKey, message: Message, *, incarnation: int = 1) -> Ready:
         who = key(sender) if isinstance(sender, int) else sender
         return self.step(Received(Envelope(who, self.core.key, incarnation, message)))

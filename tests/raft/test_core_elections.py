@@ -237,8 +237,8 @@ def test_a_leader_ignores_candidates_unless_it_asked_for_the_election() -> None:
 def test_a_leader_that_hears_no_majority_resigns_within_an_election_time_out() -> None:
     node = Node()
     node.lead()
-    node.now += TIMING.election_timeout_max_s - 0.01
-    node.hear(3, acknowledged(1, 0))
+    node.after(TIMING.election_timeout_max_s - 0.01)
+    node.hear(3, acknowledged(1, 0, round_=node.round))
     node.after(TIMING.election_timeout_max_s - 0.01)
     assert node.role() is Role.LEADER
     node.after(0.02)
@@ -351,3 +351,15 @@ def test_election_time_outs_are_drawn_anew_within_their_bounds() -> None:
     assert len(drawn) > 40
     assert min(drawn) >= TIMING.election_timeout_min_s
     assert max(drawn) <= TIMING.election_timeout_max_s
+
+
+def test_answers_that_were_long_on_their_way_do_not_keep_a_leader_in_office() -> None:
+    """They show that it was followed once; a new leader may have been elected since (rule 40)."""
+    node = Node()
+    node.lead()
+    old_round = node.round
+    for _ in range(8):
+        node.after(TIMING.election_timeout_max_s / 4)
+        if node.role() is Role.LEADER:
+            node.hear(3, acknowledged(1, 0, round_=old_round))
+    assert node.role() is not Role.LEADER

@@ -245,7 +245,7 @@ def test_a_learner_that_does_not_answer_is_given_up() -> None:
     for _ in range(100):
         node.after(TIMING.heartbeat_s)
         reasons += refusals(node)
-        node.hear(2, acknowledged(1, 1))
+        node.hear(2, acknowledged(1, 1, round_=node.round))
     assert reasons == ["the new voter does not answer"]
     assert key(4) not in node.core.progress()
     assert node.step(AddVoter(10, voter(5))).answers == ()

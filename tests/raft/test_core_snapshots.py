@@ -192,7 +192,7 @@ def test_a_snapshot_that_was_lost_is_sent_again_after_a_while() -> None:
     sent = 0
     for _ in range(26):
         ready = node.after(TIMING.heartbeat_s)
-        node.hear(3, acknowledged(2, 8))
+        node.hear(3, acknowledged(2, 8, round_=node.round))
         sent += sum(isinstance(message, SnapshotRequest) for message in messages_to(2, ready.send_now))
     assert sent == 1
 

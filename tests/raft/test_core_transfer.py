@@ -60,7 +60,7 @@ def test_nothing_new_is_taken_until_the_transfer_is_over() -> None:
     assert [answer.outcome for answer in node.step(AddVoter(9, voter(4))).answers] == [Outcome.REFUSED]
     for _ in range(8):
         node.after(TIMING.heartbeat_s)
-        node.hear(3, acknowledged(1, 1))
+        node.hear(3, acknowledged(1, 1, round_=node.round))
     assert node.role() is Role.LEADER
     assert node.propose(b"x").answers == (), "an election time-out has passed: it was not to be"
 

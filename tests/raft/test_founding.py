@@ -178,6 +178,13 @@ def test_one_that_has_begun_vouches_for_all() -> None:
     assert founding.decide() == Begin(agreed)
 
 
+def test_directory_that_a_running_quorum_counts_on_and_that_is_empty_does_not_vote() -> None:
+    """The others began only after it had said that it holds the set: it has lost votes and entries since."""
+    decision = node_1(answer(2, "b", founding=voters("a", "b", "c"), is_confirmed=True)).decide()
+    assert isinstance(decision, Wait)
+    assert "lost all that it promised; remove it from the voters" in decision.reason
+
+
 def test_confirmation_under_another_directory_does_not_count() -> None:
     agreed = voters("a", "b", "c")
     founding = node_1(answer(2, "b", founding=agreed), answer(3, "new", founding=agreed))

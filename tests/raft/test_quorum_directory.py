@@ -8,6 +8,7 @@ import pytest
 
 from quorate.chaos.sim.disk_faults import Operation
 from quorate.errors import DiskFull, InvalidConfig, QuorumDamaged, StorageFailed
+from quorate.metadata.raft import quorum_directory
 from quorate.metadata.raft.entries import Snapshot
 from quorate.metadata.raft.voters import Voter, Voters
 from tests.raft.directory_harness import (
@@ -419,3 +420,32 @@ async def test_trimmed_journal_may_begin_with_entries_that_others_replaced() -> 
     assert len(harness.names(".journal")) == 1
     await harness.power_loss()
     assert entries_of(harness) == commands(9, 12, term=2)
+
+
+class _Death(BaseException):
+    """The process ends here."""
+
+
+async def test_journal_never_relies_on_a_snapshot_whose_name_is_not_durable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def die(*_: object) -> None:
+        raise _Death
+
+    harness = await founded()
+    await harness.write_hard_state(hard_state(3))
+    await harness.store(*commands(1, 5, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(harness.disk, "fsync_directory", die)
+        with pytest.raises(_Death):
+            await harness.directory.install_snapshot(snapshot_at(50, 3))
+    harness.disk.crash()
+    with monkeypatch.context() as patch:
+        patch.setattr(quorum_directory, "write_identity", die)
+        with pytest.raises(_Death):
+            await harness.open()
+    harness.disk.power_loss()
+    restored = (await harness.open()).restored
+    assert restored is not None
+    assert restored.snapshot is not None
+    assert restored.snapshot.index == 50

@@ -9,7 +9,7 @@ from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, Recovery
 from quorate.metadata.topic_settings import min_insync_replicas_of
 from quorate.v1.controller_pb2 import AlterPartitionRequest, BrokerSessionResponse
-from tests.unit.controller.model_brokers import Entry, Key, ModelBroker
+from tests.unit.controller.model_brokers import Entry, Key, ModelBroker, common_prefix
 
 __all__ = ["Invariants"]
 
@@ -45,8 +45,8 @@ class Invariants:
         self.is_altering = False
         self.registering: BrokerId | None = None
         self.recovering: Key | None = None
-        #: partitions may wait for a leader, because more did than one piece holds, or the controller changed
-        self.elections_due = False
+        #: wait for a leader whom they could have: more did than one piece holds, or the controller changed
+        self.elections_due: set[Key] = set()
         #: offset of the last piece in which this controller took partitions away from the broker
         self.taken_offsets: dict[BrokerId, int] = {}
 
@@ -75,10 +75,23 @@ class Invariants:
     def note_loss(self, key: Key, broker_id: BrokerId) -> None:
         self._facts[key].losers.add(broker_id)
 
+    def check_recovery(self, key: Key, before: PartitionImage, leader: ModelBroker) -> None:
+        """Rule 33: it was the last resort, and costs as little as possible. Before it is forgiven."""
+        reachable = {
+            each
+            for each in before.replicas
+            if self._brokers[each].is_running and not self._brokers[each].is_quarantined(key)
+        }
+        could_lead = reachable.intersection((*before.isr, *before.elr))
+        assert not could_lead, f"rule 33: recovered though {could_lead} could have led without any loss"
+        committed = self._facts[key].committed
+        kept = {each: common_prefix(self._brokers[each].log(key).entries, committed) for each in reachable}
+        assert kept[leader.broker_id] == max(kept.values()), "rule 33: another replica held more"
+
     def forgive(self, key: Key, partition: PartitionImage, entries: list[Entry]) -> None:
         """An operator has made this log the one that counts."""
         facts = self._facts[key]
-        facts.committed = [one for one, other in zip(facts.committed, entries, strict=False) if one == other]
+        facts.committed = facts.committed[: common_prefix(facts.committed, entries)]
         facts.recovered_epoch = partition.leader_epoch
         facts.min_isr_floor = 1
 
@@ -120,6 +133,9 @@ class Invariants:
         if joined and key != self.recovering:
             is_from_elr = new.leader in old.elr and new.isr == (new.leader,)
             assert self.is_altering or is_from_elr, "rule 21: the controller added to an ISR by itself"
+        if old.recovery is Recovery.RECOVERING is new.recovery:
+            gone = set(old.replicas).difference(new.replicas, old.adding_replicas)
+            assert not gone, f"rule 34: {gone} left while what they hold may still be wanted"
         assigned = set(new.replicas)
         if any(self._is_gone(each) for each in {*old.isr, *old.elr} & assigned - {*new.isr, *new.elr}):
             facts.may_be_small = True
@@ -168,6 +184,13 @@ class Invariants:
             expected = "INELIGIBLE_REPLICA"
         assert code == expected, f"rule 21: refused with {code} instead of {expected}"
 
+    def note_elections_due(self, image: MetadataImage, *, leaving: Collection[BrokerId]) -> None:
+        """Who waits now may, until a whole round of elections is over; nobody else."""
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                if _waits_for_leader(image, partition, leaving):
+                    self.elections_due.add(Key(topic.topic_id, partition.partition))
+
     # --- after every step
 
     def check(self, image: MetadataImage, *, leaving: Collection[BrokerId]) -> None:
@@ -197,10 +220,14 @@ class Invariants:
         self, image: MetadataImage, key: Key, partition: PartitionImage, leaving: Collection[BrokerId]
     ) -> None:
         if partition.leader == NO_LEADER:
-            complete = {*partition.isr, *partition.elr}.difference(leaving)
-            eligible = [each for each in complete if _is_active(image.brokers[each])]
-            assert self.elections_due or not eligible, "a partition is offline though somebody could lead it"
+            is_waiting = _waits_for_leader(image, partition, leaving)
+            assert not is_waiting or key in self.elections_due, (
+                "a partition is offline though somebody could lead it"
+            )
+            if not is_waiting:
+                self.elections_due.discard(key)
             return
+        self.elections_due.discard(key)
         leader = image.brokers[partition.leader]
         assert _is_active(leader), "rule 27: the leader is not active"
         assert partition.leader in partition.isr, "rule 28: the leader is not in its ISR"
@@ -239,6 +266,13 @@ class Invariants:
             facts.losers = {each for each in facts.losers if key in self._brokers[each].has_lost}
             facts.has_forgotten_elr = False
             facts.min_isr_floor = target
+
+
+def _waits_for_leader(
+    image: MetadataImage, partition: PartitionImage, leaving: Collection[BrokerId]
+) -> bool:
+    complete = {*partition.isr, *partition.elr}.difference(leaving)
+    return partition.leader == NO_LEADER and any(_is_active(image.brokers[each]) for each in complete)
 
 
 def _is_active(broker: BrokerImage) -> bool:

@@ -17,25 +17,15 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
-from quorate.controller.alter_configs import alter_configs
 from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.decision import Decision
-from quorate.controller.draining import drain_broker
 from quorate.controller.heartbeats import heartbeat
 from quorate.controller.leaderless import elect_missing_leaders
-from quorate.controller.preferred import move_leaders_back
-from quorate.controller.reassignment import complete_reassignments, is_reassigning, reassign_partitions
-from quorate.controller.recover import ReplicaEnd, recover_partition
 from quorate.controller.sessions import LapsedSession
-from quorate.controller.topics import create_topic, delete_topic
-from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicName
-from quorate.core.topic_names import topic_id_from
+from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import DuplicateBroker, StaleBrokerEpoch
-from quorate.metadata.image import NO_LEADER
 from quorate.metadata.records import cluster_record, feature_level_record
-from quorate.v1 import admin_pb2
 from quorate.v1.controller_pb2 import (
     BrokerSessionRequest,
     PreviousRun,
@@ -44,14 +34,9 @@ from quorate.v1.controller_pb2 import (
     ReplicaName,
 )
 from tests.unit.controller.model_brokers import Backup, Key, ModelBroker
-from tests.unit.controller.model_replication import ReplicationModel
+from tests.unit.controller.model_operators import TOPICS, OperatorModel
 
 __all__ = ["ControllerModel", "walk"]
-
-Response = TypeVar("Response")
-
-#: name -> durability; the second keeps what it has answered for through any power loss
-_TOPICS = {"pages": "replicated", "synced": "fsync"}
 
 
 def walk(seed: int, *, steps: int) -> ControllerModel:
@@ -66,7 +51,7 @@ def walk(seed: int, *, steps: int) -> ControllerModel:
     return model
 
 
-class ControllerModel(ReplicationModel):
+class ControllerModel(OperatorModel):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._steps = self._weighted_steps()
@@ -97,6 +82,7 @@ class ControllerModel(ReplicationModel):
             self.stop_without_leave: 1,
             self.sync: 8,
             self.change_min_isr: 2,
+            self.promise_sync: 2,
             self.reassign: 6,
             self.complete_moves: 2,
             self.drain: 2,
@@ -113,7 +99,7 @@ class ControllerModel(ReplicationModel):
             self._register(broker)
             self._follow(broker, self.image.offset)
             self._beat(broker)
-        for name in _TOPICS:
+        for name in TOPICS:
             self._create(name)
 
     def step(self) -> None:
@@ -149,7 +135,7 @@ class ControllerModel(ReplicationModel):
     def change_controller(self) -> None:
         self.sessions.start_all_afresh(self.image, 0.0)
         self.invariants.taken_offsets.clear()
-        self.invariants.elections_due = True
+        self._note_elections_due()
 
     def elect_missing_leaders(self) -> None:
         """One piece."""
@@ -159,7 +145,10 @@ class ControllerModel(ReplicationModel):
         self.counts["missing leaders"] += bool(decision.records)
         self._put(decision)
         if decision.is_complete:
-            self.invariants.elections_due = False
+            self.invariants.elections_due.clear()
+
+    def _note_elections_due(self) -> None:
+        self.invariants.note_elections_due(self.image, leaving=self.sessions.leaving())
 
     def _changes_max(self) -> int:
         return self.rng.choice((1, 1, 2))
@@ -454,12 +443,13 @@ class ControllerModel(ReplicationModel):
             leaving=self.sessions.leaving(),
             changes_max=changes_max,
         )
-        if was_fenced and not decision.response.is_fenced:
-            self.counts["unfenced"] += 1
-            # As many elections as fit beside the broker's own record: there may be more.
-            self.invariants.elections_due |= len(decision.records) > changes_max
         self.invariants.check_heartbeat(self.image, broker, decision.response)
         response = self._put(decision)
+        if was_fenced and not response.is_fenced:
+            self.counts["unfenced"] += 1
+            if len(decision.records) > changes_max:
+                # As many elections as fit beside the broker's own record: there may be more.
+                self._note_elections_due()
         for key in broker.damaged:
             broker.has_lost.discard(key)
             broker.quarantined[key] = self.image.offset
@@ -470,101 +460,6 @@ class ControllerModel(ReplicationModel):
         if response.may_shut_down:
             self.counts["controlled shutdowns"] += 1
             broker.stop_cleanly()
-
-    # --- operators ------------------------------------------------------------------------------------
-
-    def _create(self, name: str) -> None:
-        self._last_number += 1
-        topic_id = topic_id_from(self._last_number.to_bytes(16, "big"))
-        request = admin_pb2.CreateTopicRequest(
-            name=name,
-            topic_id=topic_id,
-            partition_count=1,
-            replication_factor=3,
-            configs={"durability": _TOPICS[name]},
-        )
-        self._try(
-            "created",
-            lambda: create_topic(
-                self.image,
-                request,
-                next_offset=self.image.offset + 1,
-                default_partition_count=1,
-                rng=self.rng,
-            ),
-        )
-
-    def recreate_topic(self) -> None:
-        name = self.rng.choice(sorted(_TOPICS))
-        if self.image.topic_named(TopicName(name)) is None:
-            self._create(name)
-        elif self.rng.random() < 0.3:
-            self._try(
-                "deleted",
-                lambda: delete_topic(self.image, admin_pb2.DeleteTopicRequest(name=name), now_ms=1),
-            )
-
-    def change_min_isr(self) -> None:
-        request = admin_pb2.AlterConfigsRequest(
-            topic=self._any_topic(),
-            changes=[
-                admin_pb2.ConfigChange(name="min.insync.replicas", value=str(self.rng.choice((1, 2, 2, 3))))
-            ],
-        )
-        self._try("MinISR", lambda: alter_configs(self.image, request, next_offset=self.image.offset + 1))
-
-    def _any_topic(self) -> str:
-        names = sorted(self.image.topic_ids)
-        return self.rng.choice(names) if names else "none"
-
-    def _name(self, key: Key) -> admin_pb2.PartitionName:
-        return admin_pb2.PartitionName(topic=self.image.topics[key.topic_id].name, partition=key.partition)
-
-    def reassign(self) -> None:
-        keys = self._keys()
-        if not keys:
-            return
-        key = self.rng.choice(keys)
-        target = self.rng.sample(sorted(self.brokers), self.rng.choice((2, 3, 3, 4)))
-        if is_reassigning(self._partition(key)) and self.rng.random() < 0.7:
-            target = []
-        elif not self.invariants.may_shrink(key, len(target)):
-            return
-        move = admin_pb2.PartitionMove(partition=self._name(key), replicas=target)
-        request = admin_pb2.ReassignPartitionsRequest(moves=[move])
-        self._try("reassigned" if target else "cancelled", lambda: reassign_partitions(self.image, request))
-
-    def complete_moves(self) -> None:
-        self._try("completed", lambda: complete_reassignments(self.image))
-
-    def drain(self) -> None:
-        request = admin_pb2.DrainBrokerRequest(
-            broker_id=self.rng.choice(sorted(self.brokers)), cancel=self.rng.random() < 0.6
-        )
-        self._try("drained", lambda: drain_broker(self.image, request))
-
-    def move_leaders_back(self) -> None:
-        self._try("moved back", lambda: move_leaders_back(self.image, moves_max=2))
-
-    def recover(self) -> None:
-        offline = [key for key in self._keys() if self._partition(key).leader == NO_LEADER]
-        if not offline:
-            return
-        key = self.rng.choice(offline)
-        ends = {}
-        for broker_id in self._partition(key).replicas:
-            broker = self.brokers[broker_id]
-            if broker.is_running and not broker.is_quarantined(key):
-                entries = broker.log(key).entries
-                last = entries[-1].leader_epoch if entries else -1
-                ends[broker_id] = ReplicaEnd(LeaderEpoch(last), Offset(len(entries)))
-        request = admin_pb2.RecoverPartitionRequest(partition=self._name(key), accept_missing_replicas=True)
-        self.invariants.recovering = key
-        response = self._try("recovered", lambda: recover_partition(self.image, request, log_ends=ends))
-        self.invariants.recovering = None
-        if response is not None:
-            leader = self.brokers[BrokerId(response.leader)]
-            self.invariants.forgive(key, self._partition(key), leader.log(key).entries)
 
 
 def _names(keys: Iterable[Key]) -> list[ReplicaName]:

@@ -60,9 +60,9 @@ from quorate.metadata.raft.ready import Transfer
 
 __all__ = ["Simulation"]
 
-#: how long the quorum is given to replace lost disks before one node is cut off, in longest election time-outs
+#: in longest election time-outs: how long the quorum may rest before one node is cut off
 _RESTING_TIMEOUTS_MAX: Final = 8
-#: how many of them it may need then
+#: and how long it may need then
 _LIMPING_TIMEOUTS_MAX: Final = 40
 _HEALING_TIMEOUTS_MAX: Final = 60
 

@@ -204,6 +204,13 @@ class Founding:
                 f"{self._key.node_id} is not one of its voters; for it to vote, remove the node's old "
                 "directory from the voters, if there was one, and add this one",
             )
+        if begun.is_confirmed:
+            # It began only after this very directory had said that it holds the set.
+            return Wait(
+                tuple(peers),
+                f"directory {self._key.directory_id} of node {self._key.node_id} is a voter, and has lost all "
+                "that it promised; remove it from the voters, format it anew, and add it",
+            )
         if len(sets) == 1 and self._key in begun.founding:
             return WriteFounding(begun.founding, begun.cluster_id)
         return Wait(tuple(peers), f"the voters cannot agree any more, a disk was replaced; {_FORMAT_AGAIN}")

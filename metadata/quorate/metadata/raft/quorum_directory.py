@@ -303,6 +303,9 @@ class QuorumDirectory:
         # Before anything is changed: whoever refuses to start leaves all files as they were.
         restored = await restore_log(self._store, recovered.replay)
         self._check_terms(restored)
+        # A snapshot whose name is not durable yet may go with the next power loss. What follows makes the
+        # journal rely on it.
+        await self._disk.fsync_directory(self._path)
         if recovered.tail is not None:
             await self._note_tail(recovered.tail)
         self._journal = await Journal.open(

@@ -34,6 +34,8 @@ _Value = TypeVar("_Value", Index, int, float)
 
 #: a snapshot that was not acknowledged for so many election time-outs is sent again
 _SNAPSHOT_PATIENCE: Final = 3
+#: answers to earlier rounds prove nothing about the present
+_ROUNDS_REMEMBERED: Final = 1_000
 
 
 class Replication:
@@ -46,6 +48,8 @@ class Replication:
         self._majority = 0
         #: of the last heartbeats; an echo proves that its sender still followed when it was asked
         self.round = NO_ROUND + 1
+        #: when each of the latest rounds began, oldest first
+        self._round_began = {self.round: state.now}
 
     # --- who is followed up -----------------------------------------------------------------------
 
@@ -141,6 +145,9 @@ class Replication:
     def send_heartbeats(self) -> None:
         """A new round: to everybody, whatever is on its way."""
         self.round += 1
+        self._round_began[self.round] = self._state.now
+        if len(self._round_began) > _ROUNDS_REMEMBERED:
+            del self._round_began[next(iter(self._round_began))]
         for progress in self._followers.values():
             self._send_empty(progress)
 
@@ -222,7 +229,9 @@ class Replication:
     def _hear(self, progress: Progress, incarnation: int, round_: int, *, is_counted: bool) -> None:
         if incarnation > progress.heard_incarnation:
             progress.restarted(incarnation)
-        progress.last_heard = self._state.now
+        # An answer proves that the follower still followed when it was asked, not when the answer came: one
+        # that was long on its way must not keep a deposed leader in office (rule 40).
+        progress.last_heard = max(progress.last_heard, self._round_began.get(round_, -math.inf))
         if is_counted:
             progress.note_whole_log(incarnation)
             progress.acked_round = max(progress.acked_round, round_)
