@@ -81,7 +81,7 @@ class ControllerModel(OperatorModel):
             self.ask_to_stop: 2,
             self.stop_without_leave: 1,
             self.sync: 8,
-            self.change_min_isr: 2,
+            self.change_min_isr: 5,
             self.promise_sync: 2,
             self.reassign: 6,
             self.complete_moves: 2,

@@ -71,8 +71,8 @@ class OperatorModel(ReplicationModel):
         )
         self._alter_configs("MinISR", request)
         # A leader may change its ISR before it hears of it, and commit by the answer (rule 29).
-        for _ in range(self.rng.choice((0, 10, 30))):
-            self.rng.choice((self.produce, self.fetch, self.propose_isr, self.deliver))()
+        for _ in range(self.rng.choice((0, 10, 40))):
+            self.rng.choice((self.produce, self.fetch, self.fetch, self.propose_isr, self.deliver))()
 
     def promise_sync(self) -> None:
         """For records that are there already, and that nobody has synced (rule 45)."""

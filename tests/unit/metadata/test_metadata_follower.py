@@ -321,7 +321,7 @@ def test_batches_of_another_cluster_are_not_applied() -> None:
     async def scenario(cluster: Cluster) -> None:
         foreign = committed(cluster, 11)
         foreign.committed.cluster_id = "another"
-        with pytest.raises(InconsistentMetadata, match="correct controller.voters"):
+        with pytest.raises(InconsistentMetadata, match=r"correct controller\.voters"):
             await _run_to_its_end(cluster, foreign)
 
     simulate(scenario)

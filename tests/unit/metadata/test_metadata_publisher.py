@@ -11,8 +11,8 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import TopicId, TopicName
 from quorate.errors import InvalidRequest, NoController
 from quorate.metadata.delta import apply_batch
-from quorate.metadata.image import MetadataImage
 from quorate.metadata.digest import digest_to_bytes
+from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import PublisherLimits
 from quorate.metadata.records import topic_record
 from quorate.metadata.snapshot import SnapshotLoader

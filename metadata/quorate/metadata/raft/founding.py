@@ -208,8 +208,8 @@ class Founding:
             # It began only after this very directory had said that it holds the set.
             return Wait(
                 tuple(peers),
-                f"directory {self._key.directory_id} of node {self._key.node_id} is a voter, and has lost all "
-                "that it promised; remove it from the voters, format it anew, and add it",
+                f"directory {self._key.directory_id} of node {self._key.node_id} is a voter, and has lost "
+                "all that it promised; remove it from the voters, format it anew, and add it",
             )
         if len(sets) == 1 and self._key in begun.founding:
             return WriteFounding(begun.founding, begun.cluster_id)
