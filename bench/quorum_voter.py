@@ -68,35 +68,12 @@ class _Voter:
         self._config = QuorumConfig(node_id=node_id, directory=f"{directory}/quorum", voters=voters)
         self._directory = directory
         self._transport = GrpcioTransport()
-        publisher = MetadataPublisher(SystemClock())
-        self._active = ActiveController(
-            self,
-            on_begin=self._begin,
-            on_appended=lambda _image: None,
-            on_end=lambda: None,
-            on_fatal=_die,
-        )
-        self._state_machine = ImageStateMachine(
-            publisher, on_applied=self._active.applied, on_leadership=self._active.leadership_changed
-        )
-        self._quorum: Quorum | None = None
-
-    # --- the quorum, as the active controller wants to see it ---
+        self._active_controller: ActiveController | None = None
 
     @property
-    def next_index(self) -> Any:
-        return self._running.next_index
-
-    def propose(self, command: bytes, *, term: Any) -> Any:
-        return self._running.propose(command, term=term)
-
-    async def read_barrier(self) -> Any:
-        return await self._running.read_barrier()
-
-    @property
-    def _running(self) -> Quorum:
-        assert self._quorum is not None
-        return self._quorum
+    def _active(self) -> ActiveController:
+        assert self._active_controller is not None
+        return self._active_controller
 
     def _begin(self, _image: MetadataImage) -> None:
         self._active.change_unattended(lambda image, _offset: found_metadata(image, cluster_id="bench"))
@@ -105,17 +82,22 @@ class _Voter:
 
     async def run(self) -> None:
         """Until standard input ends."""
-        self._quorum = await Quorum.open(
+        state_machine = ImageStateMachine(MetadataPublisher(SystemClock()))
+        quorum = await Quorum.open(
             config=self._config,
             clock=SystemClock(),
             disk=OsDisk(),
             transport=self._transport,
             random_bytes=os.urandom,
             on_fatal=_die,
-            state_machine=self._state_machine,
+            state_machine=state_machine,
         )
-        await self._transport.serve(self._config.own_address, self._quorum.services())
-        running = asyncio.create_task(self._quorum.run())
+        self._active_controller = ActiveController(
+            quorum, on_begin=self._begin, on_appended=lambda _image: None, on_fatal=_die
+        )
+        state_machine.tell(self._active)
+        await self._transport.serve(self._config.own_address, quorum.services())
+        running = asyncio.create_task(quorum.run())
         requests = await _standard_input()
         while line := await requests.readline():
             name, *arguments = line.decode().split()

@@ -13,7 +13,7 @@ import pytest
 from quorate.chaos.raft.counters import Counters
 from quorate.chaos.raft.runs import failure_report, run_seed
 
-SEEDS: Final = 1200
+SEEDS: Final = 1020
 SEEDS_PER_CHUNK: Final = 30
 
 #: per seed, on average over a chunk

@@ -58,18 +58,18 @@ class SimController:
 
     @property
     def is_active(self) -> bool:
-        return self.controller is not None and self.controller._active.is_active
+        return self.controller is not None and self.controller.is_active
 
     @property
     def term(self) -> int:
         assert self.controller is not None
-        return self.controller._running.status.term
+        return self.controller.term
 
     @property
     def image(self) -> MetadataImage:
         """Committed."""
         assert self.controller is not None
-        return self.controller._publisher.image
+        return self.controller.image
 
     async def start(self) -> None:
         world = self._world

@@ -99,13 +99,11 @@ class ActiveController:
         *,
         on_begin: Callable[[MetadataImage], None],
         on_appended: Callable[[MetadataImage], None],
-        on_end: Callable[[], None],
         on_fatal: Callable[[str], NoReturn],
     ) -> None:
         self._log = metadata_log
         self._on_begin = on_begin
         self._on_appended = on_appended
-        self._on_end = on_end
         self._on_fatal = on_fatal
         self._leading: SoftState | None = None
         self._leader: VoterKey | None = None
@@ -153,7 +151,6 @@ class ActiveController:
         assert self._office is not None
         log.info("controller_inactive", term=self._office.term, reason=reason)
         self._office = None
-        self._on_end()
 
     # --- decisions ------------------------------------------------------------------------------------
 

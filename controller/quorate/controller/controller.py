@@ -23,10 +23,9 @@ from quorate.core.disk import Disk
 from quorate.core.transport import Service, Transport
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
-from quorate.metadata.raft.entries import Index, Term
+from quorate.metadata.raft.entries import Term
 from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.quorum_config import quorum_config_of
-from quorate.metadata.raft.requests import Proposal
 
 __all__ = ["Controller"]
 
@@ -41,33 +40,30 @@ class Controller:
     def __init__(
         self,
         config: NodeConfig,
+        quorum: Quorum,
+        publisher: MetadataPublisher,
         *,
         clock: Clock,
         transport: Transport,
         random_bytes: Callable[[int], bytes],
         on_fatal: Callable[[str], NoReturn],
-        partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
+        partition_changes_per_batch_max: int,
     ) -> None:
         """For ``open``."""
         self._config = config
         self._clock = clock
-        self._quorum: Quorum | None = None
-        self._publisher = MetadataPublisher(clock)
+        self._quorum = quorum
+        self._publisher = publisher
         self._active = ActiveController(
-            self,
+            quorum,
             on_begin=self._begin,
             on_appended=lambda image: self._liveness.sessions.image_changed(image),
-            on_end=lambda: None,
             on_fatal=on_fatal,
         )
-        self._state_machine = ImageStateMachine(
-            self._publisher, on_applied=self._active.applied, on_leadership=self._active.leadership_changed
-        )
-        session_timeout_s = config.broker_session_timeout_ms / 1000
         self._liveness = BrokerLiveness(
             self._active,
             LivenessSettings(
-                session_timeout_s=session_timeout_s,
+                session_timeout_s=config.broker_session_timeout_ms / 1000,
                 heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
                 probes=config.controller_probe_enable,
                 partition_changes_per_batch_max=partition_changes_per_batch_max,
@@ -86,8 +82,8 @@ class Controller:
             self._active,
             QuorumAdministration(
                 self._active,
-                lambda: self._running,
-                self._publisher,
+                quorum,
+                publisher,
                 transport=transport,
                 clock=clock,
                 silence_s_max=quorum_config_of(config).timing.election_timeout_max_s,
@@ -100,11 +96,11 @@ class Controller:
         self._service = ControllerServiceHandlers(
             self._active,
             self._liveness,
-            self._publisher,
+            publisher,
             administration,
             clock=clock,
             session_timeout_ms=config.broker_session_timeout_ms,
-            check_leadership=lambda: self._running.check_leadership(),
+            check_leadership=quorum.check_leadership,
             on_unfenced=self._duties.elect_soon,
             partition_changes_per_batch_max=partition_changes_per_batch_max,
         )
@@ -130,77 +126,79 @@ class Controller:
         partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
     ) -> Controller:
         """Recover the voter's directory; ``QuorumDamaged`` where it must not be used."""
-        controller = cls(
-            config,
-            clock=clock,
-            transport=transport,
-            random_bytes=random_bytes,
-            on_fatal=on_fatal,
-            partition_changes_per_batch_max=partition_changes_per_batch_max,
-        )
-        controller._quorum = await Quorum.open(
+        publisher = MetadataPublisher(clock)
+        state_machine = ImageStateMachine(publisher)
+        quorum = await Quorum.open(
             config=quorum_config_of(config),
             clock=clock,
             disk=disk,
             transport=transport,
             random_bytes=random_bytes,
             on_fatal=on_fatal,
-            state_machine=controller._state_machine,
+            state_machine=state_machine,
         )
+        controller = cls(
+            config,
+            quorum,
+            publisher,
+            clock=clock,
+            transport=transport,
+            random_bytes=random_bytes,
+            on_fatal=on_fatal,
+            partition_changes_per_batch_max=partition_changes_per_batch_max,
+        )
+        state_machine.tell(controller._active)
         return controller
 
     def services(self) -> Sequence[Service]:
-        return [*self._running.services(), self._service.service(), self._forwarding.service()]
+        return [*self._quorum.services(), self._service.service(), self._forwarding.service()]
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._running.run(), name="quorum")
+            tasks.create_task(self._quorum.run(), name="quorum")
             tasks.create_task(self._liveness.run(), name="broker-liveness")
             tasks.create_task(self._duties.run(), name="controller-duties")
             tasks.create_task(self._watch_for_leader(), name="watch-for-leader")
 
     async def close(self) -> None:
         """Hand leadership over, if this node has it, and let the directory go."""
-        await self._running.close()
+        await self._quorum.close()
         self._publisher.stop_serving()
         await self._forwarding.close()
 
-    # --- the quorum as the active controller sees it --------------------------------------------------
+    @property
+    def is_active(self) -> bool:
+        """Whether this one decides at the moment, as far as it knows."""
+        return self._active.is_active
 
     @property
-    def next_index(self) -> Index:
-        return self._running.next_index
-
-    def propose(self, command: bytes, *, term: Term) -> Proposal:
-        return self._running.propose(command, term=term)
-
-    async def read_barrier(self) -> Index:
-        return await self._running.read_barrier()
+    def term(self) -> Term:
+        return self._quorum.status.term
 
     @property
-    def _running(self) -> Quorum:
-        assert self._quorum is not None
-        return self._quorum
+    def image(self) -> MetadataImage:
+        """As far as it is committed."""
+        return self._publisher.image
 
     def _begin(self, image: MetadataImage) -> None:
         """A new controller knows nothing about who was heard when."""
         self._liveness.sessions.start_all_afresh(image, self._clock.monotonic())
-        cluster_id = self._running.status.cluster_id
+        cluster_id = self._quorum.status.cluster_id
         assert cluster_id is not None
         self._active.change_unattended(lambda image, _offset: found_metadata(image, cluster_id=cluster_id))
         # The one before may have got no further than half of what it was about.
         self._duties.elect_soon()
 
     def _controller_address(self) -> str | None:
-        leader = self._running.status.leader
+        leader = self._quorum.status.leader
         return None if leader is None else leader.address
 
     async def _watch_for_leader(self) -> None:
         """End the metadata streams of a controller that may be cut off (rule 40)."""
         election_timeout_s = self._config.controller_quorum_election_timeout_ms / 1000
         while True:
-            if self._running.heard_leader_within(election_timeout_s * _SILENT_ELECTION_TIMEOUTS):
+            if self._quorum.heard_leader_within(election_timeout_s * _SILENT_ELECTION_TIMEOUTS):
                 self._publisher.resume()
             elif self._publisher.is_serving:
                 self._publisher.stop_serving()

@@ -16,6 +16,7 @@ from quorate.controller.producer_ids import allocate_producer_ids
 from quorate.controller.topics import confirm_topics_removed
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.logging import get_logger
 from quorate.core.transport import Call, Service
 from quorate.errors import InvalidRequest, StaleBrokerEpoch
 from quorate.metadata.digest import digest_to_bytes
@@ -44,6 +45,8 @@ from quorate.v1.controller_pb2 import (
 )
 
 __all__ = ["ControllerServiceHandlers"]
+
+log = get_logger(__name__)
 
 
 class ControllerServiceHandlers:
@@ -194,6 +197,7 @@ class ControllerServiceHandlers:
         self, requests: AsyncIterator[FollowMetadataRequest], _call: Call
     ) -> AsyncGenerator[FollowMetadataResponse, None]:
         async for request in requests:
+            log.info("metadata_followed", broker_id=request.broker_id, from_offset=request.from_offset)
             async for response in self._publisher.follow(request.from_offset):
                 yield response
 

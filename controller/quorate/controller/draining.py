@@ -4,6 +4,9 @@ For work on a machine: clients move away while everything is still there. The wi
 restarts of the broker. What nobody else can lead stays where it is; the controller's rounds of moving
 leaders (``quorate.controller.preferred``) take it away once somebody can. An election falls back on a
 draining broker rather than leave a partition without a leader.
+
+A broker that is decommissioned carries the same mark: it, too, leads nothing and gets nothing new. Taking the
+mark away ends either.
 """
 
 from __future__ import annotations

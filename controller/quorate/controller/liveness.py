@@ -115,7 +115,7 @@ class BrokerLiveness:
             and broker.broker_id not in self._probing
             and (broker.broker_id, broker.broker_epoch) not in self._streams
             and self._probe_due.get(broker.broker_id, now) <= now
-            and self.sessions.stream_broken(broker.broker_id, broker.broker_epoch, now)
+            and self.sessions.wants_probe(broker.broker_id, broker.broker_epoch, now)
         ]
 
     async def _probe(self, broker: BrokerImage) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
@@ -48,7 +47,7 @@ class QuorumAdministration:
     def __init__(
         self,
         active: ActiveController,
-        quorum: Callable[[], Quorum],
+        quorum: Quorum,
         publisher: MetadataPublisher,
         *,
         transport: Transport,
@@ -57,17 +56,13 @@ class QuorumAdministration:
     ) -> None:
         """``silence_s_max``: a voter that the leader has not heard for longer counts as unreachable."""
         self._active = active
-        self._quorum_of_node = quorum
+        self._quorum = quorum
         self._publisher = publisher
         self._transport = transport
         self._clock = clock
         self._silence_s_max = silence_s_max
         #: under way
         self._additions: dict[Voter, asyncio.Task[None]] = {}
-
-    @property
-    def _quorum(self) -> Quorum:
-        return self._quorum_of_node()
 
     async def describe_cluster(
         self, _request: admin_pb2.DescribeClusterRequest

@@ -151,7 +151,7 @@ class BrokerSessions:
         """When to ask ``expired`` again; None: there are no sessions."""
         return min(map(self._deadline, self._sessions.values()), default=None)
 
-    def stream_broken(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float) -> bool:
+    def wants_probe(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float) -> bool:
         """Whether a probe is wanted: not for an older registration, nor for a session that is over anyway."""
         session = self._sessions.get(broker_id)
         return session is not None and session.broker_epoch == broker_epoch and self.is_live(broker_id, now)

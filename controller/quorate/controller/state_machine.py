@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from quorate.errors import InconsistentMetadata
 from quorate.metadata.delta import advance, apply_batch
@@ -13,23 +14,28 @@ from quorate.metadata.raft.ready import SoftState
 from quorate.metadata.records import decode_batch
 from quorate.metadata.snapshot import decode_snapshot, encode_snapshot
 
-__all__ = ["ImageStateMachine"]
+__all__ = ["ImageObserver", "ImageStateMachine"]
+
+
+class ImageObserver(Protocol):
+    """Whoever acts on what the quorum says."""
+
+    def applied(self, committed: MetadataImage) -> None: ...
+
+    def leadership_changed(self, state: SoftState, committed: MetadataImage) -> None: ...
 
 
 class ImageStateMachine:
     """The quorum's state machine: the committed image of this node."""
 
-    def __init__(
-        self,
-        publisher: MetadataPublisher,
-        *,
-        on_applied: Callable[[MetadataImage], None],
-        on_leadership: Callable[[SoftState, MetadataImage], None],
-    ) -> None:
+    def __init__(self, publisher: MetadataPublisher) -> None:
         self.image = EMPTY_IMAGE
         self._publisher = publisher
-        self._on_applied = on_applied
-        self._on_leadership = on_leadership
+        self._observer: ImageObserver | None = None
+
+    def tell(self, observer: ImageObserver) -> None:
+        """From now on. Before the quorum runs: the observer itself is made with the quorum."""
+        self._observer = observer
 
     def apply(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -40,10 +46,11 @@ class ImageStateMachine:
             else:
                 self.image = advance(self.image, entry.index)
                 self._publisher.advance(self.image)
-            self._on_applied(self.image)
+            self._applied()
 
     def leadership_changed(self, soft_state: SoftState) -> None:
-        self._on_leadership(soft_state, self.image)
+        if self._observer is not None:
+            self._observer.leadership_changed(soft_state, self.image)
 
     async def take_snapshot(self) -> tuple[Index, bytes]:
         image = self.image
@@ -57,4 +64,8 @@ class ImageStateMachine:
             )
         self.image = image
         self._publisher.reset(self.image)
-        self._on_applied(self.image)
+        self._applied()
+
+    def _applied(self) -> None:
+        if self._observer is not None:
+            self._observer.applied(self.image)

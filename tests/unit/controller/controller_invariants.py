@@ -68,9 +68,13 @@ class Invariants:
         facts = self._facts[key]
         return len(facts.losers | {broker_id}) <= facts.min_isr_floor - 1
 
-    def may_shrink(self, key: Key, replicas: int) -> bool:
-        """Whether so few replicas are enough for the losses that nobody may know of yet."""
-        return len(self._facts[key].losers) < replicas
+    def may_move(self, key: Key, target: Collection[BrokerId]) -> bool:
+        """Whether somebody is left then who has lost nothing, or of whose losses the controller knows.
+
+        With fewer replicas than MinISR asked for, the losses of before can be all of them: more than the
+        fault model has for so few.
+        """
+        return any(key not in self._brokers[each].has_lost for each in target)
 
     def note_loss(self, key: Key, broker_id: BrokerId) -> None:
         self._facts[key].losers.add(broker_id)
@@ -268,9 +272,7 @@ class Invariants:
             facts.min_isr_floor = target
 
 
-def _waits_for_leader(
-    image: MetadataImage, partition: PartitionImage, leaving: Collection[BrokerId]
-) -> bool:
+def _waits_for_leader(image: MetadataImage, partition: PartitionImage, leaving: Collection[BrokerId]) -> bool:
     complete = {*partition.isr, *partition.elr}.difference(leaving)
     return partition.leader == NO_LEADER and any(_is_active(image.brokers[each]) for each in complete)
 

@@ -81,9 +81,11 @@ class ControllerModel(OperatorModel):
             self.ask_to_stop: 2,
             self.stop_without_leave: 1,
             self.sync: 8,
-            self.change_min_isr: 5,
+            self.change_min_isr: 2,
+            self.change_min_isr_unheard: 4,
             self.promise_sync: 2,
             self.reassign: 6,
+            self.move_to_and_fro: 3,
             self.complete_moves: 2,
             self.drain: 2,
             self.move_leaders_back: 3,
@@ -129,6 +131,29 @@ class ControllerModel(OperatorModel):
                 self.fetch()
             self.propose_isr()
             self.deliver()
+
+    def change_min_isr_unheard(self) -> None:
+        """Leaders change their ISR before they hear of another MinISR, and commit by the answer (rule 29)."""
+        self.calm()
+        self.change_min_isr()
+        for _ in range(40):
+            self.rng.choice((self.produce, self.fetch, self.fetch, self.propose_isr, self.deliver))()
+
+    def move_to_and_fro(self) -> None:
+        """A new replica goes and comes back, empty, before anybody has noticed that it was away (rule 7)."""
+        keys = self._keys()
+        if not keys:
+            return
+        self.calm()
+        key = self.rng.choice(keys)
+        # It copies; then nothing has time to happen; then the leader, who remembers it, wants it in its ISR.
+        for steps in ((self.fetch,), (), (self.propose_isr, self.deliver)):
+            self._reassign(key)
+            for broker in self.brokers.values():
+                if broker.is_running and self.rng.random() < 0.8:
+                    self._follow(broker, self.image.offset)
+            for step in steps * 12:
+                step()
 
     # --- the controller -------------------------------------------------------------------------------
 

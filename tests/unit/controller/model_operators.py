@@ -66,13 +66,10 @@ class OperatorModel(ReplicationModel):
         request = admin_pb2.AlterConfigsRequest(
             topic=self._any_topic(),
             changes=[
-                admin_pb2.ConfigChange(name="min.insync.replicas", value=str(self.rng.choice((1, 2, 2, 3))))
+                admin_pb2.ConfigChange(name="min.insync.replicas", value=str(self.rng.choice((1, 2, 3))))
             ],
         )
         self._alter_configs("MinISR", request)
-        # A leader may change its ISR before it hears of it, and commit by the answer (rule 29).
-        for _ in range(self.rng.choice((0, 10, 40))):
-            self.rng.choice((self.produce, self.fetch, self.fetch, self.propose_isr, self.deliver))()
 
     def promise_sync(self) -> None:
         """For records that are there already, and that nobody has synced (rule 45)."""
@@ -93,18 +90,25 @@ class OperatorModel(ReplicationModel):
 
     def reassign(self) -> None:
         keys = self._keys()
-        if not keys:
-            return
-        key = self.rng.choice(keys)
+        if keys:
+            self._reassign(self.rng.choice(keys))
+
+    def _reassign(self, key: Key) -> None:
         partition = self._partition(key)
         target = self.rng.sample(sorted(self.brokers), self.rng.choice((2, 3, 3, 4)))
         if is_reassigning(partition) and self.rng.random() < 0.7:
-            self._called_off[key] = [each for each in partition.replicas if each not in partition.removing_replicas]
+            self._called_off[key] = [
+                each for each in partition.replicas if each not in partition.removing_replicas
+            ]
             target = []
         elif key in self._called_off and self.rng.random() < 0.7:
             # A new replica that has been here before, for those who did not notice that it went (rule 7).
             target = self._called_off.pop(key)
-        if target and not self.invariants.may_shrink(key, len(target)):
+        self._move(key, target)
+
+    def _move(self, key: Key, target: list[BrokerId]) -> None:
+        """To nowhere: it is called off."""
+        if target and not self.invariants.may_move(key, target):
             return
         move = admin_pb2.PartitionMove(partition=self._name(key), replicas=target)
         request = admin_pb2.ReassignPartitionsRequest(moves=[move])
@@ -142,3 +146,6 @@ class OperatorModel(ReplicationModel):
             leader = self.brokers[BrokerId(response.leader)]
             self.invariants.check_recovery(key, before, leader)
             self.invariants.forgive(key, self._partition(key), leader.log(key).entries)
+            if self.rng.random() < 0.7:
+                # Away from those that are broken; but what they hold may still be wanted (rule 34).
+                self._move(key, [leader.broker_id])

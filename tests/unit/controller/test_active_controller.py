@@ -39,13 +39,11 @@ class _Quorum:
         self.barriers: list[asyncio.Future[None]] = []
         self.index_shift = 0
         self.begun: list[int] = []
-        self.ended = 0
         self.fatal: list[str] = []
         self.controller = ActiveController(
             self,
             on_begin=lambda image: self.begun.append(image.offset),
             on_appended=lambda _image: None,
-            on_end=self._end,
             on_fatal=self._die,
         )
 
@@ -81,9 +79,6 @@ class _Quorum:
         self.image = apply_batch(self.image, decode_batch(proposal.command).records, proposal.index)
         self.controller.applied(self.image)
         proposal.outcome.set_result(None)
-
-    def _end(self) -> None:
-        self.ended += 1
 
     def _die(self, reason: str) -> NoReturn:
         self.fatal.append(reason)
@@ -191,7 +186,7 @@ async def test_losing_leadership_throws_the_uncommitted_image_away(quorum: _Quor
     quorum.proposals.pop().outcome.set_exception(ControllerMoved("deposed"))
     with pytest.raises(ControllerMoved):
         await change
-    assert quorum.ended == 1
+    assert not quorum.controller.is_active
     quorum.lead(term=3, term_start=2)
     quorum.replay_to(2)
     assert list(quorum.controller.image.cluster_configs) == []

@@ -110,10 +110,10 @@ def test_a_new_controller_starts_every_session_afresh_fenced_brokers_included() 
 def test_a_broken_stream_wants_a_probe_unless_the_session_is_over() -> None:
     cluster = SmallCluster(1)
     sessions = sessions_of(cluster)
-    assert sessions.stream_broken(ONE, epoch(cluster, ONE), 1.0)
-    assert not sessions.stream_broken(ONE, BrokerEpoch(1), 1.0)
-    assert not sessions.stream_broken(ONE, epoch(cluster, ONE), 3.0)
-    assert not sessions.stream_broken(TWO, epoch(cluster, ONE), 1.0)
+    assert sessions.wants_probe(ONE, epoch(cluster, ONE), 1.0)
+    assert not sessions.wants_probe(ONE, BrokerEpoch(1), 1.0)
+    assert not sessions.wants_probe(ONE, epoch(cluster, ONE), 3.0)
+    assert not sessions.wants_probe(TWO, epoch(cluster, ONE), 1.0)
 
 
 def test_a_refused_probe_fences_unless_the_broker_was_heard_since() -> None:

@@ -39,12 +39,14 @@ _FLOORS: Final = {
     "alter: INVALID_UPDATE_VERSION": 300,
     "alter: INELIGIBLE_REPLICA": 100,
     "altered: STALE_BROKER_EPOCH": 20,
-    "MinISR": 50,
+    "MinISR": 150,
     "reassigned": 100,
     "moves completed": 50,
-    "cancelled": 20,
+    "cancelled": 100,
     "moved back": 20,
     "drained": 30,
+    "durability: UNSUPPORTED_OPERATION": 30,
+    "recovered": 5,
 }
 
 

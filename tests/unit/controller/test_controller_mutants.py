@@ -7,12 +7,13 @@ another system: a check left out, a list not emptied, evidence believed too easi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
 
 from quorate.controller import (
+    alter_configs,
     alter_partition,
     brokers,
     departures,
@@ -21,16 +22,21 @@ from quorate.controller import (
     partition_change,
     previous_run,
     reassignment,
+    recover,
 )
 from quorate.controller.decision import Decision
 from quorate.controller.departures import Piece
 from quorate.controller.elections import Assignment, Elections
+from quorate.controller.lookup import find_partition
 from quorate.controller.previous_run import StartKind
 from quorate.controller.reassignment import Completion
+from quorate.controller.recover import ReplicaEnd
 from quorate.controller.sessions import BrokerSessions
 from quorate.core.ids import BrokerId, LeaderEpoch
 from quorate.errors import InconsistentMetadata
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Recovery
+from quorate.metadata.records import feature_level_record
+from quorate.v1.admin_pb2 import RecoverPartitionRequest
 from quorate.v1.controller_pb2 import PartitionAlteration, RegisterBrokerRequest
 from tests.unit.controller.controller_model import walk
 
@@ -293,6 +299,12 @@ def no_partition_epoch_check(patch: Patch) -> None:
 
 
 def no_leader_epoch_check(patch: Patch) -> None:
+    """No record is at stake here, and only the kind of the refusal tells.
+
+    Whatever changes the leader epoch or the leader changes the partition epoch too, in the same record, so
+    the check of the partition epoch refuses all that this one does. What the leader gets then is "try again
+    with what you know now" in place of "you do not lead any more".
+    """
     original = alter_partition._check_epochs
 
     def check(partition: PartitionImage, _: BrokerId, wish: PartitionAlteration) -> None:
@@ -364,6 +376,76 @@ def move_adds_to_the_isr(patch: Patch) -> None:
     _change_with(patch, altered)
 
 
+def called_off_move_leaves_the_leader_epoch_as_it_is(patch: Patch) -> None:
+    _end_moves_in_the_same_epoch(patch, is_completion=False)
+
+
+def completed_move_leaves_the_leader_epoch_as_it_is(patch: Patch) -> None:
+    _end_moves_in_the_same_epoch(patch, is_completion=True)
+
+
+def _end_moves_in_the_same_epoch(patch: Patch, *, is_completion: bool) -> None:
+    def altered(before: PartitionImage, wish: dict[str, Any]) -> dict[str, Any]:
+        assignment = wish.get("assignment")
+        if assignment is None or not reassignment.is_reassigning(before):
+            return wish
+        keeps_new_ones = set(assignment.replicas).issuperset(before.adding_replicas)
+        return {**wish, "bump_leader_epoch": False} if keeps_new_ones == is_completion else wish
+
+    _change_with(patch, altered)
+
+
+def move_completes_while_the_partition_is_recovering(patch: Patch) -> None:
+    original = reassignment.complete_reassignment
+
+    def complete(image: MetadataImage, partition: PartitionImage) -> Completion | None:
+        return original(image, dataclasses.replace(partition, recovery=Recovery.NORMAL))
+
+    patch.setattr(reassignment, "complete_reassignment", complete)
+
+
+# --- settings
+
+
+def leader_need_not_know_of_a_higher_min_isr(patch: Patch) -> None:
+    # A record that changes nothing instead of the new partition epoch.
+    patch.setattr(alter_configs, "_next_partition_epoch", lambda _: feature_level_record(1))
+
+
+def sync_is_promised_for_what_was_not_synced(patch: Patch) -> None:
+    patch.setattr(alter_configs, "_check_durability", lambda *_: None)
+
+
+# --- recovery
+
+
+def recovery_passes_over_complete_replicas(patch: Patch) -> None:
+    def unseen(partition: PartitionImage, ends: Mapping[BrokerId, ReplicaEnd]) -> dict[BrokerId, ReplicaEnd]:
+        return {each: end for each, end in ends.items() if each not in (*partition.isr, *partition.elr)}
+
+    _recover_with(patch, unseen)
+
+
+def recovery_goes_by_the_length_alone(patch: Patch) -> None:
+    def without_epochs(_: PartitionImage, ends: Mapping[BrokerId, ReplicaEnd]) -> dict[BrokerId, ReplicaEnd]:
+        return {each: end._replace(last_epoch=LeaderEpoch(0)) for each, end in ends.items()}
+
+    _recover_with(patch, without_epochs)
+
+
+def _recover_with(
+    patch: Patch,
+    altered: Callable[[PartitionImage, Mapping[BrokerId, ReplicaEnd]], Mapping[BrokerId, ReplicaEnd]],
+) -> None:
+    def recover_partition(
+        image: MetadataImage, request: RecoverPartitionRequest, *, log_ends: Mapping[BrokerId, ReplicaEnd]
+    ) -> Any:
+        partition = find_partition(image, request.partition)
+        return recover.recover_partition(image, request, log_ends=altered(partition, log_ends))
+
+    patch.setattr("tests.unit.controller.model_operators.recover_partition", recover_partition)
+
+
 MUTANTS: Final[list[Callable[[Patch], None]]] = [
     elects_outside_the_isr,
     elects_the_last_known_leader,
@@ -403,6 +485,13 @@ MUTANTS: Final[list[Callable[[Patch], None]]] = [
     recovering_partition_grows,
     move_completes_before_everybody_has_caught_up,
     move_adds_to_the_isr,
+    called_off_move_leaves_the_leader_epoch_as_it_is,
+    completed_move_leaves_the_leader_epoch_as_it_is,
+    move_completes_while_the_partition_is_recovering,
+    leader_need_not_know_of_a_higher_min_isr,
+    sync_is_promised_for_what_was_not_synced,
+    recovery_passes_over_complete_replicas,
+    recovery_goes_by_the_length_alone,
 ]
 
 
