@@ -25,8 +25,9 @@ class _Facts:
         self.min_isr_floor = 1
         #: ISR and ELR may be smaller than MinISR: somebody has lost records, or MinISR was changed
         self.may_be_small = False
-        #: the ELR was cleared because MinISR was changed
-        self.has_forgotten_elr = False
+        #: MinISR was changed at the wrong moment: there was an ELR, which is cleared then, or more had lost
+        #: records than the new one allows for
+        self.has_lost_track = False
         #: an operator has accepted losses; leaders of earlier epochs promise nothing any more
         self.recovered_epoch = -1
         #: offset at which the current leader was elected
@@ -119,9 +120,14 @@ class Invariants:
                 old = old_topic.partitions[partition.partition]
                 if min_insync_replicas_of(before, old) != min_insync_replicas_of(after, partition):
                     assert not partition.elr, "rule 29: an ELR that came about under another MinISR"
-                    self._facts[key].may_be_small = self._facts[key].has_forgotten_elr = True
+                    self._note_new_min_isr(self._facts[key], old, min_insync_replicas_of(after, partition))
                 if old is not partition:
                     self._check_change(key, after, old, partition)
+
+    def _note_new_min_isr(self, facts: _Facts, old: PartitionImage, min_isr: int) -> None:
+        facts.may_be_small = True
+        if old.elr or len(facts.losers) >= min_isr:
+            facts.has_lost_track = True
 
     def _check_change(self, key: Key, after: MetadataImage, old: PartitionImage, new: PartitionImage) -> None:
         facts = self._facts[key]
@@ -247,10 +253,9 @@ class Invariants:
         sound = {each for each in (*partition.isr, *partition.elr) if key not in self._brokers[each].has_lost}
         lacking = sound - complete
         assert not lacking, f"rule 1: brokers {lacking} lack committed records"
-        # With a MinISR that was changed at the wrong moment the partition may go offline although a replica
-        # is complete; an operator has to recover it then.
-        is_excused = facts.has_forgotten_elr or len(facts.losers) >= facts.min_isr_floor
-        left = complete if is_excused else sound
+        # In that case the partition may go offline although a replica is complete; an operator has to recover
+        # it then.
+        left = complete if facts.has_lost_track else sound
         assert left or not facts.committed, "rule 1: nobody is left who holds all that was acknowledged"
 
     def _check_sizes(self, image: MetadataImage, key: Key, partition: PartitionImage) -> None:
@@ -268,7 +273,7 @@ class Invariants:
         if len(members) >= min_isr and not any(key in each.has_lost for each in members):
             # A loss that nobody knows of yet can still find its way into the ISR, by a request under way.
             facts.losers = {each for each in facts.losers if key in self._brokers[each].has_lost}
-            facts.has_forgotten_elr = False
+            facts.has_lost_track = False
             facts.min_isr_floor = target
 
 

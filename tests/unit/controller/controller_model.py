@@ -82,10 +82,10 @@ class ControllerModel(OperatorModel):
             self.stop_without_leave: 1,
             self.sync: 8,
             self.change_min_isr: 2,
-            self.change_min_isr_unheard: 4,
+            self.change_min_isr_unheard: 3,
             self.promise_sync: 2,
             self.reassign: 6,
-            self.move_to_and_fro: 3,
+            self.move_to_and_fro: 1,
             self.complete_moves: 2,
             self.drain: 2,
             self.move_leaders_back: 3,
@@ -149,11 +149,14 @@ class ControllerModel(OperatorModel):
         # It copies; then nothing has time to happen; then the leader, who remembers it, wants it in its ISR.
         for steps in ((self.fetch,), (), (self.propose_isr, self.deliver)):
             self._reassign(key)
-            for broker in self.brokers.values():
-                if broker.is_running and self.rng.random() < 0.8:
-                    self._follow(broker, self.image.offset)
+            self._hear_of_it()
             for step in steps * 12:
                 step()
+
+    def _hear_of_it(self) -> None:
+        for broker in self.brokers.values():
+            if broker.is_running and self.rng.random() < 0.8:
+                self._follow(broker, self.image.offset)
 
     # --- the controller -------------------------------------------------------------------------------
 
@@ -416,6 +419,16 @@ class ControllerModel(OperatorModel):
             self.counts["damaged replicas"] += 1
             broker.log(key).cut(self.rng.randint(0, len(broker.log(key).entries)))
             broker.damaged.add(key)
+            found_by = self.rng.choice(("the next heartbeat", "the next process", "its leader"))
+            if found_by == "the next process":
+                broker.end_process()
+            elif found_by == "its leader":
+                # It remembers what the replica held before, unless the epoch is new (rule 7).
+                self._beat(broker)
+                self._hear_of_it()
+                for _ in range(6):
+                    self.propose_isr()
+                    self.deliver()
 
     def sync(self) -> None:
         broker = self._any(lambda each: each.is_running)

@@ -64,6 +64,8 @@ class ReplicationModel:
         self.network: list[_Message] = []
         self.invariants = Invariants(self.brokers)
         self._last_number = 0
+        #: (offset, partition) -> as the metadata up to there has it; most is asked for many times
+        self._views: dict[tuple[int, Key], View] = {}
 
     def _put(self, decision: Decision[Response]) -> Response:
         if decision.records:
@@ -121,29 +123,34 @@ class ReplicationModel:
                 del broker.replicas[key]
 
     def _view(self, broker: ModelBroker, key: Key) -> View:
-        image = self.history[broker.applied]
+        view = self._views.get((broker.applied, key))
+        if view is None:
+            view = self._views[broker.applied, key] = self._view_at(broker.applied, key)
+        reply = broker.replies.get(key)
+        if reply is not None and 0 <= view.partition_epoch < reply.partition_epoch:
+            return reply._replace(min_isr=view.min_isr, replicas=view.replicas)
+        return view
+
+    def _view_at(self, offset: int, key: Key) -> View:
+        image = self.history[offset]
         topic = image.topics.get(key.topic_id)
         if topic is None:
             return View(NO_LEADER, -1, -1, (), (), 1)
         partition = topic.partitions[key.partition]
-        min_isr = min_insync_replicas_of(image, partition)
-        reply = broker.replies.get(key)
-        if reply is not None and reply.partition_epoch > partition.partition_epoch:
-            return reply._replace(min_isr=min_isr, replicas=partition.replicas)
         return View(
             partition.leader,
             partition.leader_epoch,
             partition.partition_epoch,
             partition.replicas,
             partition.isr,
-            min_isr,
+            min_insync_replicas_of(image, partition),
         )
 
     def _leading(self, broker: ModelBroker, key: Key) -> Leading | None:
         """What the broker knows as leader; None: it does not believe that it leads."""
-        view = self._view(broker, key)
         if not broker.is_running or not broker.is_serving or broker.is_quarantined(key):
             return None
+        view = self._view(broker, key)
         if view.leader != broker.broker_id:
             return None
         leading = broker.leading.get(key)
@@ -155,9 +162,9 @@ class ReplicationModel:
         return leading
 
     def _any_leader(self) -> tuple[ModelBroker, Key, Leading] | None:
-        found = []
+        found, keys = [], self._keys()
         for broker in self.brokers.values():
-            for key in self._keys():
+            for key in keys:
                 leading = self._leading(broker, key)
                 if leading is not None:
                     found.append((broker, key, leading))

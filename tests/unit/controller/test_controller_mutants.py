@@ -420,28 +420,13 @@ def sync_is_promised_for_what_was_not_synced(patch: Patch) -> None:
 
 
 def recovery_passes_over_complete_replicas(patch: Patch) -> None:
-    def unseen(partition: PartitionImage, ends: Mapping[BrokerId, ReplicaEnd]) -> dict[BrokerId, ReplicaEnd]:
-        return {each: end for each, end in ends.items() if each not in (*partition.isr, *partition.elr)}
-
-    _recover_with(patch, unseen)
-
-
-def recovery_goes_by_the_length_alone(patch: Patch) -> None:
-    def without_epochs(_: PartitionImage, ends: Mapping[BrokerId, ReplicaEnd]) -> dict[BrokerId, ReplicaEnd]:
-        return {each: end._replace(last_epoch=LeaderEpoch(0)) for each, end in ends.items()}
-
-    _recover_with(patch, without_epochs)
-
-
-def _recover_with(
-    patch: Patch,
-    altered: Callable[[PartitionImage, Mapping[BrokerId, ReplicaEnd]], Mapping[BrokerId, ReplicaEnd]],
-) -> None:
     def recover_partition(
         image: MetadataImage, request: RecoverPartitionRequest, *, log_ends: Mapping[BrokerId, ReplicaEnd]
     ) -> Any:
         partition = find_partition(image, request.partition)
-        return recover.recover_partition(image, request, log_ends=altered(partition, log_ends))
+        complete = (*partition.isr, *partition.elr)
+        seen = {each: end for each, end in log_ends.items() if each not in complete}
+        return recover.recover_partition(image, request, log_ends=seen)
 
     patch.setattr("tests.unit.controller.model_operators.recover_partition", recover_partition)
 
@@ -491,7 +476,6 @@ MUTANTS: Final[list[Callable[[Patch], None]]] = [
     leader_need_not_know_of_a_higher_min_isr,
     sync_is_promised_for_what_was_not_synced,
     recovery_passes_over_complete_replicas,
-    recovery_goes_by_the_length_alone,
 ]
 
 
