@@ -153,6 +153,19 @@ def test_the_last_voter_stays() -> None:
     assert quorum[1].answer(9).reason == "the last voter cannot be removed"
 
 
+def test_a_voter_stays_while_those_that_would_be_left_have_no_majority() -> None:
+    """The wrong one of two living voters is named: without it nothing could be committed, nor undone."""
+    node = leading()
+    for _ in range(30):
+        node.after(TIMING.heartbeat_s)
+        node.hear(2, acknowledged(1, 1, round_=node.round))
+    node.step(RemoveVoter(9, key(2)))
+    assert refusals(node) == ["of the voters left, 3 do not answer, and the others are no majority"]
+    assert node.core.voters == voters(1, 2, 3)
+    node.step(RemoveVoter(10, key(3)))
+    assert node.core.voters == voters(1, 2)
+
+
 def test_followers_refuse_changes() -> None:
     node = Node()
     node.step(AddVoter(9, voter(4)))

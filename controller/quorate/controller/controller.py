@@ -21,6 +21,7 @@ from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
 from quorate.core.transport import Service, Transport
+from quorate.errors import NotFounded
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.raft.entries import Term
@@ -191,8 +192,10 @@ class Controller:
         self._duties.elect_soon()
 
     def _controller_address(self) -> str | None:
-        leader = self._quorum.status.leader
-        return None if leader is None else leader.address
+        status = self._quorum.status
+        if not status.is_running:
+            raise NotFounded(status.waiting_for or "this controller has just started")
+        return None if status.leader is None else status.leader.address
 
     async def _watch_for_leader(self) -> None:
         """End the metadata streams of a controller that may be cut off (rule 40)."""

@@ -21,6 +21,7 @@ from quorate.core.disk import Disk
 from quorate.core.logging import get_logger
 from quorate.core.transport import Server, Service, Transport
 from quorate.errors import InvalidConfig
+from quorate.metadata.raft.quorum_config import QUORUM_DIRECTORY_NAME
 
 __all__ = ["Node", "Surroundings"]
 
@@ -138,6 +139,11 @@ async def _open_roles(
             key="node.roles",
         )
     if NodeRole.BROKER in config.node_roles:
+        if surroundings.disk.exists(f"{config.data_dir}/{QUORUM_DIRECTORY_NAME}"):
+            raise InvalidConfig(
+                f"data.dir: {config.data_dir} belongs to a controller; give the broker one of its own",
+                key="data.dir",
+            )
         if config.controller_voters:
             raise InvalidConfig(
                 "controller.voters: a broker does not join a quorum yet; without it, this one runs by itself",

@@ -77,7 +77,7 @@ class ControllerModel(OperatorModel):
             self.lose_disk: 5,
             self.damage_replica: 5,
             self.back_up: 2,
-            self.restore_old_copy: 2,
+            self.restore_old_copy: 4,
             self.ask_to_stop: 2,
             self.stop_without_leave: 1,
             self.sync: 8,
@@ -85,7 +85,7 @@ class ControllerModel(OperatorModel):
             self.change_min_isr_unheard: 3,
             self.promise_sync: 2,
             self.reassign: 6,
-            self.move_to_and_fro: 1,
+            self.move_to_and_fro: 2,
             self.complete_moves: 2,
             self.drain: 2,
             self.move_leaders_back: 3,
@@ -419,11 +419,11 @@ class ControllerModel(OperatorModel):
             self.counts["damaged replicas"] += 1
             broker.log(key).cut(self.rng.randint(0, len(broker.log(key).entries)))
             broker.damaged.add(key)
-            found_by = self.rng.choice(("the next heartbeat", "the next process", "its leader"))
-            if found_by == "the next process":
+            told_by = self.rng.choice(("a later heartbeat", "the next process", "a heartbeat at once"))
+            if told_by == "the next process":
                 broker.end_process()
-            elif found_by == "its leader":
-                # It remembers what the replica held before, unless the epoch is new (rule 7).
+            elif told_by == "a heartbeat at once":
+                # Its leader remembers what the replica held before, unless the epoch is new (rule 7).
                 self._beat(broker)
                 self._hear_of_it()
                 for _ in range(6):

@@ -314,7 +314,10 @@ class ReplicationModel:
             return
         if not result.HasField("error"):
             old = self._view(broker, key)
-            if result.partition_epoch > old.partition_epoch:
+            # A new leader epoch is learned from the metadata alone: where the answer completes a move, MinISR
+            # may have grown with it, and the answer does not tell that (rule 29).
+            is_same_epoch = result.leader_epoch == old.leader_epoch
+            if is_same_epoch and result.partition_epoch > old.partition_epoch:
                 isr = tuple(map(BrokerId, result.isr))
                 leader = BrokerId(result.leader)
                 broker.replies[key] = old._replace(

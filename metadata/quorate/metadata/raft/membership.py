@@ -14,6 +14,9 @@ follows once it has caught up to where the log was when it asked, and the rest f
 quorum would wait for a voter that is far behind. The learner is forgotten with the leadership, or when it
 stays silent: the change is then refused, and nothing was done.
 
+**Removing.** Refused while the voters that would be left have no majority that answers. The set is in force
+as soon as it is written: the wrong one of three removed while another is dead would end the quorum for ever.
+
 A node id whose directory changed is another voter: it is removed and added, never replaced.
 """
 
@@ -135,7 +138,25 @@ class Membership:
         voters = self._state.log.voters
         if event.key not in voters:
             return f"{event.key} is not a voter"
-        return "the last voter cannot be removed" if len(voters) == 1 else ""
+        if len(voters) == 1:
+            return "the last voter cannot be removed"
+        return self._why_not_without(voters.without(event.key))
+
+    def _why_not_without(self, left: Voters) -> str:
+        """In force at once, a set whose majority is away could neither be committed nor taken back."""
+        silent = [str(each.key.node_id) for each in left if not self._is_heard(each.key)]
+        if len(left) - len(silent) >= left.majority:
+            return ""
+        return f"of the voters left, {', '.join(silent)} do not answer, and the others are no majority"
+
+    def _is_heard(self, key: VoterKey) -> bool:
+        state = self._state
+        if key == state.key:
+            return True
+        progress = self._replication[key]
+        if progress is None or not progress.is_counted:
+            return False
+        return state.now - progress.last_heard < state.timing.election_timeout_max_s
 
     def _has_learner_caught_up(self, key: VoterKey) -> bool:
         progress = self._replication[key]

@@ -11,9 +11,9 @@ from quorate.metadata.raft.limits import Limits
 from quorate.metadata.raft.ready import Timing
 from quorate.metadata.raft.voters import NodeId
 
-__all__ = ["QuorumConfig", "quorum_config_of"]
+__all__ = ["QUORUM_DIRECTORY_NAME", "QuorumConfig", "quorum_config_of"]
 
-_DIRECTORY_NAME: Final = "quorum"
+QUORUM_DIRECTORY_NAME: Final = "quorum"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def quorum_config_of(config: NodeConfig) -> QuorumConfig:
     election_timeout_s = config.controller_quorum_election_timeout_ms / 1000
     return QuorumConfig(
         node_id=NodeId(config.node_id),
-        directory=f"{config.data_dir}/{_DIRECTORY_NAME}",
+        directory=f"{config.data_dir}/{QUORUM_DIRECTORY_NAME}",
         voters=config.controller_voters,
         cluster_id=config.cluster_id,
         timing=Timing(
