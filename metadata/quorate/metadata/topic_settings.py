@@ -9,7 +9,8 @@ one of a single replica under a MinISR of 2 could not be written at all. Replica
 adding do not count yet. So the value stays the same from the start of a reassignment until it completes or
 is called off, and growing a partition from one replica to three does not refuse writes while the copies are
 made. At completion it may change, together with the leader epoch: a leader that does not know the new value
-yet is in an old epoch, and the controller refuses its wishes.
+yet is in an old epoch, and the controller refuses its wishes. That holds because a leader takes a new epoch
+from the metadata alone, and not from the answer to its own AlterPartition, which carries no MinISR.
 """
 
 from __future__ import annotations
