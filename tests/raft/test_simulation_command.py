@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
+from quorate.chaos.raft.runs import SeedResult, run_seed
 from quorate.console.main import main
 from quorate.metadata.raft.elections import Elections
 
@@ -36,6 +38,18 @@ def test_a_seed_that_fails_is_told_with_the_way_to_replay_it(
     captured = capsys.readouterr()
     assert "one failed" in captured.out
     assert "replay it with: make sim SEED=" in captured.err
+
+
+def test_an_interrupted_run_tells_how_many_seeds_had_passed(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted_after_two(_seeds: range, *, jobs: int) -> Iterator[SeedResult]:
+        yield from (run_seed(seed) for seed in (1, 2))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("quorate.chaos.raft.runs.run_seeds", interrupted_after_two)
+    assert main(["sim", "run", "--seeds", "1..50", "--jobs", "1"]) == 130
+    assert "2 seeds of the quorum world passed, then it was interrupted" in capsys.readouterr().out
 
 
 def test_a_trace_has_every_event(capsys: Capture) -> None:

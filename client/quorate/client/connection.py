@@ -236,7 +236,7 @@ class Connection:
     # -- how calls are made
 
     async def _read(self, method: Method[Request, Response], request: Request) -> Response:
-        return await self._change(method, request, timeout_s=_READ_TIMEOUT_S)
+        return await self._administer(method, request, timeout_s=_READ_TIMEOUT_S, has_effect=False)
 
     async def _change(
         self,
@@ -246,8 +246,25 @@ class Connection:
         timeout_s: float = _CHANGE_TIMEOUT_S,
         attempt_timeout_s: float = _ATTEMPT_TIMEOUT_S,
     ) -> Response:
+        return await self._administer(
+            method, request, timeout_s=timeout_s, attempt_timeout_s=attempt_timeout_s, has_effect=True
+        )
+
+    async def _administer(
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        *,
+        timeout_s: float,
+        attempt_timeout_s: float = _ATTEMPT_TIMEOUT_S,
+        has_effect: bool,
+    ) -> Response:
         response = await self._failover.call(
-            method, request, timeout_s=timeout_s, attempt_timeout_s=attempt_timeout_s
+            method,
+            request,
+            timeout_s=timeout_s,
+            attempt_timeout_s=attempt_timeout_s,
+            has_effect=has_effect,
         )
         self._is_chosen = True
         return response

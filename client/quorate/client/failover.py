@@ -69,8 +69,12 @@ class Failover:
         *,
         timeout_s: float,
         attempt_timeout_s: float,
+        has_effect: bool = True,
     ) -> Response:
-        """The first answer. With one address only, an attempt may take all the time there is."""
+        """The first answer. With one address only, an attempt may take all the time there is.
+
+        A call without effect cannot have been done: when nobody leads, that is what its caller hears.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         count = len(self._addresses)
@@ -88,7 +92,7 @@ class Failover:
                     silent += 1
                 else:
                     silent, last_word = 0, error
-                may_be_done = may_be_done or error.outcome_unknown
+                may_be_done = may_be_done or (has_effect and error.outcome_unknown)
                 is_late = loop.time() + _PAUSE_S >= deadline
                 if silent >= count or is_late:
                     # Who answered knows more than who did not.

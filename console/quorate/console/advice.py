@@ -9,7 +9,9 @@ import click
 from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
 from quorate.errors import QuorateError
 
-__all__ = ["AdvisedError", "describe"]
+__all__ = ["AdvisedError", "advice_on", "describe"]
+
+_WHAT_TO_DO: Final = "what to do: "
 
 _ADVICE: Final = {
     "BROKER_NOT_AVAILABLE": "`quorate broker list` shows the brokers there are and their state",
@@ -37,7 +39,8 @@ _ADVICE: Final = {
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
     "NOT_CONTROLLER": "try again in a moment; `quorate cluster quorum` shows who leads",
     "NOT_ENOUGH_REPLICAS": (
-        "start more brokers, or ask for fewer copies; `quorate broker list` shows who is there"
+        "`quorate broker list` shows the brokers there are; ask for no more copies than that. "
+        "In this version brokers do not join a quorum, so a quorum has none"
     ),
     "NOT_FOUNDED": "start every controller that controller.voters names: they have to meet once",
     "NO_CONTROLLER": (
@@ -66,7 +69,10 @@ _ADVICE: Final = {
 
 
 class AdvisedError(click.ClickException):
-    """An error for which a command knows better advice than its code alone gives."""
+    """An error for which a command knows better advice than its code alone gives.
+
+    An empty advice: the message says all there is to say.
+    """
 
     def __init__(self, error: QuorateError, advice: str) -> None:
         super().__init__(error.message)
@@ -79,9 +85,14 @@ class AdvisedError(click.ClickException):
 def describe(error: QuorateError, advice: str | None = None) -> str:
     """``error: CODE: message``, and on the next line what to do."""
     lines = [f"error: {error.code}: {error.message}"]
-    advice = advice or _ADVICE.get(error.code)
-    if advice is None and error.retriable:
-        advice = "try again in a moment"
-    if advice is not None:
-        lines.append(f"  what to do: {advice}")
+    if advice is None:
+        advice = advice_on(error)
+    # A message that quotes a node's log may end with better advice, the node's own.
+    if advice and _WHAT_TO_DO not in error.message:
+        lines.append(f"  {_WHAT_TO_DO}{advice}")
     return "\n".join(lines)
+
+
+def advice_on(error: QuorateError) -> str | None:
+    fallback = "try again in a moment" if error.retriable else None
+    return _ADVICE.get(error.code, fallback)

@@ -137,8 +137,18 @@ def print_quorum(quorum: admin_pb2.DescribeQuorumResponse) -> None:
 
 def _voter_row(voter: dict[str, Any]) -> list[object]:
     digest = {True: "equal", False: "DIFFERENT", None: None}[voter["is_digest_equal"]]
-    keys = ("id", "state", "match_index", "applied_index", "last_heard_ms")
-    return [*(voter[key] for key in keys), digest, voter["address"], voter["directory_id"]]
+    # A leader that never heard from it does not know how far it is.
+    is_match_known = voter["match_index"] > 0 or voter["state"] != "unreachable"
+    return [
+        voter["id"],
+        voter["state"],
+        voter["match_index"] if is_match_known else None,
+        voter["applied_index"],
+        voter["last_heard_ms"],
+        digest,
+        voter["address"],
+        voter["directory_id"],
+    ]
 
 
 @dataclass(slots=True)
@@ -147,6 +157,8 @@ class Health:
     problems: list[str] = field(default_factory=list)
     #: what should not stay like this
     warnings: list[str] = field(default_factory=list)
+    #: about the problems, where one thing is to be done about them
+    what_to_do: str | None = None
 
 
 def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse) -> Health:
@@ -171,6 +183,11 @@ def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.Desc
 
 
 def _look_at_quorum(quorum: admin_pb2.DescribeQuorumResponse, health: Health) -> None:
+    count = len(quorum.voters)
+    if count > 0 and count % 2 == 0:
+        health.warnings.append(
+            f"{count} voters: the loss of {count // 2} stops the quorum, as with {count - 1}; add one more"
+        )
     for voter in quorum.voters:
         who = f"voter {voter.node_id} at {voter.address}"
         if voter.HasField("is_digest_equal") and not voter.is_digest_equal:

@@ -18,7 +18,14 @@ import click
 from quorate.console.advice import AdvisedError
 from quorate.console.output import print_json
 from quorate.console.session import Session
-from quorate.errors import CannotListen, InvalidRequest, QuorateError, RequestTimedOut, Unavailable
+from quorate.errors import (
+    CannotListen,
+    InvalidRequest,
+    QuorateError,
+    RequestTimedOut,
+    Unavailable,
+    UnsupportedOperation,
+)
 from quorate.node.cluster_file import ClusterNode
 from quorate.node.local_cluster import LocalCluster
 from quorate.node.process import READY_PREFIX
@@ -53,6 +60,8 @@ def bring_up(session: Session, options: UpOptions) -> int:
         cluster = _open(options)
     except CannotListen as error:
         raise AdvisedError(error, PORT_ADVICE) from error
+    except UnsupportedOperation as error:
+        raise AdvisedError(error, "") from error  # it names what can be done instead
     try:
         with cluster.watched() as is_ours:
             if not is_ours:

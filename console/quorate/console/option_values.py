@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-__all__ = ["parse_partition", "parse_replicas", "parse_settings", "settings_option"]
+__all__ = ["check_address", "parse_partition", "parse_replicas", "parse_settings", "settings_option"]
 
 
 def parse_settings(options: Iterable[str], *, hint: str = "--config") -> dict[str, str]:
@@ -34,6 +34,16 @@ def parse_replicas(text: str, *, separator: str = ",", hint: str = "--replicas")
     if not all(map(_is_number, parts)):
         raise click.BadParameter(f"{text!r} is not ID{separator}ID{separator}…", param_hint=hint)
     return [int(part) for part in parts]
+
+
+def check_address(_context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """For an argument ``HOST:PORT``."""
+    from quorate.core.config import parse_address
+
+    try:
+        return str(parse_address(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from None
 
 
 def _is_number(text: str) -> bool:

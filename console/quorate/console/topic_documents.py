@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -51,10 +51,10 @@ def config_document(configs: Iterable[admin_pb2.ConfigEntry]) -> dict[str, Any]:
     return {entry.name: {"value": entry.value, "source": _source(entry)} for entry in configs}
 
 
-def print_configs(configs: Iterable[admin_pb2.ConfigEntry]) -> None:
-    """Those that somebody has set."""
+def print_configs(configs: Iterable[admin_pb2.ConfigEntry], *, also: Collection[str] = ()) -> None:
+    """Those that somebody has set, and ``also`` these."""
     for entry in configs:
-        if _source(entry) != "default":
+        if _source(entry) != "default" or entry.name in also:
             click.echo(f"  {entry.name}={entry.value} ({_source(entry)})")
 
 

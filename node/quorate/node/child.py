@@ -13,7 +13,7 @@ from quorate.core.config.node import NODE_SETTINGS
 from quorate.errors import Unavailable
 from quorate.node.process import READY_PREFIX
 
-__all__ = ["ChildNode", "log_tail", "node_command", "node_environment"]
+__all__ = ["ChildNode", "log_size", "log_tail", "node_command", "node_environment"]
 
 _READY_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 30.0
@@ -32,12 +32,17 @@ def node_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in not_passed_on}
 
 
-def log_tail(path: str) -> str:
-    """The last lines of a node's log."""
+def log_size(path: str) -> int:
+    """Where the log of a process begins that is about to be started."""
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def log_tail(path: str, since: int = 0) -> str:
+    """The last lines of a node's log, none of them from before byte ``since``."""
     with open(path, "rb") as file:
-        skipped = max(0, os.path.getsize(path) - _LOG_TAIL_BYTES)
+        skipped = max(since, os.path.getsize(path) - _LOG_TAIL_BYTES)
         file.seek(skipped)
-        if skipped:
+        if skipped > since:
             file.readline()  # what is left of a line that began before
         return file.read().decode(errors="replace").rstrip()
 
@@ -54,6 +59,7 @@ class ChildNode:
     @classmethod
     async def start(cls, settings: Mapping[str, str], *, log_file: str) -> ChildNode:
         """Run ``quorate node run`` with ``settings``; returns once it serves."""
+        log_start = log_size(log_file)
         descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -65,7 +71,7 @@ class ChildNode:
         finally:
             os.close(descriptor)
         try:
-            bootstrap = await _ready_line(process, log_file)
+            bootstrap = await _ready_line(process, log_file, log_start)
         except BaseException:
             await _end(process)
             raise
@@ -90,7 +96,7 @@ class ChildNode:
         await _end(self._process)
 
 
-async def _ready_line(process: asyncio.subprocess.Process, log_file: str) -> str:
+async def _ready_line(process: asyncio.subprocess.Process, log_file: str, log_start: int) -> str:
     assert process.stdout is not None
     try:
         line = (await asyncio.wait_for(process.stdout.readline(), _READY_TIMEOUT_S)).decode()
@@ -98,7 +104,8 @@ async def _ready_line(process: asyncio.subprocess.Process, log_file: str) -> str
         line = ""
     if not line.startswith(READY_PREFIX):
         raise Unavailable(
-            f"the node did not start; the end of its log:\n{log_tail(log_file)}", log_file=log_file
+            f"the node did not start; the end of its log:\n{log_tail(log_file, log_start)}",
+            log_file=log_file,
         )
     return line.removeprefix(READY_PREFIX).strip()
 

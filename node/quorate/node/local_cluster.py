@@ -23,7 +23,7 @@ from typing import Final, Self, TypeVar
 from quorate.client.connection import Connection, connect
 from quorate.core.config import load_node_config
 from quorate.errors import InvalidConfig, InvalidRequest, QuorateError, RequestTimedOut, Unavailable
-from quorate.node.child import log_tail, node_command, node_environment
+from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
 from quorate.node.cluster_layout import check_port_is_free, new_cluster, new_controller
 from quorate.node.process import READY_PREFIX
@@ -191,9 +191,8 @@ class LocalCluster:
         for node in map(self.node, chosen):
             if not node.is_running:
                 check_port_is_free(node)
-        for name in chosen:
-            self._spawn(name)
-        await _all(self._listening(name) for name in chosen)
+        log_starts = {name: self._spawn(name) for name in chosen}
+        await _all(self._listening(name, log_start) for name, log_start in log_starts.items())
 
     async def wait_for_controller(
         self, timeout_s: float = _CONTROLLER_TIMEOUT_S
@@ -305,22 +304,25 @@ class LocalCluster:
             raise InvalidRequest(f"{name} does not run", node=name)
         return process
 
-    def _spawn(self, name: str) -> None:
+    def _spawn(self, name: str) -> int:
+        """Unless it runs. Returns where its log begins: what stands before is an earlier process's."""
         with self._file.locked():
             state = self._file.read()
             node = state.node(name)
+            log_start = 0 if node.is_running else log_size(node.log_file)
             process = node.process if node.is_running else _spawn(node, _settings(node, state))
             state = state.with_node(replace(node, process=process, is_wanted=True))
             self._file.write(replace(state, is_down=False))
+        return log_start
 
-    async def _listening(self, name: str) -> None:
+    async def _listening(self, name: str, log_start: int) -> None:
         node = self.node(name)
         deadline = asyncio.get_running_loop().time() + _READY_TIMEOUT_S
         while not _is_ready(node):
             if node.process is None or not _is_alive(node.process):
-                raise Unavailable(_did_not_start(node, "it ended"), node=name)
+                raise _did_not_start(node, "it ended", log_start)
             if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(_did_not_start(node, f"not ready after {_READY_TIMEOUT_S:g} s"), node=name)
+                raise _did_not_start(node, f"not ready after {_READY_TIMEOUT_S:g} s", log_start)
             await asyncio.sleep(_POLL_S)
 
     async def _end(self, name: str) -> bool:
@@ -394,8 +396,11 @@ def _is_alive(process: ProcessIdentity) -> bool:
     return process.is_running
 
 
-def _did_not_start(node: ClusterNode, what: str) -> str:
-    return f"{node.name} did not start: {what}; the end of {node.log_file}:\n{log_tail(node.log_file)}"
+def _did_not_start(node: ClusterNode, what: str, log_start: int) -> Unavailable:
+    tail = log_tail(node.log_file, log_start)
+    return Unavailable(
+        f"{node.name} did not start: {what}; the end of {node.log_file}:\n{tail}", node=node.name
+    )
 
 
 async def _gone(process: ProcessIdentity, timeout_s: float) -> None:

@@ -165,6 +165,13 @@ def test_change_that_may_have_been_made_is_never_said_to_be_undone() -> None:
         on(transport, lambda connection: connection.delete_topic("id"))
 
 
+@pytest.mark.parametrize("trouble", [dead, silent])
+def test_question_that_nobody_can_decide_is_never_said_to_be_done_perhaps(trouble: Behaviour) -> None:
+    transport = ScriptedTransport(a=trouble, b=leaderless, c=trouble)
+    with pytest.raises(NoController, match="nobody leads"):
+        on(transport, describe)
+
+
 def test_topic_has_the_same_id_in_every_attempt() -> None:
     def creates(request: Any) -> Any:
         return admin_pb2.CreateTopicResponse(topic=admin_pb2.TopicDescription(topic_id=request.topic_id))

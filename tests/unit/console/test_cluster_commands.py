@@ -10,7 +10,7 @@ import pytest
 
 from quorate.console import waiting
 from quorate.console.main import main
-from quorate.errors import NoController
+from quorate.errors import NoController, UnsupportedOperation
 from quorate.v1 import admin_pb2, errors_pb2
 from tests.unit.console.fake_administration import FakeAdministration, json_of
 
@@ -39,7 +39,9 @@ def quorum(*voters: admin_pb2.VoterDescription, **fields: Any) -> admin_pb2.Desc
 
 
 SOUND_QUORUM = quorum(
-    voter(101, "leader", is_digest_equal=True), voter(102, "follower", is_digest_equal=True)
+    voter(101, "leader", is_digest_equal=True),
+    voter(102, "follower", is_digest_equal=True),
+    voter(103, "follower", is_digest_equal=True),
 )
 
 
@@ -150,6 +152,43 @@ def test_cluster_that_cannot_be_asked_is_not_healthy(monkeypatch: pytest.MonkeyP
     FakeAdministration(describe_cluster=NoController("nobody leads")).install(monkeypatch)
     document = json_of(capsys, "cluster", "health", status=1)
     assert document["problems"] == ["NO_CONTROLLER: nobody leads"]
+    assert main(["cluster", "health"]) == 1
+    assert "  what to do: check that a majority of the controllers runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "loss"), [(2, 1), (4, 2)])
+def test_even_number_of_voters_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, count: int, loss: int
+) -> None:
+    described = quorum(*(voter(101 + each, "follower") for each in range(count)))
+    FakeAdministration(describe_cluster=cluster(), describe_quorum=described).install(monkeypatch)
+    [warning] = json_of(capsys, "cluster", "health")["warnings"]
+    assert warning.startswith(f"{count} voters: the loss of {loss} stops the quorum")
+
+
+def test_broker_by_itself_has_no_health_of_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    FakeAdministration(describe_cluster=UnsupportedOperation("needs a quorum")).install(monkeypatch)
+    assert main(["cluster", "health"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: UNSUPPORTED_OPERATION: needs a quorum")
+
+
+def test_how_far_a_voter_is_that_was_never_heard_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    described = quorum(voter(101, "leader", match_index=9), voter(102, "unreachable"))
+    FakeAdministration(describe_quorum=described).install(monkeypatch)
+    assert main(["cluster", "quorum"]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split()[2] for row in rows] == ["9", "-"]
+
+
+def test_voter_without_an_address_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(add_voter="d104").install(monkeypatch)
+    assert main(["cluster", "add-voter", "104", "c4"]) == 2
+    assert "HOST:PORT" in capsys.readouterr().err
+    assert fake.calls == []
 
 
 def test_voter_is_removed_by_the_directory_it_has(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
@@ -158,7 +197,7 @@ def test_voter_is_removed_by_the_directory_it_has(monkeypatch: pytest.MonkeyPatc
     assert fake.asked("remove_voter") == [(102, "d102")]
 
 
-@pytest.mark.parametrize("arguments", [["103"], ["102", "--directory", "another"]])
+@pytest.mark.parametrize("arguments", [["104"], ["102", "--directory", "another"]])
 def test_voter_that_is_none_is_not_removed(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys, arguments: list[str]
 ) -> None:
@@ -193,6 +232,16 @@ def test_defaults_of_all_topics_are_changed(monkeypatch: pytest.MonkeyPatch, cap
         ("retention.ms", True),
         ("segment.ms", False),
     ]
+
+
+def test_deleted_setting_is_shown_with_its_default(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    default = admin_pb2.ConfigSource.CONFIG_SOURCE_DEFAULT
+    entries = [
+        admin_pb2.ConfigEntry(name=key, value="7", source=default) for key in ("retention.ms", "segment.ms")
+    ]
+    FakeAdministration(alter_configs=[entries]).install(monkeypatch)
+    assert main(["cluster", "alter-config", "--delete-config", "segment.ms"]) == 0
+    assert capsys.readouterr().out == "  segment.ms=7 (default)\n"
 
 
 # -- brokers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -185,7 +186,18 @@ def test_verify_of_a_directory_that_is_none_of_ours_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", "verify", str(tmp_path)]) == 1
-    assert "error: INVALID_REQUEST" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "error: INVALID_REQUEST" in told
+    assert "a quorum's journal is checked when its controller starts" in told
+
+
+def test_verify_that_finds_no_log_does_not_call_it_sound(
+    segment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(segment.parent)
+    data_dir = segment.parent.parent
+    assert main(["log", "verify", str(data_dir)]) == 1
+    assert capsys.readouterr().err.startswith(f"no partition logs in {data_dir}; ")
 
 
 def test_tables_are_not_folded_where_nobody_looks(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:

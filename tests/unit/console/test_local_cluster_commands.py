@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from quorate.console.advice import describe
 from quorate.console.main import main
+from quorate.errors import Unavailable
 from quorate.node.local_cluster import LocalCluster
 
 Capsys = pytest.CaptureFixture[str]
@@ -28,7 +30,9 @@ def test_brokers_in_a_cluster_are_refused_until_they_exist(
     tmp_path: Path, capsys: Capsys, options: list[str]
 ) -> None:
     assert main(["up", "--dir", str(tmp_path / "c"), *options]) == 1
-    assert capsys.readouterr().err.startswith(f"error: UNSUPPORTED_OPERATION: {options[0]}")
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: UNSUPPORTED_OPERATION: {options[0]}")
+    assert "what to do" not in error  # the message says it
     assert not (tmp_path / "c").exists()
 
 
@@ -114,6 +118,26 @@ def test_unknown_node_is_told_with_those_there_are(tmp_path: Path, capsys: Capsy
     LocalCluster.create(str(tmp_path), controllers=1)
     assert main(["restart", "--dir", str(tmp_path), "nonsense"]) == 1
     assert "there is no node nonsense; there are controller-101" in capsys.readouterr().err
+
+
+def test_node_is_restarted_by_name_or_id(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def restart(_cluster: LocalCluster, name: str) -> None:
+        asked.append(name)
+
+    monkeypatch.setattr(LocalCluster, "restart", restart)
+    LocalCluster.create(str(tmp_path), controllers=1)
+    for node in ("controller-101", "101"):
+        assert main(["restart", "--dir", str(tmp_path), node]) == 0
+    assert asked == ["controller-101", "controller-101"]
+
+
+def test_advice_of_the_node_itself_is_not_followed_by_another() -> None:
+    quoted = Unavailable("the end of its log:\nerror: X: y\n  what to do: this")
+    assert describe(quoted, "look into the log").count("what to do") == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from quorate.core.config import NodeConfig
 from quorate.core.ids import BrokerId
 from quorate.core.os_disk import OsDisk
 from quorate.node import process
+from quorate.node.child import log_size, log_tail
 from quorate.node.node import Node
 
 
@@ -32,6 +33,18 @@ def test_import_changes_nothing_in_the_host_and_leaves_grpc_to_be_silenced() -> 
         "assert dict(os.environ) == before\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_end_of_a_log_has_nothing_of_an_earlier_process(tmp_path: Path) -> None:
+    log = tmp_path / "node.log"
+    assert log_size(str(log)) == 0
+    log.write_text("earlier\n")
+    start = log_size(str(log))
+    log.write_text("earlier\nfirst\nlast\n")
+    assert log_tail(str(log), start) == "first\nlast"
+    assert log_tail(str(log)) == "earlier\nfirst\nlast"
+    log.write_text("earlier\n" + "first" * 1000 + "\nlast\n")
+    assert log_tail(str(log), start) == "last"
 
 
 async def test_stop_that_is_asked_for_during_the_start_ends_it(

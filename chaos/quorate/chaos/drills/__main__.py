@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from typing import Final
@@ -13,19 +12,32 @@ from rich.table import Table
 
 from quorate.chaos.drills.quorum_drill import DrillReport, Fault, run_drill
 from quorate.chaos.drills.quorum_faults import FAULTS
+from quorate.node.interruption import INTERRUPTED_STATUS, run_interruptible
 
 _CLIENTS: Final = 8
+#: several are run with three voters and again with five
+_NAMES: Final = tuple(dict.fromkeys(fault.name for fault in FAULTS))
 
 
-@click.command()
+def _choose(_context: click.Context, _parameter: click.Parameter, only: str) -> list[Fault]:
+    chosen = [fault for fault in FAULTS if only in fault.name]
+    if not chosen:
+        raise click.BadParameter(f"no drill's name contains {only!r}; there are: {', '.join(_NAMES)}")
+    return chosen
+
+
+@click.command(epilog=f"The drills: {', '.join(_NAMES)}.")
 @click.option("--seconds", default=30.0, show_default=True, help="How long each drill lasts.")
 @click.option("--seed", default=1, show_default=True, help="Of what the clients choose to do.")
-@click.option("--only", default="", help="Only drills whose name contains this.")
-def main(seconds: float, seed: int, only: str) -> None:
+@click.option("--only", "chosen", default="", callback=_choose, help="Only drills whose name contains this.")
+def main(seconds: float, seed: int, chosen: list[Fault]) -> None:
     """Real quorums of three and five voters under load, and all that must not make them forget anything."""
     console = Console(width=None if sys.stdout.isatty() else 160)
-    chosen = [fault for fault in FAULTS if only in fault.name]
-    reports = [_drill(console, fault, seconds=seconds, seed=seed) for fault in chosen]
+    try:
+        reports = [_drill(console, fault, seconds=seconds, seed=seed) for fault in chosen]
+    except KeyboardInterrupt:
+        console.print("interrupted; nothing of the drill is left behind", highlight=False)
+        sys.exit(INTERRUPTED_STATUS)
     console.print(_table(reports))
     failed = [report for report in reports if not report.passed]
     for report in failed:
@@ -37,7 +49,7 @@ def _drill(console: Console, fault: Fault, *, seconds: float, seed: int) -> Dril
     name = f"{fault.name}, {fault.voters} voters"
     began = time.monotonic()
     with console.status(name) as status:
-        report = asyncio.run(
+        report = run_interruptible(
             run_drill(
                 [fault],
                 seconds=seconds,

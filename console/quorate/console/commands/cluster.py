@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quorate.console.option_values import check_address
 from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
@@ -39,19 +40,22 @@ def describe(session: Session) -> None:
 @pass_session
 def health(session: Session) -> int:
     """Say what is wrong. Exit status 1 if anything is."""
+    from quorate.console.advice import advice_on
     from quorate.console.cluster_documents import Health, health_of
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
-    from quorate.errors import QuorateError
+    from quorate.errors import QuorateError, UnsupportedOperation
 
     async def look(connection: Connection) -> Health:
         return health_of(await connection.describe_cluster(), await connection.describe_quorum())
 
     try:
         found = with_connection(session.bootstrap, look)
+    except UnsupportedOperation:
+        raise  # a broker by itself: there is no quorum that could be ill
     except QuorateError as error:
         # Nobody who could be asked is an answer too, and scripts want it in the same form.
-        found = Health(problems=[f"{error.code}: {error.message}"])
+        found = Health(problems=[f"{error.code}: {error.message}"], what_to_do=advice_on(error))
     is_healthy = not found.problems
     if session.json:
         print_json({"healthy": is_healthy, "problems": found.problems, "warnings": found.warnings})
@@ -64,6 +68,8 @@ def _print_health(found: Health) -> None:
     click.echo("healthy" if not found.problems else "not healthy")
     for problem in found.problems:
         click.echo(f"  problem: {problem}")
+    if found.what_to_do is not None:
+        click.echo(f"  what to do: {found.what_to_do}")
     for warning in found.warnings:
         click.echo(f"  warning: {warning}")
 
@@ -85,10 +91,10 @@ def quorum(session: Session) -> None:
 
 @cluster.command("add-voter")
 @click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
-@click.argument("address")
+@click.argument("address", metavar="HOST:PORT", callback=check_address)
 @pass_session
 def add_voter(session: Session, node_id: int, address: str) -> None:
-    """Let the controller ID, which runs at ADDRESS, vote; it is brought up to date first."""
+    """Let the controller ID, which runs at HOST:PORT, vote; it is brought up to date first."""
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
 
@@ -186,4 +192,5 @@ def alter_config(session: Session, settings: tuple[str, ...], removed: tuple[str
     if session.json:
         print_json({"configs": config_document(configs)})
     else:
-        print_configs(configs)
+        # Also those that are at their default now: it tells what a deletion has led to.
+        print_configs(configs, also=removed)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from quorate.storage.inspect import BatchDump, LogReport
 
 __all__ = ["log"]
+
+_ABOUT_QUORUMS: Final = "a quorum's journal is checked when its controller starts"
 
 
 @click.group(cls=QuorateGroup)
@@ -52,21 +54,31 @@ def verify(session: Session, directory: str) -> int:
     """Check every batch, index and checkpoint in a DIRECTORY.
 
     DIRECTORY is a node's data directory or that of one partition. Exits 1 if records that may have been
-    acknowledged are damaged or missing. A torn end and indexes that can be rebuilt are mended at the
-    next start.
+    acknowledged are damaged or missing, or if there is no log to check. A torn end and indexes that can be
+    rebuilt are mended at the next start.
     """
+    from quorate.console.advice import AdvisedError
+    from quorate.errors import InvalidRequest
     from quorate.storage.inspect import verify as verify_logs
 
-    with _disk() as disk:
-        reports = list(verify_logs(disk, _absolute(directory)))
+    try:
+        with _disk() as disk:
+            reports = list(verify_logs(disk, _absolute(directory)))
+    except InvalidRequest as error:
+        raise AdvisedError(
+            error, f"give a broker's data.dir or a partition's in it; {_ABOUT_QUORUMS}"
+        ) from error
     is_damaged = any(report.is_damaged for report in reports)
     if session.json:
         from quorate.console.output import print_json
 
         print_json({"damaged": is_damaged, "logs": [_report_document(report) for report in reports]})
-    else:
+    elif reports:
         _print_reports(reports)
-    return 1 if is_damaged else 0
+    if not reports:
+        # Not "sound": whoever asked about a controller's directory would take it for an answer.
+        click.echo(f"no partition logs in {directory}; {_ABOUT_QUORUMS}", err=True)
+    return 1 if is_damaged or not reports else 0
 
 
 @contextmanager

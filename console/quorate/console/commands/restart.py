@@ -15,7 +15,7 @@ __all__ = ["restart"]
 @click.argument("name", metavar="NODE")
 @pass_session
 def restart(session: Session, directory: str, name: str) -> None:
-    """Start NODE of the local cluster in DIR; stop it first if it runs.
+    """Start NODE of the local cluster in DIR, by name or id; stop it first if it runs.
 
     Returns once it serves. A `quorate up` that watches the cluster goes on watching the new process.
     """
@@ -28,6 +28,7 @@ def restart(session: Session, directory: str, name: str) -> None:
     from quorate.node.local_cluster import LocalCluster
 
     cluster = LocalCluster(directory)
+    name = {str(node.id): node.name for node in cluster.nodes}.get(name, name)
     try:
         asyncio.run(cluster.restart(name))
     except CannotListen as error:

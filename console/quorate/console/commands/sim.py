@@ -73,15 +73,21 @@ def _run_all(session: Session, seeds: range, *, jobs: int, world: str) -> int:
 
     total, passed = Counters(), 0
     failed: SeedResult | None = None
-    with _progress(session, len(seeds)) as advance:
-        for result in run_seeds(seeds, jobs=jobs):
-            total.add(result.counters)
-            if result.failure is not None:
-                failed = result
-                break
-            passed += 1
-            advance()
-    _print_summary(session, total, passed=passed, failed=failed, world=world)
+    is_interrupted = False
+    try:
+        with _progress(session, len(seeds)) as advance:
+            for result in run_seeds(seeds, jobs=jobs):
+                total.add(result.counters)
+                if result.failure is not None:
+                    failed = result
+                    break
+                passed += 1
+                advance()
+    except KeyboardInterrupt:
+        is_interrupted = True
+    _print_summary(session, total, passed=passed, failed=failed, is_interrupted=is_interrupted, world=world)
+    if is_interrupted:
+        return 130
     if failed is None:
         return 0
     click.echo(failure_report(failed), err=True)
@@ -98,19 +104,34 @@ def _print_trace(seed: int) -> int:
 
 
 def _print_summary(
-    session: Session, total: Counters, *, passed: int, failed: SeedResult | None, world: str
+    session: Session,
+    total: Counters,
+    *,
+    passed: int,
+    failed: SeedResult | None,
+    is_interrupted: bool,
+    world: str,
 ) -> None:
     if session.json:
         from quorate.console.output import print_json
 
         failure = None if failed is None else {"seed": failed.seed, "failure": failed.failure}
         counters = {name.replace(" ", "_"): count for name, count in total.rows()}
-        print_json({"world": world, "seeds_passed": passed, "failed": failure, "counters": counters})
+        print_json(
+            {
+                "world": world,
+                "seeds_passed": passed,
+                "failed": failure,
+                "interrupted": is_interrupted,
+                "counters": counters,
+            }
+        )
         return
     from quorate.console.output import print_table
 
     print_table(("COUNTER", "TOTAL"), total.rows())
-    click.echo(f"{passed} seeds of the {world} world passed" + ("" if failed is None else ", one failed"))
+    end = ", then it was interrupted" if is_interrupted else "" if failed is None else ", one failed"
+    click.echo(f"{passed} seeds of the {world} world passed{end}")
 
 
 @contextmanager

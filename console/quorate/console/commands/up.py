@@ -61,14 +61,16 @@ def up(
     """
     if detach and restarts:
         raise click.UsageError("--restart needs somebody who stays: not with --detach")
+    from quorate.console.advice import AdvisedError
     from quorate.console.local_clusters import UpOptions, bring_up
     from quorate.errors import UnsupportedOperation
 
     if combined:
-        raise UnsupportedOperation(
+        refusal = UnsupportedOperation(
             "--combined: a node that is both controller and broker is not there in this version; "
             "run the controllers alone with --brokers 0"
         )
+        raise AdvisedError(refusal, "")
     sources = {name: context.get_parameter_source(name) for name in ("controllers", "brokers", "port")}
     given = frozenset(name for name, source in sources.items() if source is not ParameterSource.DEFAULT)
     options = UpOptions(

@@ -24,6 +24,7 @@ from quorate.core.os_disk import OsDisk
 from quorate.node.child import ChildNode
 from quorate.node.demo.ledger import Ledger, Proof
 from quorate.node.demo.workload import TOPIC, create_topic, read_partition, write_until_it_dies
+from quorate.node.interruption import INTERRUPTED_STATUS, run_interruptible
 from quorate.storage.inspect import verify
 
 __all__ = ["main"]
@@ -163,15 +164,25 @@ def _last_event(log_file: str, name: str) -> dict[str, Any]:
     return event
 
 
+async def _demonstrate() -> bool:
+    directory = tempfile.mkdtemp(prefix="quorate-demo-")
+    try:
+        holds = await _Demo(Console(), directory).run()
+    except asyncio.CancelledError:
+        shutil.rmtree(directory)
+        raise
+    if holds:
+        shutil.rmtree(directory)
+    return holds
+
+
 def main() -> int:
     # The node's death is what the demonstration is about; grpc need not remark on it.
     configure_logging(level=LogLevel.ERROR)
-    directory = tempfile.mkdtemp(prefix="quorate-demo-")
-    demo = _Demo(Console(), directory)
-    holds = asyncio.run(demo.run())
-    if holds:
-        shutil.rmtree(directory)
-    return 0 if holds else 1
+    try:
+        return 0 if run_interruptible(_demonstrate()) else 1
+    except KeyboardInterrupt:
+        return INTERRUPTED_STATUS
 
 
 if __name__ == "__main__":
