@@ -15,7 +15,7 @@ import structlog
 
 from tests.raft.quorum_storm import run_storm
 
-SEEDS_PER_CHUNK = 20
+SEEDS_PER_CHUNK = 15
 CHUNKS = 2
 
 ROOT = Path(__file__).parents[2]

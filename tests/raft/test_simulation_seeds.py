@@ -25,7 +25,7 @@ FLOORS: Final = {
     "snapshots_taken": 8.0,
     "snapshots_installed": 1.0,
     "voter_changes": 0.6,
-    "transfers": 0.4,
+    "transfers": 0.25,
     "recoveries": 0.5,
     "crashes": 5.0,
     "lost_unsynced_writes": 0.8,

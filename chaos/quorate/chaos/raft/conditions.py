@@ -123,7 +123,7 @@ class Conditions:
                 heartbeat_s=random.choice((0.05, 0.07)),
             ),
             limits=_draw_limits(random),
-            troubled_s=random.uniform(4.0, 8.0),
+            troubled_s=random.uniform(3.0, 6.0),
             delay_min_s=random.choice((0.0005, 0.002, 0.005)),
             delay_jitter_s=random.choice((0.0005, 0.005, 0.02, 0.08)),
             snapshot_transfer_s=random.choice((0.0, 0.1, 0.5)),
