@@ -1,0 +1,124 @@
+"""Administration passed on to the active controller, and what a second attempt may do."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.network import SimNetwork
+from quorate.chaos.sim.transport import SimTransport
+from quorate.controller.forwarding import AdminForwarding
+from quorate.core.transport import methods_of
+from quorate.errors import (
+    ControllerMoved,
+    NoController,
+    NotController,
+    RequestTimedOut,
+    Unavailable,
+    UnknownTopicOrPartition,
+)
+from quorate.v1 import admin_pb2
+
+T = TypeVar("T")
+
+_METHODS = methods_of(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
+
+
+class _Call:
+    peer = "test"
+
+    def remaining_s(self) -> float:
+        return math.inf
+
+
+class _World:
+    """``answers``: what the controller does with each attempt, in turn: an error, or a response."""
+
+    def __init__(self, simulation: Simulation, *answers: Any) -> None:
+        self.attempts: list[tuple[str, Any]] = []
+        self._answers = list(answers)
+        network = SimNetwork(simulation.loop, simulation.rng)
+        self.forwarding = AdminForwarding(
+            SimTransport(network, "c1"),
+            simulation.clock,
+            random_bytes=simulation.rng.randbytes,
+            controller_address=lambda: "c1:1",
+            administer_here=self._administer,
+            own_address="c1:1",
+        )
+
+    async def _administer(self, method: str, content: bytes) -> bytes:
+        self.attempts.append((method, _METHODS[method].request_type.FromString(content)))
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer is None:
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return bytes(answer.SerializeToString())
+
+    async def ask(self, method: str, request: Any) -> Any:
+        handler: Any = self.forwarding.service().handlers[_METHODS[method]]
+        return await handler(request, _Call())
+
+
+def simulate(scenario: Callable[[Simulation], Awaitable[T]]) -> T:
+    return run_simulation(scenario, seed=1, time_limit_s=600)
+
+
+def test_a_repeated_delete_means_the_topic_that_had_the_name_at_first() -> None:
+    """Rule 43: the first attempt may have deleted it, and somebody made another one of that name since."""
+
+    async def scenario(simulation: Simulation) -> None:
+        described = admin_pb2.DescribeTopicResponse()
+        described.topic.topic_id = "first"
+        deleted = admin_pb2.DeleteTopicResponse(topic_id="first")
+        world = _World(simulation, described, Unavailable("the answer is lost"), deleted)
+        await world.ask("DeleteTopic", admin_pb2.DeleteTopicRequest(name="orders"))
+        deletes = [request for method, request in world.attempts if method == "DeleteTopic"]
+        assert [request.topic_id for request in deletes] == ["first", "first"]
+
+    simulate(scenario)
+
+
+def test_a_repeated_creation_carries_the_same_topic_id() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        world = _World(simulation, ControllerMoved("deposed"), admin_pb2.CreateTopicResponse())
+        await world.ask("CreateTopic", admin_pb2.CreateTopicRequest(name="orders"))
+        [first, second] = [request.topic_id for _, request in world.attempts]
+        assert first == second != ""
+
+    simulate(scenario)
+
+
+def test_a_refusal_after_an_attempt_of_unknown_outcome_does_not_claim_that_nothing_was_done() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        world = _World(simulation, Unavailable("lost"), UnknownTopicOrPartition("there is no topic"))
+        with pytest.raises(ControllerMoved, match="an earlier attempt may have been carried out"):
+            await world.ask("DeleteTopic", admin_pb2.DeleteTopicRequest(topic_id="gone"))
+
+    simulate(scenario)
+
+
+def test_a_refusal_at_the_first_attempt_is_what_it_is() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        world = _World(simulation, NotController("moved"), UnknownTopicOrPartition("there is no topic"))
+        with pytest.raises(UnknownTopicOrPartition):
+            await world.ask("DeleteTopic", admin_pb2.DeleteTopicRequest(topic_id="gone"))
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("answer", [NoController("nobody"), None])
+def test_a_call_ends_even_if_no_controller_ever_answers(answer: Any) -> None:
+    async def scenario(simulation: Simulation) -> None:
+        world = _World(simulation, answer)
+        with pytest.raises((NoController, RequestTimedOut)):
+            await world.ask("ListTopics", admin_pb2.ListTopicsRequest())
+        assert simulation.loop.time() <= 61
+
+    simulate(scenario)
