@@ -34,9 +34,9 @@ from quorate.core.config import VoterAddress
 from quorate.core.config.kinds import VoterList
 from quorate.core.ids import ProducerId
 from quorate.core.os_disk import OsDisk
-from quorate.core.transport import method_of
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
+from quorate.metadata.raft.founding_driver import IDENTIFY
 from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.quorum_config import QuorumConfig
 from quorate.metadata.raft.voters import NodeId
@@ -46,12 +46,6 @@ from quorate.v1 import quorum_pb2
 
 __all__: list[str] = []
 
-_IDENTIFY: Final = method_of(
-    quorum_pb2.DESCRIPTOR.services_by_name["QuorumService"],
-    "Identify",
-    quorum_pb2.IdentifyRequest,
-    quorum_pb2.IdentifyResponse,
-)
 #: about as much as a small change makes in the journal
 _SMALL_APPEND: Final = bytes(range(100))
 _WARM_UP: Final = 50
@@ -119,7 +113,7 @@ class _Voter:
             os.write(descriptor, _SMALL_APPEND)
             os.fdatasync(descriptor)
             synced = time.perf_counter()
-            await channel.call(_IDENTIFY, quorum_pb2.IdentifyRequest(), timeout_s=_CALL_TIMEOUT_S)
+            await channel.call(IDENTIFY, quorum_pb2.IdentifyRequest(), timeout_s=_CALL_TIMEOUT_S)
             answered = time.perf_counter()
             await self._active.change(_next_block)
             committed = time.perf_counter()

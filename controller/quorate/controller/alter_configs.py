@@ -31,13 +31,13 @@ from quorate.core.config.topic import (
     MIN_INSYNC_REPLICAS,
     UNCLEAN_LEADER_ELECTION_ENABLE,
     Durability,
-    TopicConfig,
 )
 from quorate.errors import InvalidRequest, NotEnoughReplicas, UnsupportedOperation
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.records import config_record
 from quorate.metadata.topic_settings import (
+    BUILT_IN,
     durability_of,
     min_insync_replicas,
     replication_factor_of,
@@ -76,11 +76,10 @@ def _changes(
     names = [change.name for change in request.changes]
     if len(set(names)) != len(names):
         raise InvalidRequest("a setting is changed twice in one request")
-    built_in = TopicConfig().rendered()
     # Keys that are only reset have to be known too, so they are checked with a value that is always right.
     canonical = canonical_configs(
         {
-            change.name: change.value if change.HasField("value") else built_in.get(change.name, "")
+            change.name: change.value if change.HasField("value") else BUILT_IN.get(change.name, "")
             for change in request.changes
         }
     )

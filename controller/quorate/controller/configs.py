@@ -8,18 +8,16 @@ parser.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from quorate.controller.decision import ControllerEvent
 from quorate.core.config.topic import TopicConfig
 from quorate.core.ids import TopicName
 from quorate.errors import InvalidConfig
 from quorate.metadata.image import MetadataImage, TopicImage
+from quorate.metadata.topic_settings import BUILT_IN
 from quorate.v1 import admin_pb2
 
 __all__ = ["canonical_configs", "config_entries", "unclean_election_allowed"]
-
-_BUILT_IN: Final = TopicConfig().rendered()
 
 
 def canonical_configs(configs: Mapping[str, str]) -> dict[str, str]:
@@ -38,7 +36,7 @@ def config_entries(image: MetadataImage, topic: TopicImage | None) -> list[admin
 
     Defaults at the nodes (log.*) are not in the metadata, so they are not told here.
     """
-    return [_entry(image, topic, key) for key in sorted(_BUILT_IN)]
+    return [_entry(image, topic, key) for key in sorted(BUILT_IN)]
 
 
 def _entry(image: MetadataImage, topic: TopicImage | None, key: str) -> admin_pb2.ConfigEntry:
@@ -48,7 +46,7 @@ def _entry(image: MetadataImage, topic: TopicImage | None, key: str) -> admin_pb
         return admin_pb2.ConfigEntry(
             name=key, value=image.cluster_configs[key], source=admin_pb2.CONFIG_SOURCE_CLUSTER
         )
-    return admin_pb2.ConfigEntry(name=key, value=_BUILT_IN[key], source=admin_pb2.CONFIG_SOURCE_DEFAULT)
+    return admin_pb2.ConfigEntry(name=key, value=BUILT_IN[key], source=admin_pb2.CONFIG_SOURCE_DEFAULT)
 
 
 def unclean_election_allowed(topic: TopicName | None) -> ControllerEvent:

@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.controller.recover import ReplicaEnd
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
-from quorate.core.transport import Transport, method_of
+from quorate.core.transport import Transport, call_once, method_of
 from quorate.errors import QuorateError
 from quorate.metadata.image import MetadataImage, PartitionImage
 from quorate.v1 import controller_pb2, replica_pb2
@@ -40,17 +40,13 @@ class LogEnds:
 
     async def _ask(self, address: str, partition: PartitionImage) -> ReplicaEnd | None:
         name = controller_pb2.ReplicaName(topic_id=partition.topic_id, partition=partition.partition)
-        channel = self._transport.connect(address)
+        request = replica_pb2.DescribeLogEndsRequest(replicas=[name])
         try:
-            response = await channel.call(
-                _DESCRIBE_LOG_ENDS,
-                replica_pb2.DescribeLogEndsRequest(replicas=[name]),
-                timeout_s=_TIMEOUT_S,
+            response = await call_once(
+                self._transport, address, _DESCRIBE_LOG_ENDS, request, timeout_s=_TIMEOUT_S
             )
         except QuorateError:
             return None
-        finally:
-            await channel.close()
         for end in response.log_ends:
             if end.replica == name:
                 return ReplicaEnd(LeaderEpoch(end.last_epoch), Offset(end.log_end_offset))

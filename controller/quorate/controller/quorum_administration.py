@@ -12,10 +12,11 @@ from quorate.controller.cluster_description import describe_cluster
 from quorate.controller.features import SupportedLevels, update_feature_level
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerId
-from quorate.core.transport import Method, Transport, method_of
+from quorate.core.transport import Method, Transport, call_once, method_of
 from quorate.errors import ControllerMoved, InvalidRequest, QuorateError, TransportError, VoterChangeRefused
 from quorate.metadata.digest import digest_to_bytes
 from quorate.metadata.publisher import MetadataPublisher
+from quorate.metadata.raft.founding_driver import IDENTIFY
 from quorate.metadata.raft.progress import FollowerProgress, ProgressState
 from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.ready import Role
@@ -29,12 +30,6 @@ _DESCRIBE_IMAGE: Final = method_of(
     "DescribeImage",
     controller_pb2.DescribeImageRequest,
     controller_pb2.DescribeImageResponse,
-)
-_IDENTIFY: Final = method_of(
-    quorum_pb2.DESCRIPTOR.services_by_name["QuorumService"],
-    "Identify",
-    quorum_pb2.IdentifyRequest,
-    quorum_pb2.IdentifyResponse,
 )
 _ASK_TIMEOUT_S: Final = 2.0
 _LOOK_AGAIN_S: Final = 0.02
@@ -135,11 +130,7 @@ class QuorumAdministration:
             return None
 
     async def _ask(self, address: str, method: Method[Request, Response], request: Request) -> Response:
-        channel = self._transport.connect(address)
-        try:
-            return await channel.call(method, request, timeout_s=_ASK_TIMEOUT_S)
-        finally:
-            await channel.close()
+        return await call_once(self._transport, address, method, request, timeout_s=_ASK_TIMEOUT_S)
 
     # --- changes --------------------------------------------------------------------------------------
 
@@ -147,7 +138,7 @@ class QuorumAdministration:
         await self._active.confirm()
         status = self._quorum.status
         try:
-            identity = await self._ask(request.address, _IDENTIFY, quorum_pb2.IdentifyRequest())
+            identity = await self._ask(request.address, IDENTIFY, quorum_pb2.IdentifyRequest())
         except TransportError as error:
             raise VoterChangeRefused(
                 f"no controller answers at {request.address}: {error.message}; start node {request.node_id} "

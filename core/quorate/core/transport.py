@@ -50,6 +50,7 @@ __all__ = [
     "StreamHandler",
     "Transport",
     "UnaryHandler",
+    "call_once",
     "method_of",
     "methods_of",
 ]
@@ -204,3 +205,19 @@ class Transport(Protocol):
         Silence says nothing, and neither does any other answer: then it is False.
         """
         ...
+
+
+async def call_once(
+    transport: Transport,
+    address: str,
+    method: Method[Request, Response],
+    request: Request,
+    *,
+    timeout_s: float,
+) -> Response:
+    """One question to somebody who is not asked again soon: connect, call, and let go."""
+    channel = transport.connect(address)
+    try:
+        return await channel.call(method, request, timeout_s=timeout_s)
+    finally:
+        await channel.close()

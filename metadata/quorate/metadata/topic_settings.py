@@ -27,6 +27,7 @@ from quorate.core.config.topic import (
 from quorate.metadata.image import MetadataImage, PartitionImage, TopicImage
 
 __all__ = [
+    "BUILT_IN",
     "durability_of",
     "min_insync_replicas",
     "min_insync_replicas_of",
@@ -34,7 +35,8 @@ __all__ = [
     "unclean_election_enabled",
 ]
 
-_BUILT_IN: Final = TopicConfig().rendered()
+#: every setting with the value that holds where nobody set it
+BUILT_IN: Final = TopicConfig().rendered()
 
 
 def min_insync_replicas(image: MetadataImage, topic: TopicImage) -> int:
@@ -67,4 +69,4 @@ def _value(image: MetadataImage, topic: TopicImage, key: str) -> str:
     own = topic.configs.get(key)
     if own is not None:
         return own
-    return image.cluster_configs.get(key, _BUILT_IN[key])
+    return image.cluster_configs.get(key, BUILT_IN[key])

@@ -8,7 +8,7 @@ from typing import Final
 from quorate.core.clock import Clock
 from quorate.core.config import VoterAddress
 from quorate.core.logging import get_logger
-from quorate.core.transport import Transport, method_of
+from quorate.core.transport import Transport, call_once, method_of
 from quorate.errors import QuorateError
 from quorate.metadata.raft.founding import (
     Begin,
@@ -24,11 +24,12 @@ from quorate.metadata.raft.voters import NodeId, Voters
 from quorate.metadata.raft.wire import identity_from_proto
 from quorate.v1 import quorum_pb2
 
-__all__ = ["FoundingDriver"]
+__all__ = ["IDENTIFY", "FoundingDriver"]
 
 log = get_logger(__name__)
 
-_IDENTIFY: Final = method_of(
+#: who is there, and with which directory; asked by tools and for voters that join as well
+IDENTIFY: Final = method_of(
     quorum_pb2.DESCRIPTOR.services_by_name["QuorumService"],
     "Identify",
     quorum_pb2.IdentifyRequest,
@@ -116,11 +117,10 @@ class FoundingDriver:
         return self._founding.decide() != before
 
     async def _ask_one(self, node_id: NodeId) -> None:
-        channel = self._transport.connect(self._founding.address_of(node_id))
+        address = self._founding.address_of(node_id)
+        request = quorum_pb2.IdentifyRequest()
         try:
-            response = await channel.call(_IDENTIFY, quorum_pb2.IdentifyRequest(), timeout_s=_ASK_TIMEOUT_S)
+            response = await call_once(self._transport, address, IDENTIFY, request, timeout_s=_ASK_TIMEOUT_S)
             self._founding.on_response(node_id, identity_from_proto(response))
         except QuorateError as error:
             log.debug("voter_not_identified", node_id=node_id, error=str(error))
-        finally:
-            await channel.close()
