@@ -44,7 +44,6 @@ from quorate.metadata.topic_settings import (
     unclean_election_enabled,
 )
 from quorate.v1 import admin_pb2
-from quorate.v1.metadata_pb2 import MetadataRecord, PartitionChangeRecord
 
 __all__ = ["alter_configs"]
 
@@ -133,17 +132,7 @@ def _settle_topic(
         if (old != new and partition.elr) or (is_now_unclean and partition.leader == NO_LEADER):
             changed = elections.change(partition, clear_elr=old != new)
         if changed is partition and new > old:
-            elections.records.append(_next_partition_epoch(partition))
-
-
-def _next_partition_epoch(partition: PartitionImage) -> MetadataRecord:
-    return MetadataRecord(
-        partition_change=PartitionChangeRecord(
-            topic_id=partition.topic_id,
-            partition=partition.partition,
-            partition_epoch=partition.partition_epoch + 1,
-        )
-    )
+            elections.renew(partition)
 
 
 def _only_elr_left(topic: TopicImage, partition: PartitionImage) -> NotEnoughReplicas:

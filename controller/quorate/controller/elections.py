@@ -47,6 +47,7 @@ the partition is RECOVERING until the leader confirms (rule 34), and the epoch i
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -212,6 +213,11 @@ class Elections:
                     return replica
                 draining = replica if draining is None else draining
         return draining
+
+    def renew(self, before: PartitionImage) -> None:
+        """Only the partition epoch grows: whoever has not seen this decision is refused (rule 21)."""
+        after = dataclasses.replace(before, partition_epoch=before.partition_epoch + 1)
+        self.records.append(change_record(before, after))
 
     def _put(
         self,

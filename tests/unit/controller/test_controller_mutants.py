@@ -35,7 +35,6 @@ from quorate.controller.sessions import BrokerSessions
 from quorate.core.ids import BrokerId, LeaderEpoch
 from quorate.errors import InconsistentMetadata
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Recovery
-from quorate.metadata.records import feature_level_record
 from quorate.v1.admin_pb2 import RecoverPartitionRequest
 from quorate.v1.controller_pb2 import PartitionAlteration, RegisterBrokerRequest
 from tests.unit.controller.controller_model import walk
@@ -408,8 +407,7 @@ def move_completes_while_the_partition_is_recovering(patch: Patch) -> None:
 
 
 def leader_need_not_know_of_a_higher_min_isr(patch: Patch) -> None:
-    # A record that changes nothing instead of the new partition epoch.
-    patch.setattr(alter_configs, "_next_partition_epoch", lambda _: feature_level_record(1))
+    patch.setattr(Elections, "renew", lambda _self, _before: None)
 
 
 def sync_is_promised_for_what_was_not_synced(patch: Patch) -> None:
