@@ -20,6 +20,9 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   └── BatchTooLarge
     ├── MissingExtra                an optional package is not installed
     ├── OffsetOutOfRange
+    ├── OffsetNotAvailable          not yet: the replica has to catch up first
+    ├── OffsetMismatch              a conditional append found the log longer than expected
+    ├── LogTruncated                records that were read are no longer in the log (rule 66)
     ├── UnknownTopicOrPartition
     ├── TopicAlreadyExists
     ├── ProducerError               idempotent producers
@@ -30,7 +33,8 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     ├── LeadershipError             asked the wrong replica, or with an old epoch
     │   ├── NotLeaderOrFollower
     │   ├── FencedLeaderEpoch
-    │   └── UnknownLeaderEpoch
+    │   ├── UnknownLeaderEpoch
+    │   └── BrokerFenced            the broker has lost touch with the controller (rule 37)
     ├── ControllerError             the metadata quorum and the controller
     │   ├── NotController           asked a controller that is not the active one
     │   ├── NoController            nobody leads the quorum right now
@@ -47,10 +51,16 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── IneligibleReplica       a replica that may not be in the ISR; nothing was changed
     │   ├── OperationNotAttempted   nothing was changed
     │   ├── NotEnoughReplicas       fewer brokers, or replicas in sync, than needed
+    │   ├── NotEnoughReplicasAfterAppend
     │   ├── InvalidReplicaAssignment
     │   ├── ReassignmentInProgress
     │   ├── UnsafeReassignment
     │   └── RecoveryRefused
+    ├── ClientError                 raised by this process's own producer, consumer or admin
+    │   ├── BufferExhausted         the producer's buffer stayed full for too long; not sent
+    │   ├── DeliveryTimedOut        not acknowledged in time; it may be written, now or later
+    │   ├── DeliveryExpired         its time was over before it was sent: not written
+    │   └── ClientClosed
     ├── UnsupportedOperation        this node, or this version, does not do that
     ├── StorageError                this replica's disk
     │   ├── DiskFull
@@ -74,11 +84,17 @@ from typing import ClassVar, Final
 __all__ = [
     "ERRORS_BY_CODE",
     "BatchTooLarge",
+    "BrokerFenced",
     "BrokerNotAvailable",
+    "BufferExhausted",
     "CannotListen",
+    "ClientClosed",
+    "ClientError",
     "ControllerError",
     "ControllerMoved",
     "CorruptBatch",
+    "DeliveryExpired",
+    "DeliveryTimedOut",
     "DiskFull",
     "DuplicateBroker",
     "DuplicateSequence",
@@ -96,12 +112,16 @@ __all__ = [
     "LogBusy",
     "LogClosed",
     "LogDamaged",
+    "LogTruncated",
     "MissingExtra",
     "NoController",
     "NotController",
     "NotEnoughReplicas",
+    "NotEnoughReplicasAfterAppend",
     "NotFounded",
     "NotLeaderOrFollower",
+    "OffsetMismatch",
+    "OffsetNotAvailable",
     "OffsetOutOfRange",
     "OperationNotAttempted",
     "OutOfOrderSequence",
@@ -221,6 +241,31 @@ class OffsetOutOfRange(QuorateError):
     grpc_status = "OUT_OF_RANGE"
 
 
+class OffsetNotAvailable(QuorateError):
+    """Not yet: a new leader does not know how far the log is committed (rule 17), or a follower is behind."""
+
+    code = "OFFSET_NOT_AVAILABLE"
+    retriable = True
+    grpc_status = "UNAVAILABLE"
+
+
+class OffsetMismatch(QuorateError):
+    """A conditional append expected another end of the log; ``actual_offset`` is committed. Not written."""
+
+    code = "OFFSET_MISMATCH"
+    grpc_status = "ABORTED"
+
+
+class LogTruncated(QuorateError):
+    """What was read up to ``offset`` is in the log only up to ``end_offset``: records have vanished (rule 66).
+
+    Never for records that a clean cluster has shown: only after an unclean election or an operator's recovery.
+    """
+
+    code = "LOG_TRUNCATED"
+    grpc_status = "DATA_LOSS"
+
+
 class UnknownTopicOrPartition(QuorateError):
     """No such topic or partition here, as far as this node knows."""
 
@@ -293,6 +338,12 @@ class UnknownLeaderEpoch(LeadershipError):
     """The request's leader epoch is newer than the replica's (rule 3)."""
 
     code = "UNKNOWN_LEADER_EPOCH"
+
+
+class BrokerFenced(LeadershipError):
+    """The broker has not heard from the controller for too long, so another may have taken over (rule 37)."""
+
+    code = "BROKER_FENCED"
 
 
 def wrong_leader_epoch(of: object, *, request: int, current: int) -> LeadershipError:
@@ -419,6 +470,15 @@ class NotEnoughReplicas(ControllerError):
     retriable = True
 
 
+class NotEnoughReplicasAfterAppend(ControllerError):
+    """Appended, then too few replicas were left in sync: whether it stays is not known (rule 15)."""
+
+    code = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    retriable = True
+    outcome_unknown = True
+    grpc_status = "UNAVAILABLE"
+
+
 class InvalidReplicaAssignment(ControllerError):
     """A list of replicas is empty, has doubles, or names a broker that does not exist."""
 
@@ -443,6 +503,39 @@ class RecoveryRefused(ControllerError):
     """The partition need not, or cannot, be recovered by hand (rule 33); the message says why."""
 
     code = "RECOVERY_REFUSED"
+
+
+class ClientError(QuorateError):
+    """Raised by this process's own producer, consumer or admin client."""
+
+    code = "CLIENT_ERROR"
+
+
+class BufferExhausted(ClientError):
+    """The producer's buffer was full for ``max_block_ms``: the cluster takes less than is sent. Not sent."""
+
+    code = "BUFFER_EXHAUSTED"
+    retriable = True
+
+
+class DeliveryTimedOut(ClientError):
+    """Sent, and not acknowledged within ``delivery_timeout_ms``: it may be in the log, or get there yet."""
+
+    code = "DELIVERY_TIMED_OUT"
+    outcome_unknown = True
+
+
+class DeliveryExpired(ClientError):
+    """Not sent within ``delivery_timeout_ms``, so certainly not written."""
+
+    code = "DELIVERY_EXPIRED"
+    retriable = True
+
+
+class ClientClosed(ClientError):
+    """The client was closed."""
+
+    code = "CLIENT_CLOSED"
 
 
 class UnsupportedOperation(QuorateError):

@@ -15,9 +15,13 @@ _WHAT_TO_DO: Final = "what to do: "
 
 _ADVICE: Final = {
     "BROKER_NOT_AVAILABLE": "`quorate broker list` shows the brokers there are and their state",
+    "BROKER_FENCED": "try again in a moment; `quorate broker list` shows who is fenced",
+    "BUFFER_EXHAUSTED": "send more slowly, or look why the cluster is slow (`quorate cluster health`)",
     "CANNOT_LISTEN": "stop whoever uses the address, or set listeners to another one",
     "CONTROLLER_MOVED": "look whether it was done, or ask for the same again: that is safe",
     "CORRUPT_BATCH": "run `quorate log verify` on the node's data directory; keep the files",
+    "DELIVERY_EXPIRED": "not written; look at `quorate cluster health`, then send it again",
+    "DELIVERY_TIMED_OUT": "it may be in the log: look (`quorate consume`) before you send it again",
     "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
     "DUPLICATE_BROKER_REGISTRATION": (
         "give each broker a node.id of its own, or wait until the other's session has lapsed"
@@ -36,16 +40,21 @@ _ADVICE: Final = {
     ),
     "INVALID_UPDATE_VERSION": "look at the partition as it is now (`quorate topic describe`) and try again",
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
+    "LOG_TRUNCATED": "records that were read are gone; decide where to go on, then seek there",
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
     "NOT_CONTROLLER": "try again in a moment; `quorate cluster quorum` shows who leads",
     "NOT_ENOUGH_REPLICAS": (
-        "`quorate broker list` shows the brokers there are; ask for no more copies than that. "
-        "In this version brokers do not join a quorum, so a quorum has none"
+        "`quorate cluster health` shows which brokers are missing; bring one back, or ask for fewer copies"
+    ),
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": (
+        "it may be in the log; bring a broker back (`quorate cluster health`) before you send it again"
     ),
     "NOT_FOUNDED": "start every controller that controller.voters names: they have to meet once",
     "NO_CONTROLLER": (
         "check that a majority of the controllers runs and can reach each other; their logs name who leads"
     ),
+    "OFFSET_MISMATCH": "read on to the actual offset that the message names, then decide again",
+    "OFFSET_NOT_AVAILABLE": "try again in a moment: the leader is new, or the replica behind",
     "OFFSET_OUT_OF_RANGE": "start --from beginning, end, or an offset that the partition still holds",
     "OVERLOADED": "try again in a moment; if it persists, raise queued.max.requests or spread the load",
     "QUORUM_DAMAGED": (

@@ -26,43 +26,75 @@ from quorate.v1 import errors_pb2 as quorate_dot_v1_dot_errors__pb2
 from quorate.v1 import records_pb2 as quorate_dot_v1_dot_records__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17quorate/v1/broker.proto\x12\nquorate.v1\x1a\x17quorate/v1/errors.proto\x1a\x18quorate/v1/records.proto\"\x8a\x01\n\x0eProduceRequest\x12\x1e\n\x04\x61\x63ks\x18\x01 \x01(\x0e\x32\x10.quorate.v1.Acks\x12\x17\n\ntimeout_ms\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x30\n\npartitions\x18\x03 \x03(\x0b\x32\x1c.quorate.v1.ProducePartitionB\r\n\x0b_timeout_ms\"\xb6\x01\n\x10ProducePartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12#\n\x07records\x18\x05 \x03(\x0b\x32\x12.quorate.v1.Record\x12\r\n\x05\x62\x61tch\x18\x06 \x01(\x0c\x42\x17\n\x15_current_leader_epoch\"I\n\x0fProduceResponse\x12\x36\n\npartitions\x18\x01 \x03(\x0b\x32\".quorate.v1.ProducePartitionResult\"\xa8\x02\n\x16ProducePartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x18\n\x0b\x62\x61se_offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1d\n\x10log_start_offset\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\x07 \x01(\x05H\x02\x88\x01\x01\x12\x18\n\x0bnext_offset\x18\x08 \x01(\x03H\x03\x88\x01\x01\x42\x0e\n\x0c_base_offsetB\x13\n\x11_log_start_offsetB\x0f\n\r_leader_epochB\x0e\n\x0c_next_offset\"\xb6\x01\n\x0c\x46\x65tchRequest\x12\x13\n\x0bmax_wait_ms\x18\x01 \x01(\x05\x12\x11\n\tmin_bytes\x18\x02 \x01(\x05\x12\x16\n\tmax_bytes\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12(\n\x06\x66ormat\x18\x04 \x01(\x0e\x32\x18.quorate.v1.RecordFormat\x12.\n\npartitions\x18\x05 \x03(\x0b\x32\x1a.quorate.v1.FetchPartitionB\x0c\n\n_max_bytes\"\xd0\x01\n\x0e\x46\x65tchPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x03\x12 \n\x13partition_max_bytes\x18\x06 \x01(\x05H\x01\x88\x01\x01\x42\x17\n\x15_current_leader_epochB\x16\n\x14_partition_max_bytes\"E\n\rFetchResponse\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .quorate.v1.FetchPartitionResult\"\xee\x02\n\x14\x46\x65tchPartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x1b\n\x0ehigh_watermark\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1d\n\x10log_start_offset\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\x07 \x01(\x05H\x02\x88\x01\x01\x12\x0f\n\x07\x62\x61tches\x18\x08 \x01(\x0c\x12#\n\x07records\x18\t \x03(\x0b\x32\x12.quorate.v1.Record\x12\x1e\n\x11next_fetch_offset\x18\n \x01(\x03H\x03\x88\x01\x01\x42\x11\n\x0f_high_watermarkB\x13\n\x11_log_start_offsetB\x0f\n\r_leader_epochB\x14\n\x12_next_fetch_offset\"J\n\x12ListOffsetsRequest\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .quorate.v1.ListOffsetsPartition\"\xc2\x01\n\x14ListOffsetsPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12$\n\x04spec\x18\x05 \x01(\x0e\x32\x16.quorate.v1.OffsetSpec\x12\x14\n\x0ctimestamp_ms\x18\x06 \x01(\x03\x42\x17\n\x15_current_leader_epoch\"Q\n\x13ListOffsetsResponse\x12:\n\npartitions\x18\x01 \x03(\x0b\x32&.quorate.v1.ListOffsetsPartitionResult\"\xf0\x01\n\x1aListOffsetsPartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x13\n\x06offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x19\n\x0ctimestamp_ms\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\x07 \x01(\x05H\x02\x88\x01\x01\x42\t\n\x07_offsetB\x0f\n\r_timestamp_msB\x0f\n\r_leader_epoch*J\n\x04\x41\x63ks\x12\x14\n\x10\x41\x43KS_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41\x43KS_ALL\x10\x01\x12\x0f\n\x0b\x41\x43KS_LEADER\x10\x02\x12\r\n\tACKS_NONE\x10\x03*c\n\x0cRecordFormat\x12\x1d\n\x19RECORD_FORMAT_UNSPECIFIED\x10\x00\x12\x19\n\x15RECORD_FORMAT_BATCHES\x10\x01\x12\x19\n\x15RECORD_FORMAT_RECORDS\x10\x02*y\n\nOffsetSpec\x12\x1b\n\x17OFFSET_SPEC_UNSPECIFIED\x10\x00\x12\x18\n\x14OFFSET_SPEC_EARLIEST\x10\x01\x12\x16\n\x12OFFSET_SPEC_LATEST\x10\x02\x12\x1c\n\x18OFFSET_SPEC_AT_TIMESTAMP\x10\x03\x32\xe1\x01\n\rBrokerService\x12\x42\n\x07Produce\x12\x1a.quorate.v1.ProduceRequest\x1a\x1b.quorate.v1.ProduceResponse\x12<\n\x05\x46\x65tch\x12\x18.quorate.v1.FetchRequest\x1a\x19.quorate.v1.FetchResponse\x12N\n\x0bListOffsets\x12\x1e.quorate.v1.ListOffsetsRequest\x1a\x1f.quorate.v1.ListOffsetsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17quorate/v1/broker.proto\x12\nquorate.v1\x1a\x17quorate/v1/errors.proto\x1a\x18quorate/v1/records.proto\"\x8a\x01\n\x0eProduceRequest\x12\x1e\n\x04\x61\x63ks\x18\x01 \x01(\x0e\x32\x10.quorate.v1.Acks\x12\x17\n\ntimeout_ms\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x30\n\npartitions\x18\x03 \x03(\x0b\x32\x1c.quorate.v1.ProducePartitionB\r\n\x0b_timeout_ms\"\xe8\x01\n\x10ProducePartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12#\n\x07records\x18\x05 \x03(\x0b\x32\x12.quorate.v1.Record\x12\r\n\x05\x62\x61tch\x18\x06 \x01(\x0c\x12\x1c\n\x0f\x65xpected_offset\x18\x07 \x01(\x03H\x01\x88\x01\x01\x42\x17\n\x15_current_leader_epochB\x12\n\x10_expected_offset\"I\n\x0fProduceResponse\x12\x36\n\npartitions\x18\x01 \x03(\x0b\x32\".quorate.v1.ProducePartitionResult\"\xa8\x02\n\x16ProducePartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x18\n\x0b\x62\x61se_offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1d\n\x10log_start_offset\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\x07 \x01(\x05H\x02\x88\x01\x01\x12\x18\n\x0bnext_offset\x18\x08 \x01(\x03H\x03\x88\x01\x01\x42\x0e\n\x0c_base_offsetB\x13\n\x11_log_start_offsetB\x0f\n\r_leader_epochB\x0e\n\x0c_next_offset\"[\n\x14ProduceStreamRequest\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x03\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x1a.quorate.v1.ProduceRequest\"\x86\x01\n\x15ProduceStreamResponse\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x03\x12-\n\x08response\x18\x02 \x01(\x0b\x32\x1b.quorate.v1.ProduceResponse\x12&\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\"\xce\x01\n\x0c\x46\x65tchRequest\x12\x13\n\x0bmax_wait_ms\x18\x01 \x01(\x05\x12\x11\n\tmin_bytes\x18\x02 \x01(\x05\x12\x16\n\tmax_bytes\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12(\n\x06\x66ormat\x18\x04 \x01(\x0e\x32\x18.quorate.v1.RecordFormat\x12.\n\npartitions\x18\x05 \x03(\x0b\x32\x1a.quorate.v1.FetchPartition\x12\x16\n\x0e\x61llow_follower\x18\x06 \x01(\x08\x42\x0c\n\n_max_bytes\"\xd0\x01\n\x0e\x46\x65tchPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x03\x12 \n\x13partition_max_bytes\x18\x06 \x01(\x05H\x01\x88\x01\x01\x42\x17\n\x15_current_leader_epochB\x16\n\x14_partition_max_bytes\"E\n\rFetchResponse\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .quorate.v1.FetchPartitionResult\"\xa6\x03\n\x14\x46\x65tchPartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x1b\n\x0ehigh_watermark\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x1d\n\x10log_start_offset\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\x07 \x01(\x05H\x02\x88\x01\x01\x12\x0f\n\x07\x62\x61tches\x18\x08 \x01(\x0c\x12#\n\x07records\x18\t \x03(\x0b\x32\x12.quorate.v1.Record\x12\x1e\n\x11next_fetch_offset\x18\n \x01(\x03H\x03\x88\x01\x01\x12\x1f\n\x12last_stable_offset\x18\x0b \x01(\x03H\x04\x88\x01\x01\x42\x11\n\x0f_high_watermarkB\x13\n\x11_log_start_offsetB\x0f\n\r_leader_epochB\x14\n\x12_next_fetch_offsetB\x15\n\x13_last_stable_offset\"W\n\x12\x46\x65tchStreamRequest\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x03\x12)\n\x07request\x18\x02 \x01(\x0b\x32\x18.quorate.v1.FetchRequest\"\x82\x01\n\x13\x46\x65tchStreamResponse\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x03\x12+\n\x08response\x18\x02 \x01(\x0b\x32\x19.quorate.v1.FetchResponse\x12&\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\"J\n\x12ListOffsetsRequest\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .quorate.v1.ListOffsetsPartition\"\xc2\x01\n\x14ListOffsetsPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12$\n\x04spec\x18\x05 \x01(\x0e\x32\x16.quorate.v1.OffsetSpec\x12\x14\n\x0ctimestamp_ms\x18\x06 \x01(\x03\x42\x17\n\x15_current_leader_epoch\"Q\n\x13ListOffsetsResponse\x12:\n\npartitions\x18\x01 \x03(\x0b\x32&.quorate.v1.ListOffsetsPartitionResult\"\xf0\x01\n\x1aListOffsetsPartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x13\n\x06offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x19\n\x0ctimestamp_ms\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\x07 \x01(\x05H\x02\x88\x01\x01\x42\t\n\x07_offsetB\x0f\n\r_timestamp_msB\x0f\n\r_leader_epoch\"\\\n\x1bOffsetForLeaderEpochRequest\x12=\n\npartitions\x18\x01 \x03(\x0b\x32).quorate.v1.OffsetForLeaderEpochPartition\"\xa5\x01\n\x1dOffsetForLeaderEpochPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x42\x17\n\x15_current_leader_epoch\"Z\n\x1cOffsetForLeaderEpochResponse\x12:\n\npartitions\x18\x01 \x03(\x0b\x32&.quorate.v1.OffsetForLeaderEpochResult\"\xcc\x01\n\x1aOffsetForLeaderEpochResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x19\n\x0cleader_epoch\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x17\n\nend_offset\x18\x06 \x01(\x03H\x01\x88\x01\x01\x42\x0f\n\r_leader_epochB\r\n\x0b_end_offset\"T\n\x12GetMetadataRequest\x12*\n\x06topics\x18\x01 \x03(\x0b\x32\x1a.quorate.v1.TopicReference\x12\x12\n\nall_topics\x18\x02 \x01(\x08\"0\n\x0eTopicReference\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\"\x9a\x01\n\x13GetMetadataResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x17\n\x0fmetadata_offset\x18\x02 \x01(\x03\x12+\n\x07\x62rokers\x18\x03 \x03(\x0b\x32\x1a.quorate.v1.MetadataBroker\x12)\n\x06topics\x18\x04 \x03(\x0b\x32\x19.quorate.v1.MetadataTopic\"B\n\x0eMetadataBroker\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0c\n\x04rack\x18\x03 \x01(\t\"\x8a\x01\n\rMetadataTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12&\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x31\n\npartitions\x18\x04 \x03(\x0b\x32\x1d.quorate.v1.MetadataPartition\"{\n\x11MetadataPartition\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\x13\n\x06leader\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x10\n\x08replicas\x18\x04 \x03(\x05\x12\x0b\n\x03isr\x18\x05 \x03(\x05\x42\t\n\x07_leader\"\x17\n\x15InitProducerIdRequest\"E\n\x16InitProducerIdResponse\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05*J\n\x04\x41\x63ks\x12\x14\n\x10\x41\x43KS_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41\x43KS_ALL\x10\x01\x12\x0f\n\x0b\x41\x43KS_LEADER\x10\x02\x12\r\n\tACKS_NONE\x10\x03*c\n\x0cRecordFormat\x12\x1d\n\x19RECORD_FORMAT_UNSPECIFIED\x10\x00\x12\x19\n\x15RECORD_FORMAT_BATCHES\x10\x01\x12\x19\n\x15RECORD_FORMAT_RECORDS\x10\x02*y\n\nOffsetSpec\x12\x1b\n\x17OFFSET_SPEC_UNSPECIFIED\x10\x00\x12\x18\n\x14OFFSET_SPEC_EARLIEST\x10\x01\x12\x16\n\x12OFFSET_SPEC_LATEST\x10\x02\x12\x1c\n\x18OFFSET_SPEC_AT_TIMESTAMP\x10\x03\x32\xa3\x05\n\rBrokerService\x12\x42\n\x07Produce\x12\x1a.quorate.v1.ProduceRequest\x1a\x1b.quorate.v1.ProduceResponse\x12<\n\x05\x46\x65tch\x12\x18.quorate.v1.FetchRequest\x1a\x19.quorate.v1.FetchResponse\x12X\n\rProduceStream\x12 .quorate.v1.ProduceStreamRequest\x1a!.quorate.v1.ProduceStreamResponse(\x01\x30\x01\x12R\n\x0b\x46\x65tchStream\x12\x1e.quorate.v1.FetchStreamRequest\x1a\x1f.quorate.v1.FetchStreamResponse(\x01\x30\x01\x12N\n\x0bListOffsets\x12\x1e.quorate.v1.ListOffsetsRequest\x1a\x1f.quorate.v1.ListOffsetsResponse\x12i\n\x14OffsetForLeaderEpoch\x12\'.quorate.v1.OffsetForLeaderEpochRequest\x1a(.quorate.v1.OffsetForLeaderEpochResponse\x12N\n\x0bGetMetadata\x12\x1e.quorate.v1.GetMetadataRequest\x1a\x1f.quorate.v1.GetMetadataResponse\x12W\n\x0eInitProducerId\x12!.quorate.v1.InitProducerIdRequest\x1a\".quorate.v1.InitProducerIdResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'quorate.v1.broker_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACKS']._serialized_start=2225
-  _globals['_ACKS']._serialized_end=2299
-  _globals['_RECORDFORMAT']._serialized_start=2301
-  _globals['_RECORDFORMAT']._serialized_end=2400
-  _globals['_OFFSETSPEC']._serialized_start=2402
-  _globals['_OFFSETSPEC']._serialized_end=2523
+  _globals['_ACKS']._serialized_start=4091
+  _globals['_ACKS']._serialized_end=4165
+  _globals['_RECORDFORMAT']._serialized_start=4167
+  _globals['_RECORDFORMAT']._serialized_end=4266
+  _globals['_OFFSETSPEC']._serialized_start=4268
+  _globals['_OFFSETSPEC']._serialized_end=4389
   _globals['_PRODUCEREQUEST']._serialized_start=91
   _globals['_PRODUCEREQUEST']._serialized_end=229
   _globals['_PRODUCEPARTITION']._serialized_start=232
-  _globals['_PRODUCEPARTITION']._serialized_end=414
-  _globals['_PRODUCERESPONSE']._serialized_start=416
-  _globals['_PRODUCERESPONSE']._serialized_end=489
-  _globals['_PRODUCEPARTITIONRESULT']._serialized_start=492
-  _globals['_PRODUCEPARTITIONRESULT']._serialized_end=788
-  _globals['_FETCHREQUEST']._serialized_start=791
-  _globals['_FETCHREQUEST']._serialized_end=973
-  _globals['_FETCHPARTITION']._serialized_start=976
-  _globals['_FETCHPARTITION']._serialized_end=1184
-  _globals['_FETCHRESPONSE']._serialized_start=1186
-  _globals['_FETCHRESPONSE']._serialized_end=1255
-  _globals['_FETCHPARTITIONRESULT']._serialized_start=1258
-  _globals['_FETCHPARTITIONRESULT']._serialized_end=1624
-  _globals['_LISTOFFSETSREQUEST']._serialized_start=1626
-  _globals['_LISTOFFSETSREQUEST']._serialized_end=1700
-  _globals['_LISTOFFSETSPARTITION']._serialized_start=1703
-  _globals['_LISTOFFSETSPARTITION']._serialized_end=1897
-  _globals['_LISTOFFSETSRESPONSE']._serialized_start=1899
-  _globals['_LISTOFFSETSRESPONSE']._serialized_end=1980
-  _globals['_LISTOFFSETSPARTITIONRESULT']._serialized_start=1983
-  _globals['_LISTOFFSETSPARTITIONRESULT']._serialized_end=2223
-  _globals['_BROKERSERVICE']._serialized_start=2526
-  _globals['_BROKERSERVICE']._serialized_end=2751
+  _globals['_PRODUCEPARTITION']._serialized_end=464
+  _globals['_PRODUCERESPONSE']._serialized_start=466
+  _globals['_PRODUCERESPONSE']._serialized_end=539
+  _globals['_PRODUCEPARTITIONRESULT']._serialized_start=542
+  _globals['_PRODUCEPARTITIONRESULT']._serialized_end=838
+  _globals['_PRODUCESTREAMREQUEST']._serialized_start=840
+  _globals['_PRODUCESTREAMREQUEST']._serialized_end=931
+  _globals['_PRODUCESTREAMRESPONSE']._serialized_start=934
+  _globals['_PRODUCESTREAMRESPONSE']._serialized_end=1068
+  _globals['_FETCHREQUEST']._serialized_start=1071
+  _globals['_FETCHREQUEST']._serialized_end=1277
+  _globals['_FETCHPARTITION']._serialized_start=1280
+  _globals['_FETCHPARTITION']._serialized_end=1488
+  _globals['_FETCHRESPONSE']._serialized_start=1490
+  _globals['_FETCHRESPONSE']._serialized_end=1559
+  _globals['_FETCHPARTITIONRESULT']._serialized_start=1562
+  _globals['_FETCHPARTITIONRESULT']._serialized_end=1984
+  _globals['_FETCHSTREAMREQUEST']._serialized_start=1986
+  _globals['_FETCHSTREAMREQUEST']._serialized_end=2073
+  _globals['_FETCHSTREAMRESPONSE']._serialized_start=2076
+  _globals['_FETCHSTREAMRESPONSE']._serialized_end=2206
+  _globals['_LISTOFFSETSREQUEST']._serialized_start=2208
+  _globals['_LISTOFFSETSREQUEST']._serialized_end=2282
+  _globals['_LISTOFFSETSPARTITION']._serialized_start=2285
+  _globals['_LISTOFFSETSPARTITION']._serialized_end=2479
+  _globals['_LISTOFFSETSRESPONSE']._serialized_start=2481
+  _globals['_LISTOFFSETSRESPONSE']._serialized_end=2562
+  _globals['_LISTOFFSETSPARTITIONRESULT']._serialized_start=2565
+  _globals['_LISTOFFSETSPARTITIONRESULT']._serialized_end=2805
+  _globals['_OFFSETFORLEADEREPOCHREQUEST']._serialized_start=2807
+  _globals['_OFFSETFORLEADEREPOCHREQUEST']._serialized_end=2899
+  _globals['_OFFSETFORLEADEREPOCHPARTITION']._serialized_start=2902
+  _globals['_OFFSETFORLEADEREPOCHPARTITION']._serialized_end=3067
+  _globals['_OFFSETFORLEADEREPOCHRESPONSE']._serialized_start=3069
+  _globals['_OFFSETFORLEADEREPOCHRESPONSE']._serialized_end=3159
+  _globals['_OFFSETFORLEADEREPOCHRESULT']._serialized_start=3162
+  _globals['_OFFSETFORLEADEREPOCHRESULT']._serialized_end=3366
+  _globals['_GETMETADATAREQUEST']._serialized_start=3368
+  _globals['_GETMETADATAREQUEST']._serialized_end=3452
+  _globals['_TOPICREFERENCE']._serialized_start=3454
+  _globals['_TOPICREFERENCE']._serialized_end=3502
+  _globals['_GETMETADATARESPONSE']._serialized_start=3505
+  _globals['_GETMETADATARESPONSE']._serialized_end=3659
+  _globals['_METADATABROKER']._serialized_start=3661
+  _globals['_METADATABROKER']._serialized_end=3727
+  _globals['_METADATATOPIC']._serialized_start=3730
+  _globals['_METADATATOPIC']._serialized_end=3868
+  _globals['_METADATAPARTITION']._serialized_start=3870
+  _globals['_METADATAPARTITION']._serialized_end=3993
+  _globals['_INITPRODUCERIDREQUEST']._serialized_start=3995
+  _globals['_INITPRODUCERIDREQUEST']._serialized_end=4018
+  _globals['_INITPRODUCERIDRESPONSE']._serialized_start=4020
+  _globals['_INITPRODUCERIDRESPONSE']._serialized_end=4089
+  _globals['_BROKERSERVICE']._serialized_start=4392
+  _globals['_BROKERSERVICE']._serialized_end=5067
 # @@protoc_insertion_point(module_scope)

@@ -51,10 +51,35 @@ class BrokerServiceStub:
                 request_serializer=quorate_dot_v1_dot_broker__pb2.FetchRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_broker__pb2.FetchResponse.FromString,
                 _registered_method=True)
+        self.ProduceStream = channel.stream_stream(
+                '/quorate.v1.BrokerService/ProduceStream',
+                request_serializer=quorate_dot_v1_dot_broker__pb2.ProduceStreamRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_broker__pb2.ProduceStreamResponse.FromString,
+                _registered_method=True)
+        self.FetchStream = channel.stream_stream(
+                '/quorate.v1.BrokerService/FetchStream',
+                request_serializer=quorate_dot_v1_dot_broker__pb2.FetchStreamRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_broker__pb2.FetchStreamResponse.FromString,
+                _registered_method=True)
         self.ListOffsets = channel.unary_unary(
                 '/quorate.v1.BrokerService/ListOffsets',
                 request_serializer=quorate_dot_v1_dot_broker__pb2.ListOffsetsRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_broker__pb2.ListOffsetsResponse.FromString,
+                _registered_method=True)
+        self.OffsetForLeaderEpoch = channel.unary_unary(
+                '/quorate.v1.BrokerService/OffsetForLeaderEpoch',
+                request_serializer=quorate_dot_v1_dot_broker__pb2.OffsetForLeaderEpochRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_broker__pb2.OffsetForLeaderEpochResponse.FromString,
+                _registered_method=True)
+        self.GetMetadata = channel.unary_unary(
+                '/quorate.v1.BrokerService/GetMetadata',
+                request_serializer=quorate_dot_v1_dot_broker__pb2.GetMetadataRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_broker__pb2.GetMetadataResponse.FromString,
+                _registered_method=True)
+        self.InitProducerId = channel.unary_unary(
+                '/quorate.v1.BrokerService/InitProducerId',
+                request_serializer=quorate_dot_v1_dot_broker__pb2.InitProducerIdRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_broker__pb2.InitProducerIdResponse.FromString,
                 _registered_method=True)
 
 
@@ -82,8 +107,43 @@ class BrokerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ProduceStream(self, request_iterator, context):
+        """Produce for many requests on one stream: less work for each, and requests are appended in the order sent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchStream(self, request_iterator, context):
+        """Fetch for many requests on one stream. Each is answered once, in the order sent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListOffsets(self, request, context):
         """Finds offsets: the earliest, the latest, or the first at or after a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OffsetForLeaderEpoch(self, request, context):
+        """Where a leader epoch ends: how a reader finds out that records it has seen were truncated (rule 66).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMetadata(self, request, context):
+        """Who leads which partition, and where brokers are; answered by any broker from its own copy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InitProducerId(self, request, context):
+        """An id for an idempotent producer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -102,10 +162,35 @@ def add_BrokerServiceServicer_to_server(servicer, server):
                     request_deserializer=quorate_dot_v1_dot_broker__pb2.FetchRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_broker__pb2.FetchResponse.SerializeToString,
             ),
+            'ProduceStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.ProduceStream,
+                    request_deserializer=quorate_dot_v1_dot_broker__pb2.ProduceStreamRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_broker__pb2.ProduceStreamResponse.SerializeToString,
+            ),
+            'FetchStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.FetchStream,
+                    request_deserializer=quorate_dot_v1_dot_broker__pb2.FetchStreamRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_broker__pb2.FetchStreamResponse.SerializeToString,
+            ),
             'ListOffsets': grpc.unary_unary_rpc_method_handler(
                     servicer.ListOffsets,
                     request_deserializer=quorate_dot_v1_dot_broker__pb2.ListOffsetsRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_broker__pb2.ListOffsetsResponse.SerializeToString,
+            ),
+            'OffsetForLeaderEpoch': grpc.unary_unary_rpc_method_handler(
+                    servicer.OffsetForLeaderEpoch,
+                    request_deserializer=quorate_dot_v1_dot_broker__pb2.OffsetForLeaderEpochRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_broker__pb2.OffsetForLeaderEpochResponse.SerializeToString,
+            ),
+            'GetMetadata': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMetadata,
+                    request_deserializer=quorate_dot_v1_dot_broker__pb2.GetMetadataRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_broker__pb2.GetMetadataResponse.SerializeToString,
+            ),
+            'InitProducerId': grpc.unary_unary_rpc_method_handler(
+                    servicer.InitProducerId,
+                    request_deserializer=quorate_dot_v1_dot_broker__pb2.InitProducerIdRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_broker__pb2.InitProducerIdResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -180,6 +265,60 @@ class BrokerService:
             _registered_method=True)
 
     @staticmethod
+    def ProduceStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/quorate.v1.BrokerService/ProduceStream',
+            quorate_dot_v1_dot_broker__pb2.ProduceStreamRequest.SerializeToString,
+            quorate_dot_v1_dot_broker__pb2.ProduceStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/quorate.v1.BrokerService/FetchStream',
+            quorate_dot_v1_dot_broker__pb2.FetchStreamRequest.SerializeToString,
+            quorate_dot_v1_dot_broker__pb2.FetchStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListOffsets(request,
             target,
             options=(),
@@ -196,6 +335,87 @@ class BrokerService:
             '/quorate.v1.BrokerService/ListOffsets',
             quorate_dot_v1_dot_broker__pb2.ListOffsetsRequest.SerializeToString,
             quorate_dot_v1_dot_broker__pb2.ListOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OffsetForLeaderEpoch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.BrokerService/OffsetForLeaderEpoch',
+            quorate_dot_v1_dot_broker__pb2.OffsetForLeaderEpochRequest.SerializeToString,
+            quorate_dot_v1_dot_broker__pb2.OffsetForLeaderEpochResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMetadata(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.BrokerService/GetMetadata',
+            quorate_dot_v1_dot_broker__pb2.GetMetadataRequest.SerializeToString,
+            quorate_dot_v1_dot_broker__pb2.GetMetadataResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InitProducerId(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.BrokerService/InitProducerId',
+            quorate_dot_v1_dot_broker__pb2.InitProducerIdRequest.SerializeToString,
+            quorate_dot_v1_dot_broker__pb2.InitProducerIdResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,16 @@ class ReplicaServiceStub:
                 request_serializer=quorate_dot_v1_dot_replica__pb2.DescribeLogEndsRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeLogEndsResponse.FromString,
                 _registered_method=True)
+        self.DescribeReplicas = channel.unary_unary(
+                '/quorate.v1.ReplicaService/DescribeReplicas',
+                request_serializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasResponse.FromString,
+                _registered_method=True)
+        self.Replicate = channel.stream_stream(
+                '/quorate.v1.ReplicaService/Replicate',
+                request_serializer=quorate_dot_v1_dot_replica__pb2.ReplicateRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_replica__pb2.ReplicateResponse.FromString,
+                _registered_method=True)
 
 
 class ReplicaServiceServicer:
@@ -53,6 +63,24 @@ class ReplicaServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeReplicas(self, request, context):
+        """Offsets and sizes of replicas, for descriptions of topics.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Replicate(self, request_iterator, context):
+        """A follower pulls from a leader, for all partitions that it follows there.
+
+        A partition is *waiting* from when the follower names its position until the leader has sent an update for it.
+        The leader sends what it has for waiting partitions as soon as there is something. Nothing else is tied to
+        order: requests and responses need not take turns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ReplicaServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +88,16 @@ def add_ReplicaServiceServicer_to_server(servicer, server):
                     servicer.DescribeLogEnds,
                     request_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeLogEndsRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_replica__pb2.DescribeLogEndsResponse.SerializeToString,
+            ),
+            'DescribeReplicas': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeReplicas,
+                    request_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasResponse.SerializeToString,
+            ),
+            'Replicate': grpc.stream_stream_rpc_method_handler(
+                    servicer.Replicate,
+                    request_deserializer=quorate_dot_v1_dot_replica__pb2.ReplicateRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_replica__pb2.ReplicateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +128,60 @@ class ReplicaService:
             '/quorate.v1.ReplicaService/DescribeLogEnds',
             quorate_dot_v1_dot_replica__pb2.DescribeLogEndsRequest.SerializeToString,
             quorate_dot_v1_dot_replica__pb2.DescribeLogEndsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeReplicas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.ReplicaService/DescribeReplicas',
+            quorate_dot_v1_dot_replica__pb2.DescribeReplicasRequest.SerializeToString,
+            quorate_dot_v1_dot_replica__pb2.DescribeReplicasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Replicate(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/quorate.v1.ReplicaService/Replicate',
+            quorate_dot_v1_dot_replica__pb2.ReplicateRequest.SerializeToString,
+            quorate_dot_v1_dot_replica__pb2.ReplicateResponse.FromString,
             options,
             channel_credentials,
             insecure,
