@@ -257,9 +257,9 @@ class OffsetMismatch(QuorateError):
 
 
 class LogTruncated(QuorateError):
-    """What was read up to ``offset`` is in the log only up to ``end_offset``: records have vanished (rule 66).
+    """What was read up to ``offset`` is in the log only to ``end_offset``: records have vanished (rule 66).
 
-    Never for records that a clean cluster has shown: only after an unclean election or an operator's recovery.
+    Never in a clean cluster: only after an unclean election or an operator's recovery.
     """
 
     code = "LOG_TRUNCATED"

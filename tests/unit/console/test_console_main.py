@@ -64,9 +64,11 @@ def test_error_is_told_by_code_and_advice_without_a_traceback(
 #: code -> why the command line has nothing to advise
 WITHOUT_ADVICE = {
     "QUORATE_ERROR": "only its children are raised",
+    "CLIENT_ERROR": "only its children are raised",
     "CONTROLLER_ERROR": "only its children are raised",
     "PRODUCER_ERROR": "only its children are raised",
     "STORAGE_ERROR": "only its children are raised",
+    "CLIENT_CLOSED": "the command line does not use what it has closed",
     "MISSING_EXTRA": "its message says what to install",
     "OUT_OF_ORDER_SEQUENCE_NUMBER": "produce is not idempotent",
     "DUPLICATE_SEQUENCE_NUMBER": "produce is not idempotent",
