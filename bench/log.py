@@ -81,7 +81,7 @@ def _seconds(work: Callable[[], None]) -> float:
 async def _append_seconds(batch: bytes, count: int) -> float:
     with _scratch() as (directory, context):
         log = await PartitionLog.open(context, LogConfig(), directory, start=StartKind.CLEAN)
-        await log.become_leader(EPOCH)
+        log.become_leader(EPOCH)
 
         def append() -> None:
             for _ in range(count):
@@ -155,7 +155,7 @@ async def recovery_figures() -> list[Figure]:
     for size in (128 << 10, 16 << 10, 1 << 10):
         with _scratch() as (directory, context):
             log = await PartitionLog.open(context, LogConfig(), directory, start=StartKind.CLEAN)
-            await log.become_leader(EPOCH)
+            log.become_leader(EPOCH)
             batch = _batch_of(size)
             for _ in range(SCAN_BYTES // size):
                 log.append_as_leader(batch, leader_epoch=EPOCH)
@@ -190,7 +190,7 @@ async def _make_idle_logs(directory: str) -> None:
         for number in range(IDLE_LOGS):
             key = PartitionKey(TopicName("bench"), PartitionId(number), TopicId("A" * 22))
             log = await logs.create(key, LogConfig())
-            await log.become_leader(EPOCH)
+            log.become_leader(EPOCH)
             for _ in range(10):
                 log.append_as_leader(batch, leader_epoch=EPOCH)
         assert await logs.close(broker_epoch=BrokerEpoch(1))

@@ -15,6 +15,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── InvalidConfig
     │   ├── InvalidTopic
     │   ├── InvalidRecord
+    │   │   └── InvalidTimestamp    too far from the broker's clock for its topic
     │   ├── CorruptBatch            bytes that are no record batch, or whose checksum is wrong
     │   ├── UnsupportedBatch        a well-formed batch that is not accepted here
     │   └── BatchTooLarge
@@ -68,6 +69,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── LogDamaged
     │   ├── LogBusy
     │   ├── LogClosed
+    │   ├── ReplicaDiverged         its leader would cut off what is committed (rule 11)
     │   └── StorageFailed
     └── TransportError              between two processes
         ├── Unavailable
@@ -106,6 +108,7 @@ __all__ = [
     "InvalidRecord",
     "InvalidReplicaAssignment",
     "InvalidRequest",
+    "InvalidTimestamp",
     "InvalidTopic",
     "InvalidUpdateVersion",
     "LeadershipError",
@@ -131,6 +134,7 @@ __all__ = [
     "QuorumDamaged",
     "ReassignmentInProgress",
     "RecoveryRefused",
+    "ReplicaDiverged",
     "RequestTimedOut",
     "StaleBrokerEpoch",
     "StorageError",
@@ -206,6 +210,12 @@ class InvalidRecord(InvalidRequest):
     """A record cannot be put into a batch: wrong type, too many records, a timestamp out of range."""
 
     code = "INVALID_RECORD"
+
+
+class InvalidTimestamp(InvalidRecord):
+    """A timestamp lies further from the broker's clock than the topic allows. Not written."""
+
+    code = "INVALID_TIMESTAMP"
 
 
 class CorruptBatch(InvalidRequest):
@@ -591,6 +601,13 @@ class LogClosed(StorageError):
     retriable = True
     refresh_metadata = True
     grpc_status = "UNAVAILABLE"
+
+
+class ReplicaDiverged(StorageError):
+    """The leader's log lacks records that this replica knows to be committed (rule 11): nothing was cut."""
+
+    code = "REPLICA_DIVERGED"
+    grpc_status = "DATA_LOSS"
 
 
 class StorageFailed(StorageError):

@@ -43,7 +43,7 @@ async def _write_log(directory: Path) -> int:
     context = LogContext(disk, SystemClock(), OpenFiles(disk, files_max=4), _stop)
     config = LogConfig(segment_bytes=1024)
     log = await PartitionLog.open(context, config, str(directory), start=StartKind.CLEAN)
-    await log.become_leader(EPOCH)
+    log.become_leader(EPOCH)
     count = 0
     for compression in [*Compression, *Compression]:
         batch = encode_batch(

@@ -207,7 +207,7 @@ async def _check_recovery(corpse: Corpse) -> Corpse:
 async def _go_on(log: PartitionLog, model: LogModel) -> LogModel:
     """A recovered log is one like any other."""
     epoch = model.latest_epoch + 1
-    await log.become_leader(LeaderEpoch(epoch))
+    log.become_leader(LeaderEpoch(epoch))
     sent = batch(b"after the crash")
     log.append_as_leader(sent, leader_epoch=LeaderEpoch(epoch))
     await log.flush()

@@ -75,8 +75,10 @@ class Life:
         await self.do("open", action=open_or_create)
 
     async def lead(self, leader_epoch: int) -> None:
-        epoch = LeaderEpoch(leader_epoch)
-        await self.do("lead", leader_epoch, action=lambda: self.log.become_leader(epoch))
+        async def lead() -> None:
+            self.log.become_leader(LeaderEpoch(leader_epoch))
+
+        await self.do("lead", leader_epoch, action=lead)
 
     async def append(self, *batches: bytes) -> None:
         """As leader, in one group."""

@@ -16,7 +16,7 @@ from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
 from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.records import patch_header
-from quorate.errors import CorruptBatch, DiskFull, QuorateError, StorageError
+from quorate.errors import CorruptBatch, DiskFull, LogBusy, QuorateError, StorageError
 from quorate.storage import LogDirectory, PartitionKey, StartKind
 from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, busy_life, check_survivors, random_life
 from tests.log.log_flips import SmallLog, check_flip_after_crash, check_flip_after_stop, small_log
@@ -41,10 +41,13 @@ __all__ = [
     "check_flush_covers_what_was_before_it",
     "check_follower_epochs",
     "check_index_files",
+    "check_leader_epoch_is_on_record_before_its_first_batch",
     "check_log_start_before_deletion",
     "check_marker_after_storage_error",
     "check_marker_is_removed",
+    "check_no_append_before_a_cut_that_was_asked_for",
     "check_power_loss",
+    "check_power_loss_after_a_roll",
     "check_power_loss_during_start",
     "check_reads",
     "check_retention_below_high_watermark",
@@ -160,6 +163,17 @@ async def check_power_loss() -> None:
         check_survivors(harness, ledger, lost_power=True)
 
 
+async def check_power_loss_after_a_roll() -> None:
+    """A flush is worth nothing for batches in a file whose name the device does not know."""
+    harness = LogHarness(small_config(segment_bytes=len(BATCH)))
+    log = await harness.lead(1)
+    for _ in range(3):
+        harness.append(BATCH)
+        await log.flush()
+    log = await harness.power_loss()
+    assert log.log_end_offset == 3, f"3 batches were flushed, the log ends at {log.log_end_offset}"
+
+
 # -- truncation
 
 
@@ -171,7 +185,7 @@ async def check_truncation_and_power_loss() -> None:
         harness.append(*(batch(b"old %d" % n) for n in range(6)))
         await harness.restart()
         await harness.log.truncate_to(Offset(1))
-        await harness.log.become_leader(LeaderEpoch(2))
+        harness.log.become_leader(LeaderEpoch(2))
         harness.append(*(batch(b"new %d" % n) for n in range(6)))
         appended = read_all(harness.log)
         log = await harness.power_loss(random.Random(seed))
@@ -239,6 +253,37 @@ async def check_follower_epochs() -> None:
             assert log.damage is None, f"operation {number}: sound bytes are called damaged: {log.damage}"
 
 
+async def check_leader_epoch_is_on_record_before_its_first_batch() -> None:
+    """The process dies at any step from the election to the first batch."""
+    for number in range(1, 12):
+        harness = LogHarness()
+        await harness.lead(5)
+        harness.append(BATCH)
+        await harness.restart()
+        harness.disk.fault_hook = fail_nth(number, ProcessDied(written=len(BATCH)))
+        with suppress(ProcessDied):
+            harness.log.become_leader(LeaderEpoch(6))
+            harness.append(BATCH)
+        harness.disk.fault_hook = None
+        log = await harness.crash()
+        assert log.damage is None, f"operation {number}: sound bytes are called damaged: {log.damage}"
+
+
+async def check_no_append_before_a_cut_that_was_asked_for() -> None:
+    """A follower was told to cut its log, and is elected before the cut has begun."""
+    harness = LogHarness()
+    await harness.lead(1)
+    harness.append(*[BATCH] * 5)
+    truncation = asyncio.create_task(harness.log.truncate_to(Offset(2)))
+    await asyncio.sleep(0)
+    appended = Offset(0)
+    with suppress(LogBusy):
+        harness.log.become_leader(LeaderEpoch(2))
+        appended = harness.log.append_as_leader(BATCH, leader_epoch=LeaderEpoch(2)).base_offset
+    await truncation
+    assert appended < harness.log.log_end_offset, f"what a leader appended at {appended} was cut off"
+
+
 def _stamped(offset: int, *, epoch: int) -> bytes:
     stamped = bytearray(BATCH)
     patch_header(stamped, 0, base_offset=offset, leader_epoch=epoch)
@@ -278,7 +323,7 @@ async def check_log_start_before_deletion() -> None:
 async def _directory_with_log(disk: SimDisk) -> LogDirectory:
     directory = await LogDirectory.open(make_context(disk), "/data")
     log = await directory.create(KEY, SMALL_CONFIG)
-    await log.become_leader(LeaderEpoch(1))
+    log.become_leader(LeaderEpoch(1))
     log.append_as_leader(BATCH, leader_epoch=LeaderEpoch(1))
     return directory
 

@@ -144,7 +144,7 @@ class Life:
 
     async def lead(self, leader_epoch: int) -> None:
         async def step() -> None:
-            await self.harness.log.become_leader(LeaderEpoch(leader_epoch))
+            self.harness.log.become_leader(LeaderEpoch(leader_epoch))
 
         if not await self.attempt(step) and isinstance(self.errors[-1], DiskFull):
             assert await self.attempt(step), f"refused although there is room again: {self.errors[-1]}"
@@ -358,7 +358,7 @@ async def check_goes_on(harness: LogHarness) -> None:
     """A log that survived can be led, appended to, flushed and closed, and gives its files back."""
     log = harness.log
     end = log.log_end_offset
-    await log.become_leader(LeaderEpoch(log.latest_leader_epoch + 1))
+    log.become_leader(LeaderEpoch(log.latest_leader_epoch + 1))
     harness.append(batch(b"afterwards"))
     await log.flush()
     assert log.log_end_offset == end + 1

@@ -52,7 +52,7 @@ async def small_log(*, is_closed: bool = False, is_checkpointed: bool = False) -
     harness = LogHarness(small_config(segment_bytes=160))
     await harness.lead(1)
     harness.append(batch(b"a", b"b", timestamp=NOW_MS), batch(b"c", timestamp=NOW_MS + 3))
-    await harness.log.become_leader(LeaderEpoch(2))
+    harness.log.become_leader(LeaderEpoch(2))
     harness.append(
         batch(b"d", timestamp=NOW_MS + 2, producer=(7, 0, 0)),
         batch(b"e", b"f", b"g", timestamp=NOW_MS + 9),

@@ -246,7 +246,7 @@ class LogHarness:
     async def lead(self, leader_epoch: int = 0) -> PartitionLog:
         """Open as the leader of an epoch."""
         log = await self.open()
-        await log.become_leader(LeaderEpoch(leader_epoch))
+        log.become_leader(LeaderEpoch(leader_epoch))
         return log
 
     def append(self, *batches: bytes) -> None:

@@ -175,7 +175,7 @@ async def test_epochs_that_a_full_disk_keeps_off_do_not_make_sound_batches_look_
     harness.append(batch())
     name = "leader-epoch-checkpoint"
     older = harness.files()[name]
-    await log.become_leader(LeaderEpoch(2))
+    log.become_leader(LeaderEpoch(2))
     harness.append(batch())
     await log.flush()
     before = read_all(log)

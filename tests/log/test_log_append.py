@@ -103,22 +103,25 @@ async def test_append_before_the_epoch_is_on_record_is_refused() -> None:
         log.append_as_leader(batch(), leader_epoch=LeaderEpoch(6))
 
 
-async def test_new_epoch_is_on_the_device_before_any_batch_of_it() -> None:
+async def test_new_epoch_is_on_record_before_any_batch_of_it_and_on_the_device_with_the_first() -> None:
     harness = LogHarness()
     log = await harness.lead(5)
     harness.append(batch())
-    await log.become_leader(LeaderEpoch(6))
-    await log.become_leader(LeaderEpoch(6))
+    log.become_leader(LeaderEpoch(6))
+    log.become_leader(LeaderEpoch(6))
     assert log.end_of_epoch(LeaderEpoch(6)) == EpochEnd(LeaderEpoch(6), Offset(1))
     assert log.end_of_epoch(LeaderEpoch(5)) == EpochEnd(LeaderEpoch(5), Offset(1))
     assert b'"epochs":[[5,0],[6,1]]' in harness.disk.read_file(harness.path("leader-epoch-checkpoint"))
+    assert harness.disk.unsynced_bytes(harness.path("leader-epoch-checkpoint")) > 0
+    harness.append(batch())
+    await log.flush()
     assert harness.disk.unsynced_bytes(harness.path("leader-epoch-checkpoint")) == 0
 
 
 async def test_leader_cannot_go_back_to_an_older_epoch() -> None:
     log = await LogHarness().lead(5)
     with pytest.raises(FencedLeaderEpoch):
-        await log.become_leader(LeaderEpoch(4))
+        log.become_leader(LeaderEpoch(4))
     assert epochs_of(log) == [(5, 0)]
 
 

@@ -50,7 +50,7 @@ async def disk_with_log(disk: SimDisk | None = None) -> tuple[SimDisk, LogDirect
     disk = disk or SimDisk()
     directory = await open_directory(disk)
     log = await directory.create(KEY, SMALL_CONFIG)
-    await log.become_leader(LeaderEpoch(1))
+    log.become_leader(LeaderEpoch(1))
     log.append_as_leader(batch(b"v"), leader_epoch=LeaderEpoch(1))
     return disk, directory
 
@@ -371,7 +371,7 @@ async def test_maintenance_does_what_is_due_for_every_log() -> None:
     config = small_config(segment_bytes=100, retention_ms=10_000, producer_id_expiration_ms=5_000)
     for key in (KEY, OTHER):
         log = await directory.create(key, config)
-        await log.become_leader(LeaderEpoch(1))
+        log.become_leader(LeaderEpoch(1))
         for n in range(4):
             log.append_as_leader(
                 batch(b"x" * 60, timestamp=NOW_MS + 4000 * n, producer=(n, 0, 0)), leader_epoch=LeaderEpoch(1)
@@ -394,7 +394,7 @@ async def test_trouble_of_one_log_does_not_keep_maintenance_from_the_others() ->
     directory = await open_directory(disk, context=make_context(disk, clock))
     for key in (KEY, OTHER):
         log = await directory.create(key, small_config(segment_bytes=100))
-        await log.become_leader(LeaderEpoch(1))
+        log.become_leader(LeaderEpoch(1))
         for _ in range(3):
             log.append_as_leader(batch(b"x" * 60), leader_epoch=LeaderEpoch(1))
     disk.fault_hook = fail_path(KEY.directory_name, lambda: os_error(errno.EIO), names={"rename"})

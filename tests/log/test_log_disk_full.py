@@ -10,6 +10,7 @@ from quorate.chaos.sim.disk import SimDisk
 from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.errors import DiskFull
 from quorate.storage import LogDirectory, PartitionKey, PartitionLog, StartKind
+from quorate.storage.leader_epochs import EpochEnd
 from tests.log.log_harness import (
     LogHarness,
     batch,
@@ -111,7 +112,6 @@ async def test_everything_else_is_refused_without_harm() -> None:
     harness.disk.capacity_bytes = harness.disk.used_bytes
     before = image_of(log)
     for change in (
-        log.become_leader(LeaderEpoch(2)),
         log.truncate_to(Offset(1)),
         log.advance_log_start(Offset(1)),
     ):
@@ -119,11 +119,30 @@ async def test_everything_else_is_refused_without_harm() -> None:
             await change
         assert image_of(log) == before
     harness.disk.capacity_bytes = None
-    await log.become_leader(LeaderEpoch(3))
+    log.become_leader(LeaderEpoch(3))
     harness.append(BATCH)
     expected = image_of(log)
     await harness.crash()
     assert image_of(harness.log) == expected
+
+
+async def test_replica_leads_on_a_full_disk_and_notes_its_epoch_before_the_first_batch() -> None:
+    """Else a full disk would take the partition from its readers too."""
+    harness = await full_log()
+    log = harness.log
+    harness.disk.capacity_bytes = harness.disk.used_bytes
+    end = log.log_end_offset
+    log.become_leader(LeaderEpoch(2))
+    assert log.end_of_epoch(LeaderEpoch(2)) == EpochEnd(LeaderEpoch(2), end)
+    assert len(read_all(log)) == end * len(BATCH)
+    with pytest.raises(DiskFull):
+        harness.append(BATCH)
+    harness.disk.capacity_bytes = None
+    harness.append(BATCH)
+    expected = image_of(log)
+    await harness.crash()
+    assert image_of(harness.log) == expected
+    assert harness.log.damage is None
 
 
 async def test_what_was_flushed_on_a_full_disk_survives_power_loss() -> None:
@@ -152,7 +171,7 @@ async def test_node_whose_disk_is_full_starts_cleans_up_and_goes_on() -> None:
     config = small_config(segment_bytes=4 * len(BATCH), retention_bytes=8 * len(BATCH))
     directory = await LogDirectory.open(make_context(disk), "/data")
     log = await directory.create(KEY, config)
-    await log.become_leader(LeaderEpoch(1))
+    log.become_leader(LeaderEpoch(1))
     disk.capacity_bytes = disk.used_bytes + 5000
     end = append_until_full(log)
     disk.capacity_bytes = disk.used_bytes
@@ -162,7 +181,7 @@ async def test_node_whose_disk_is_full_starts_cleans_up_and_goes_on() -> None:
     assert log.log_end_offset == end
     assert len(read_all(log)) == end * len(BATCH)
     await directory.maintain(lambda key: log.log_end_offset)
-    await log.become_leader(LeaderEpoch(2))
+    log.become_leader(LeaderEpoch(2))
     assert append_until_full(log) > end
     disk.capacity_bytes = None
     assert await directory.close(broker_epoch=BrokerEpoch(1))

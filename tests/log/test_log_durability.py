@@ -268,9 +268,12 @@ async def test_every_sync_of_a_flush_counts(name: str) -> None:
 
 async def test_failed_sync_of_a_new_epoch_ends_the_process() -> None:
     harness = await leading()
-    harness.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
+    harness.log.become_leader(LeaderEpoch(2))
+    harness.append(BATCH)
+    # The first is the segment's.
+    harness.disk.fault_hook = fail_nth(2, os_error(errno.EIO), names={"fdatasync"})
     with pytest.raises(ProcessEnded):
-        await harness.log.become_leader(LeaderEpoch(2))
+        await harness.log.flush()
     with pytest.raises(StorageFailed):
         harness.append(BATCH)
 

@@ -40,8 +40,8 @@ async def leader_of(config: LogConfig = SEGMENT) -> LogHarness:
     await harness.lead(1)
     for n in range(12):
         if n in (4, 7):
-            await harness.log.become_leader(LeaderEpoch(n))
-            await harness.log.become_leader(LeaderEpoch(n + 1))
+            harness.log.become_leader(LeaderEpoch(n))
+            harness.log.become_leader(LeaderEpoch(n + 1))
         values = [b"x" * (5 * n + k) for k in range(n % 3 + 1)]
         producer = (7, 0, 0) if n == 0 else (8, n, 0) if n % 3 == 1 else None
         harness.append(batch(*values, producer=producer))
@@ -150,7 +150,7 @@ async def test_refusal_keeps_an_epoch_that_was_noted_before_without_batches() ->
     harness = LogHarness()
     log = await harness.lead(5)
     harness.append(batch())
-    await log.become_leader(LeaderEpoch(9))
+    log.become_leader(LeaderEpoch(9))
     before = epochs_of(log)
     with pytest.raises(CorruptBatch):
         log.append_as_follower(stamped(b"v", offset=7, epoch=6))
@@ -161,7 +161,7 @@ async def test_epoch_without_batches_gives_way_to_what_the_leader_has_there() ->
     harness = LogHarness()
     log = await harness.lead(5)
     harness.append(batch())
-    await log.become_leader(LeaderEpoch(9))
+    log.become_leader(LeaderEpoch(9))
     log.append_as_follower(stamped(b"v", offset=1, epoch=6))
     assert epochs_of(log) == [(5, 0), (6, 1)]
     await harness.crash()

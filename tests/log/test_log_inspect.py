@@ -24,7 +24,7 @@ async def log_of() -> LogHarness:
     await harness.lead(1)
     for n in range(5):
         if n == 3:
-            await harness.log.become_leader(LeaderEpoch(2))
+            harness.log.become_leader(LeaderEpoch(2))
         harness.append(batch(b"x" * 20, b"y", producer=(7, 0, 2 * n)))
     assert harness.log.segment_count == 3
     await harness.log.checkpoint()
@@ -67,7 +67,7 @@ async def test_log_can_be_verified_in_any_state_of_its_life() -> None:
     await harness.open()
     assert verified(harness).problems == []
     harness = await log_of()
-    await harness.log.become_leader(LeaderEpoch(9))
+    harness.log.become_leader(LeaderEpoch(9))
     assert verified(harness).problems == []
     await harness.log.advance_log_start(Offset(5))
     assert verified(harness).problems == []

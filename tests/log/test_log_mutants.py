@@ -6,6 +6,7 @@ left out, two steps in the wrong order, an error swallowed.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -214,6 +215,19 @@ def _replace_and_pretend_that_it_was_saved(
     self.is_saved = True
 
 
+def leader_epoch_is_not_saved(patch: Patch) -> None:
+    patch.setattr(LogWriter, "_save_epochs", lambda self: None)
+
+
+def cut_refuses_appends_only_from_its_turn_on(patch: Patch) -> None:
+    async def cut_alone(self: LogTrimmer, cut: Callable[[Offset], Awaitable[None]], offset: Offset) -> None:
+        async with self._sync_state.files_lock:
+            await asyncio.sleep(0)
+            await cut(offset)
+
+    patch.setattr(LogTrimmer, "_cut_alone", cut_alone)
+
+
 def retention_ignores_the_high_watermark(patch: Patch) -> None:
     original = retention.count_deletable
 
@@ -263,13 +277,15 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], Awaitable[None]]]] = [
     (producers_are_not_undone, check.check_failed_append_is_undone),
     (failed_sync_is_swallowed, check.check_failed_sync),
     (flush_does_not_sync, check.check_power_loss),
-    (names_are_not_synced, check.check_power_loss),
+    (names_are_not_synced, check.check_power_loss_after_a_roll),
     (recovery_point_is_not_lowered_before_a_truncation, check.check_truncation_and_power_loss),
     (truncation_is_not_synced, check.check_truncation_and_power_loss),
     (running_sync_does_not_hear_of_a_truncation, check.check_truncation_during_sync),
     (sync_claims_what_was_appended_while_it_ran, check.check_flush_covers_what_was_before_it),
     (epoch_is_saved_after_its_first_batch, check.check_follower_epochs),
     (epoch_that_was_taken_back_stays_on_disk, check.check_follower_epochs),
+    (leader_epoch_is_not_saved, check.check_leader_epoch_is_on_record_before_its_first_batch),
+    (cut_refuses_appends_only_from_its_turn_on, check.check_no_append_before_a_cut_that_was_asked_for),
     (retention_ignores_the_high_watermark, check.check_retention_below_high_watermark),
     (segments_are_deleted_before_the_log_start_is_raised, check.check_log_start_before_deletion),
     (storage_errors_are_not_on_record, check.check_marker_after_storage_error),

@@ -33,7 +33,7 @@ async def log_of(*, segment_bytes: int = 300, disk: SimDisk | None = None) -> Lo
     await harness.lead(1)
     for n in range(9):
         if n == 5:
-            await harness.log.become_leader(LeaderEpoch(2))
+            harness.log.become_leader(LeaderEpoch(2))
         harness.append(batch(b"x" * n, b"y", timestamp=NOW_MS + n, producer=(7, 0, 2 * n) if n < 8 else None))
     return harness
 
@@ -234,7 +234,7 @@ async def test_recovered_log_is_on_the_device_before_it_is_used() -> None:
 async def test_epoch_without_batches_is_forgotten_unless_the_stop_was_clean() -> None:
     """Whoever leads next has a new epoch; a clean start has nothing to doubt."""
     harness = await log_of()
-    await harness.log.become_leader(LeaderEpoch(9))
+    harness.log.become_leader(LeaderEpoch(9))
     await harness.restart()
     assert epochs_of(harness.log) == [(1, 0), (2, 10), (9, 18)]
     await harness.crash()
@@ -308,7 +308,7 @@ async def test_temporary_files_of_a_crash_are_removed() -> None:
     harness = await log_of()
     harness.disk.fault_hook = fail_nth(1, ProcessDied(), names={"rename"})
     with pytest.raises(ProcessDied):
-        await harness.log.become_leader(LeaderEpoch(5))
+        harness.log.become_leader(LeaderEpoch(5))
     harness.disk.fault_hook = None
     assert harness.files(".tmp")
     await harness.crash()
@@ -331,7 +331,7 @@ async def test_power_loss_may_leave_the_log_start_behind_all_that_is_left() -> N
     await harness.log.advance_log_start(Offset(12))
     log = await harness.power_loss()
     assert image_of(log) == replay(b"", log_start_offset=12)
-    await log.become_leader(LeaderEpoch(5))
+    log.become_leader(LeaderEpoch(5))
     harness.append(batch())
     await harness.crash()
     assert image_of(harness.log) == replay(read_all(harness.log), log_start_offset=12)
@@ -348,7 +348,7 @@ async def test_reset_is_finished_once_and_never_again(start: StartKind) -> None:
     harness.disk.crash()
     log = await harness.open(start)
     assert image_of(log) == replay(b"", log_start_offset=30)
-    await log.become_leader(LeaderEpoch(5))
+    log.become_leader(LeaderEpoch(5))
     harness.append(batch())
     harness.disk.crash()
     await harness.open(start)
@@ -431,8 +431,9 @@ async def assert_refuses_everything(log: PartitionLog) -> None:
         log.find_timestamp(TimestampMs(0))
     with pytest.raises(LogDamaged):
         log.append_as_follower(batch())
+    with pytest.raises(LogDamaged):
+        log.become_leader(LeaderEpoch(99))
     for change in (
-        log.become_leader(LeaderEpoch(99)),
         log.truncate_to(Offset(0)),
         log.flush(),
         log.apply_retention(high_watermark=Offset(0)),

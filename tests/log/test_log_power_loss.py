@@ -81,7 +81,7 @@ async def test_lossy_start_never_cuts_what_was_synced_before() -> None:
     await harness.lead(1)
     harness.append(batch(b"a"), batch(b"b"), batch(b"c"))
     await harness.restart()
-    await harness.log.become_leader(LeaderEpoch(2))
+    harness.log.become_leader(LeaderEpoch(2))
     harness.append(batch(b"d"))
     harness.disk.flip_bit(harness.path("00000000000000000000.log"), 8 * 65)
     log = await harness.power_loss()

@@ -24,6 +24,7 @@ from quorate.storage.producer_snapshots import (
     save_snapshot,
 )
 from quorate.storage.producer_state import BATCHES_REMEMBERED, ProducerStates
+from quorate.storage.steps import run_at_once
 from tests.log.log_harness import NOW_MS, LogHarness, batch, image_of, producers_of, replay, small_config
 
 PRODUCER = ProducerId(7)
@@ -221,7 +222,8 @@ async def test_snapshot_is_taken_at_every_roll_of_the_state_before_it() -> None:
     for base in bases[1:]:
         snapshot = load_snapshot(harness.disk, harness.directory, base)
         assert snapshot is not None
-        assert snapshot == replay_producers(harness.disk, harness.directory, log._state.segments, base)
+        replay = replay_producers(harness.disk, harness.directory, log._state.segments, base)
+        assert snapshot == run_at_once(replay)
         entry = snapshot.get(PRODUCER)
         assert entry is not None
         assert entry.batches[-1].last_offset == base - 1

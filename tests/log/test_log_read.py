@@ -152,9 +152,10 @@ async def test_closed_log_refuses_everything() -> None:
         log.append_as_leader(batch(), leader_epoch=log.latest_leader_epoch)
     with pytest.raises(LogClosed):
         log.append_as_follower(batch())
+    with pytest.raises(LogClosed):
+        log.become_leader(log.latest_leader_epoch)
     for change in (
         log.flush(),
-        log.become_leader(log.latest_leader_epoch),
         log.truncate_to(Offset(0)),
         log.apply_retention(high_watermark=Offset(0)),
         log.advance_log_start(Offset(0)),

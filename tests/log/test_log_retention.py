@@ -170,7 +170,7 @@ async def test_epoch_in_force_at_the_new_start_is_kept() -> None:
     harness = one_batch_each()
     log = await harness.lead(2)
     harness.append(BATCH, BATCH)
-    await log.become_leader(LeaderEpoch(5))
+    log.become_leader(LeaderEpoch(5))
     harness.append(BATCH, BATCH)
     await log.advance_log_start(Offset(1))
     assert epochs_of(log) == [(2, 1), (5, 2)]

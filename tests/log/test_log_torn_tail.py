@@ -24,7 +24,7 @@ async def log_of(*, segment_bytes: int = 100_000) -> LogHarness:
     harness = LogHarness(small_config(segment_bytes=segment_bytes))
     await harness.lead(1)
     harness.append(batch(b"first" * 20, b"x"), batch(b"second", producer=(7, 0, 0)))
-    await harness.log.become_leader(LeaderEpoch(2))
+    harness.log.become_leader(LeaderEpoch(2))
     harness.append(
         batch(b"third", b"y", b"z", producer=(7, 0, 1)),
         batch(b"fourth" * 10, compression=Compression.ZSTD, producer=(7, 0, 4)),
@@ -54,7 +54,7 @@ async def test_tail_torn_at_every_byte_of_the_last_two_batches(start: StartKind)
 
 
 async def assert_goes_on(harness: LogHarness) -> None:
-    await harness.log.become_leader(LeaderEpoch(3))
+    harness.log.become_leader(LeaderEpoch(3))
     harness.append(batch(b"next"))
     expected = image_of(harness.log)
     assert expected == replay(expected.batches)

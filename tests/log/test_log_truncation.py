@@ -39,7 +39,7 @@ async def log_of(segment_bytes: int, *, disk: SimDisk | None = None) -> LogHarne
     sequences = {7: 0, 8: 0}
     for n, count in enumerate(COUNTS):
         if n in (3, 6):
-            await harness.log.become_leader(LeaderEpoch(n))
+            harness.log.become_leader(LeaderEpoch(n))
         producer_id = 7 + n % 2
         producer = (producer_id, 0, sequences[producer_id]) if n % 3 else None
         if producer:
@@ -67,7 +67,7 @@ async def test_log_goes_on_after_truncation_as_if_the_rest_had_never_been(segmen
     for offset in (0, 1, 4, 5, 9, 12, 20, 21):
         harness = await log_of(segment_bytes)
         await harness.log.truncate_to(Offset(offset))
-        await harness.log.become_leader(LeaderEpoch(20))
+        harness.log.become_leader(LeaderEpoch(20))
         harness.append(batch(b"new", producer=(9, 0, 0)), batch(b"newer"))
         expected = image_of(harness.log)
         assert expected == replay(expected.batches)
@@ -105,7 +105,7 @@ async def test_truncation_at_the_end_removes_an_epoch_without_batches() -> None:
     harness = await log_of(300)
     log = harness.log
     before = image_of(log)
-    await log.become_leader(LeaderEpoch(9))
+    log.become_leader(LeaderEpoch(9))
     assert epochs_of(log)[-1] == (9, ENDS[-1])
     await log.truncate_to(log.log_end_offset)
     assert image_of(log) == before
@@ -127,7 +127,7 @@ async def test_truncation_within_the_batch_of_the_log_start_moves_that_back_too(
     await harness.log.advance_log_start(Offset(14))
     await harness.log.truncate_to(Offset(16))
     assert (harness.log.log_start_offset, harness.log.log_end_offset) == (13, 13)
-    await harness.log.become_leader(LeaderEpoch(9))
+    harness.log.become_leader(LeaderEpoch(9))
     harness.append(batch(b"new"))
     await harness.log.flush()
     for reopen in (harness.crash, harness.restart, harness.power_loss):
@@ -168,7 +168,7 @@ async def test_power_loss_never_mixes_what_was_cut_off_with_what_came_in_its_pla
         harness.append(*(batch(b"old %d" % n) for n in range(6)))
         await log.flush()
         await log.truncate_to(Offset(1))
-        await log.become_leader(LeaderEpoch(4))
+        log.become_leader(LeaderEpoch(4))
         harness.append(*(batch(b"new %d" % n) for n in range(6)))
         appended = read_all(log)
         await harness.power_loss(random.Random(seed))
@@ -180,7 +180,7 @@ async def test_snapshot_of_what_was_cut_off_never_comes_back() -> None:
     leader = LogHarness(small_config(segment_bytes=100_000))
     await leader.lead(3)
     leader.append(batch(b"x" * 60, producer=(7, 0, 0)))
-    await leader.log.become_leader(LeaderEpoch(4))
+    leader.log.become_leader(LeaderEpoch(4))
     leader.append(*(batch(b"y" * 60, producer=(8, 0, n)) for n in range(4)))
     for seed in range(40):
         harness = LogHarness(small_config(segment_bytes=300))
@@ -273,7 +273,7 @@ async def test_reset_makes_a_damaged_log_usable_again() -> None:
         harness.log.read(Offset(0), bytes_max=EVERYTHING)
     await harness.log.reset_to(Offset(40))
     assert harness.log.damage is None
-    await harness.log.become_leader(LeaderEpoch(30))
+    harness.log.become_leader(LeaderEpoch(30))
     harness.append(batch(b"v"))
     for reopen in (harness.crash, harness.restart):
         await reopen()

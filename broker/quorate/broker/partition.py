@@ -126,7 +126,7 @@ class Partition:
 
     async def lead(self) -> None:
         """Take the lead; the epoch is on record before the first append (rule 6)."""
-        await self._log.become_leader(self.leader_epoch)
+        self._log.become_leader(self.leader_epoch)
         self._not_leading = None
 
     def wait_to_lead(self, reason: QuorateError) -> None:

@@ -34,6 +34,9 @@ _ADVICE: Final = {
     "INVALID_RECORD": "correct the line, and begin again with it",
     "INVALID_REPLICA_ASSIGNMENT": "name each broker once, and only those that `quorate broker list` shows",
     "INVALID_REQUEST": "correct what the message names; --help shows what the command takes",
+    "INVALID_TIMESTAMP": (
+        "set the sender's clock, or the topic's message.timestamp.before.max.ms and .after.max.ms"
+    ),
     "INVALID_TOPIC": (
         f"a name has 1 to {TOPIC_NAME_CHARACTERS_MAX} characters A-Z a-z 0-9 . _ -, "
         "and no more copies than brokers; partitions can only become more"
@@ -62,6 +65,7 @@ _ADVICE: Final = {
     ),
     "REASSIGNMENT_IN_PROGRESS": "wait for it, or call it off (`quorate partition reassign --cancel`)",
     "RECOVERY_REFUSED": "do what the message says; `quorate topic describe` shows replicas, ISR and ELR",
+    "REPLICA_DIVERGED": "stop writing to the partition, keep the files of every replica, and report it",
     "REQUEST_TIMED_OUT": "look into the node's log; what was asked for may still have been done",
     "STALE_BROKER_EPOCH": "restart the broker: another run of it has registered since",
     "STORAGE_FAILED": "look into the node's log for the disk's error, then restart the node",

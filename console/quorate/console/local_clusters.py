@@ -24,7 +24,6 @@ from quorate.errors import (
     QuorateError,
     RequestTimedOut,
     Unavailable,
-    UnsupportedOperation,
 )
 from quorate.node.cluster_file import ClusterNode
 from quorate.node.local_cluster import LocalCluster
@@ -46,6 +45,7 @@ class UpOptions:
     directory: str | None
     controllers: int
     brokers: int
+    is_combined: bool
     port: int
     settings: Mapping[str, str]
     #: which of the above somebody asked for by name: a cluster that exists must agree with these
@@ -60,8 +60,6 @@ def bring_up(session: Session, options: UpOptions) -> int:
         cluster = _open(options)
     except CannotListen as error:
         raise AdvisedError(error, PORT_ADVICE) from error
-    except UnsupportedOperation as error:
-        raise AdvisedError(error, "") from error  # it names what can be done instead
     try:
         with cluster.watched() as is_ours:
             if not is_ours:
@@ -100,12 +98,13 @@ def _open(options: UpOptions) -> LocalCluster:
             options.directory,
             controllers=options.controllers,
             brokers=options.brokers,
+            is_combined=options.is_combined,
             port=options.port,
             settings=options.settings,
         )
     cluster = LocalCluster(options.directory)
     nodes = cluster.nodes
-    asked = {
+    asked: dict[str, tuple[int, int]] = {
         "controllers": (options.controllers, sum("controller" in node.roles for node in nodes)),
         "brokers": (options.brokers, sum("broker" in node.roles for node in nodes)),
         "port": (options.port, int(nodes[0].address.rpartition(":")[2])),
@@ -117,6 +116,12 @@ def _open(options: UpOptions) -> LocalCluster:
                 "leave the option out, or choose another directory",
                 path=cluster.directory,
             )
+    if options.is_combined and not any(len(node.roles) > 1 for node in nodes):
+        raise InvalidRequest(
+            f"the cluster in {cluster.directory} was made without --combined; leave the option out, or "
+            "choose another directory",
+            path=cluster.directory,
+        )
     if options.settings:
         cluster.set(options.settings)
     return cluster

@@ -100,8 +100,10 @@ class ActiveController:
         on_begin: Callable[[MetadataImage], None],
         on_appended: Callable[[MetadataImage], None],
         on_fatal: Callable[[str], NoReturn],
+        leader_address: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._log = metadata_log
+        self._leader_address = leader_address
         self._on_begin = on_begin
         self._on_appended = on_appended
         self._on_fatal = on_fatal
@@ -223,6 +225,7 @@ class ActiveController:
         raise NotController(
             f"this node is not the active controller; that is node {self._leader.node_id}",
             controller=self._leader.node_id,
+            controller_address=self._leader_address(),
         )
 
     def _require_same(self, office: _Office) -> None:

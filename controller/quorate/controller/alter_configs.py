@@ -80,7 +80,8 @@ def _changes(
         {
             change.name: change.value if change.HasField("value") else BUILT_IN.get(change.name, "")
             for change in request.changes
-        }
+        },
+        of_topic=topic is not None,
     )
     resets = {change.name for change in request.changes if not change.HasField("value")}
     current = image.cluster_configs if topic is None else topic.configs

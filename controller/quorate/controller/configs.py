@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quorate.controller.decision import ControllerEvent
-from quorate.core.config.topic import TopicConfig
+from quorate.core.config.topic import NO_TOPIC_KEYS, TopicConfig
 from quorate.core.ids import TopicName
 from quorate.errors import InvalidConfig
 from quorate.metadata.image import MetadataImage, TopicImage
@@ -20,13 +20,19 @@ from quorate.v1 import admin_pb2
 __all__ = ["canonical_configs", "config_entries", "unclean_election_allowed"]
 
 
-def canonical_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """The same settings in the form in which they are recorded; ``InvalidConfig`` names what is refused."""
+def canonical_configs(configs: Mapping[str, str], *, of_topic: bool) -> dict[str, str]:
+    """The same settings in the form in which they are recorded; ``InvalidConfig`` names what is refused.
+
+    ``of_topic`` False: the cluster's.
+    """
     if "cleanup.policy" in configs:
         raise InvalidConfig(
             "cleanup.policy: compaction does not exist yet; every topic deletes by age and size",
             key="cleanup.policy",
         )
+    shared = sorted(NO_TOPIC_KEYS.intersection(configs)) if of_topic else []
+    if shared:
+        raise InvalidConfig(f"{shared[0]}: it is set for the cluster, not for a topic", key=shared[0])
     rendered = TopicConfig().with_overrides(configs).rendered()
     return {key: rendered[key] for key in sorted(configs)}
 

@@ -12,7 +12,7 @@ from quorate.controller.administration import Administration
 from quorate.controller.controller_service import ControllerServiceHandlers
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
 from quorate.controller.duties import Duties, found_metadata
-from quorate.controller.forwarding import AdminForwarding
+from quorate.controller.forwarding import AdministeringNode
 from quorate.controller.liveness import BrokerLiveness, LivenessSettings
 from quorate.controller.log_ends import LogEnds
 from quorate.controller.quorum_administration import QuorumAdministration
@@ -22,7 +22,9 @@ from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
 from quorate.core.transport import Service, Transport
 from quorate.errors import NotFounded
+from quorate.metadata.admin_forwarding import AdminForwarding
 from quorate.metadata.image import MetadataImage
+from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.raft.entries import Term
 from quorate.metadata.raft.quorum import Quorum
@@ -60,6 +62,7 @@ class Controller:
             on_begin=self._begin,
             on_appended=lambda image: self._liveness.sessions.image_changed(image),
             on_fatal=on_fatal,
+            leader_address=self._leader_address,
         )
         self._liveness = BrokerLiveness(
             self._active,
@@ -105,13 +108,18 @@ class Controller:
             on_unfenced=self._duties.elect_soon,
             partition_changes_per_batch_max=partition_changes_per_batch_max,
         )
-        self._forwarding = AdminForwarding(
+        self._administering = AdministeringNode(
             transport,
             clock,
-            random_bytes=random_bytes,
             controller_address=self._controller_address,
             administer_here=administration.call,
             own_address=quorum_config_of(config).own_address,
+        )
+        self._forwarding = AdminForwarding(
+            self._administering.administer,
+            LeaderDescriptions(transport, lambda: publisher.image.brokers),
+            clock=clock,
+            random_bytes=random_bytes,
         )
 
     @classmethod
@@ -166,7 +174,7 @@ class Controller:
         """Hand leadership over, if this node has it, and let the directory go."""
         await self._quorum.close()
         self._publisher.stop_serving()
-        await self._forwarding.close()
+        await self._administering.close()
 
     @property
     def is_active(self) -> bool:
@@ -195,7 +203,11 @@ class Controller:
         status = self._quorum.status
         if not status.is_running:
             raise NotFounded(status.waiting_for or "this controller has just started")
-        return None if status.leader is None else status.leader.address
+        return self._leader_address()
+
+    def _leader_address(self) -> str | None:
+        leader = self._quorum.status.leader
+        return None if leader is None else leader.address
 
     async def _watch_for_leader(self) -> None:
         """End the metadata streams of a controller that may be cut off (rule 40)."""

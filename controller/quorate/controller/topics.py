@@ -53,7 +53,7 @@ def create_topic(
     if _was_made_before(image, name, topic_id):
         description = topic_description(image, image.topics[topic_id])
         return Decision((), admin_pb2.CreateTopicResponse(topic=description))
-    configs = canonical_configs(request.configs)
+    configs = canonical_configs(request.configs, of_topic=True)
     replicas, records = _replicas_of_new_topic(image, request, default_partition_count, rng)
     records.append(topic_record(topic_id, name))
     records += [config_record(topic_id, key, value) for key, value in configs.items()]

@@ -114,6 +114,10 @@ class Disk(Protocol):
         """Changes whenever the page cache was lost: an id of the machine's current uptime."""
         ...
 
+    def file_system_id(self, path: str) -> str:
+        """Of the file system that holds the path: another one after the disk below it was replaced."""
+        ...
+
     async def fsync_directory(self, path: str) -> None:
         """Returns once names made, renamed or removed in the directory are on the device."""
         ...

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PARTITIONS_PER_TOPIC_MAX", "REPLICATION_FACTOR_MAX", "TOPIC_NAME_CHARACTERS_MAX"]
+__all__ = [
+    "LEASE_SHARE_OF_SESSION_MAX",
+    "PARTITIONS_PER_TOPIC_MAX",
+    "REPLICATION_FACTOR_MAX",
+    "TOPIC_NAME_CHARACTERS_MAX",
+]
 
 #: A partition's directory is named <topic>-<partition>.<topic id>, and file systems stop at 255 bytes.
 TOPIC_NAME_CHARACTERS_MAX: Final = 220
@@ -14,3 +19,7 @@ PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 
 #: Each follower takes a copy of everything from the leader; nobody needs more copies than that.
 REPLICATION_FACTOR_MAX: Final = 32
+
+#: A broker's lease ends this much before its session can. A controller that was deposed may renew leases
+#: until it notices, while the next one already counts; and two clocks need not go equally fast (rule 37).
+LEASE_SHARE_OF_SESSION_MAX: Final = 2 / 3

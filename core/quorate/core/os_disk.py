@@ -198,6 +198,9 @@ class OsDisk:
     def boot_id(self) -> str:
         return self.read_file(_BOOT_ID_PATH).decode().strip()
 
+    def file_system_id(self, path: str) -> str:
+        return format(os.statvfs(path).f_fsid, "x")
+
     def read_file(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()

@@ -18,7 +18,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Final, NoReturn
@@ -26,8 +26,9 @@ from typing import Final, NoReturn
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerId
 from quorate.core.logging import get_logger
+from quorate.core.silence import next_message
 from quorate.core.transport import Transport, method_of
-from quorate.errors import InconsistentMetadata, QuorateError, RequestTimedOut
+from quorate.errors import InconsistentMetadata, QuorateError
 from quorate.metadata.changes import MetadataDelta, changes_between, changes_of
 from quorate.metadata.delta import advance, apply_batch
 from quorate.metadata.digest import digest_to_bytes
@@ -129,7 +130,12 @@ class MetadataFollower:
         try:
             while True:
                 try:
-                    response = await self._next(stream, address)
+                    response = await next_message(
+                        stream,
+                        silence_s_max=self._timing.silence_max_s,
+                        clock=self._clock,
+                        address=address,
+                    )
                 except (QuorateError, StopAsyncIteration) as error:
                     log.info("metadata_stream_ended", controller=address, reason=str(error) or "ended")
                     return was_heard
@@ -142,28 +148,6 @@ class MetadataFollower:
         finally:
             await stream.aclose()
             await channel.close()
-
-    async def _next(
-        self, stream: AsyncGenerator[FollowMetadataResponse, None], address: str
-    ) -> FollowMetadataResponse:
-        reading = asyncio.ensure_future(anext(stream))
-        is_silent = False
-
-        def give_up() -> None:
-            nonlocal is_silent
-            is_silent = reading.cancel()
-
-        timer = self._clock.call_later(self._timing.silence_max_s, give_up)
-        try:
-            return await reading
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not is_silent or (task is not None and task.cancelling()):
-                raise
-            silence_s = self._timing.silence_max_s
-            raise RequestTimedOut(f"{address} said nothing for {silence_s} s", address=address) from None
-        finally:
-            timer.cancel()
 
     def _take(self, response: FollowMetadataResponse) -> None:
         kind = response.WhichOneof("content")

@@ -19,6 +19,7 @@ from typing import Final
 
 from quorate.core.config.topic import (
     DURABILITY,
+    FOLLOWER_REPLICATION_THROTTLED_RATE,
     MIN_INSYNC_REPLICAS,
     UNCLEAN_LEADER_ELECTION_ENABLE,
     Durability,
@@ -32,6 +33,7 @@ __all__ = [
     "min_insync_replicas",
     "min_insync_replicas_of",
     "replication_factor_of",
+    "throttled_rate",
     "unclean_election_enabled",
 ]
 
@@ -63,6 +65,12 @@ def unclean_election_enabled(image: MetadataImage, topic: TopicImage) -> bool:
 def durability_of(image: MetadataImage, topic: TopicImage) -> Durability:
     """As far as the metadata knows: a default in some broker's own file does not count."""
     return Durability(_value(image, topic, DURABILITY))
+
+
+def throttled_rate(image: MetadataImage) -> int:
+    """Bytes per second for replicas that reassignments add to a broker; -1: as fast as it goes."""
+    key = FOLLOWER_REPLICATION_THROTTLED_RATE
+    return int(image.cluster_configs.get(key, BUILT_IN[key]))
 
 
 def _value(image: MetadataImage, topic: TopicImage, key: str) -> str:

@@ -6,17 +6,21 @@ import random
 import socket
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from quorate.errors import CannotListen, InvalidRequest, UnsupportedOperation
+from quorate.errors import CannotListen, InvalidRequest
 from quorate.node.cluster_file import ClusterNode, ClusterState
 
-__all__ = ["HOST", "check_port_is_free", "free_ports", "new_cluster", "new_controller"]
+__all__ = ["HOST", "check_port_is_free", "free_ports", "new_broker", "new_cluster", "new_controller"]
 
 HOST: Final = "127.0.0.1"
 
-#: Brokers count from 1, so these leave room for them: ids are unique among all nodes.
+_FIRST_BROKER_ID: Final = 1
+#: Leaves room for brokers: ids are unique among all nodes.
 _FIRST_CONTROLLER_ID: Final = 101
+
+_BROKER: Final = "broker"
+_CONTROLLER: Final = "controller"
 
 _PORT_MIN: Final = 10_000
 _PORT_MAX: Final = 65_535
@@ -30,28 +34,30 @@ def new_cluster(
     *,
     controllers: int,
     brokers: int,
+    is_combined: bool = False,
     port: int,
     settings: Mapping[str, str],
     is_temporary: bool,
 ) -> ClusterState:
-    """Nothing of it is on disk or runs yet. ``port`` 0: any that are free."""
-    if brokers:
-        raise UnsupportedOperation(
-            f"--brokers {brokers}: brokers do not join a metadata quorum in this version; run the "
-            "controllers alone with --brokers 0, or a single broker with `quorate node run`"
-        )
-    if controllers < 1:
+    """Nothing of it is on disk or runs yet. ``port`` 0: any that are free.
+
+    Brokers come first, so that the port that was asked for is one that takes records.
+    """
+    if is_combined:
+        layout = _combined(brokers)
+    else:
+        layout = [_broker(_FIRST_BROKER_ID + index) for index in range(brokers)]
+        layout += [_controller(_FIRST_CONTROLLER_ID + index) for index in range(controllers)]
+    if not any(_CONTROLLER in member.roles for member in layout):
         raise InvalidRequest("a cluster has at least one controller")
-    if port + controllers - 1 > _PORT_MAX:
-        raise InvalidRequest(f"--port {port}: {controllers} ports from there on go beyond {_PORT_MAX}")
-    ports = list(range(port, port + controllers)) if port else free_ports(controllers)
-    nodes = tuple(
-        _controller(directory, _FIRST_CONTROLLER_ID + index, each) for index, each in enumerate(ports)
-    )
+    if port + len(layout) - 1 > _PORT_MAX:
+        raise InvalidRequest(f"--port {port}: {len(layout)} ports from there on go beyond {_PORT_MAX}")
+    ports = list(range(port, port + len(layout))) if port else free_ports(len(layout))
+    nodes = tuple(_node(directory, member, each) for member, each in zip(layout, ports, strict=True))
     return ClusterState(
         cluster_id=f"local-{uuid.uuid4()}",
         nodes=nodes,
-        founding_voters=",".join(f"{node.id}@{node.address}" for node in nodes),
+        founding_voters=",".join(f"{node.id}@{node.address}" for node in nodes if _CONTROLLER in node.roles),
         settings=dict(settings),
         is_temporary=is_temporary,
     )
@@ -60,19 +66,50 @@ def new_cluster(
 def new_controller(directory: str, state: ClusterState) -> ClusterNode:
     """One more, to be added to the quorum once it runs."""
     [port] = free_ports(1)
-    taken = [node.id for node in state.nodes]
-    return _controller(directory, max(taken, default=_FIRST_CONTROLLER_ID - 1) + 1, port)
+    taken = [node.id for node in state.nodes if _CONTROLLER in node.roles]
+    node_id = max([*taken, _FIRST_CONTROLLER_ID - 1]) + 1
+    return _node(directory, _controller(node_id), port)
 
 
-def _controller(directory: str, node_id: int, port: int) -> ClusterNode:
-    name = f"controller-{node_id}"
+def new_broker(directory: str, state: ClusterState) -> ClusterNode:
+    """One more; it joins when it starts."""
+    [port] = free_ports(1)
+    taken = [node.id for node in state.nodes if node.id < _FIRST_CONTROLLER_ID]
+    return _node(directory, _broker(max(taken, default=_FIRST_BROKER_ID - 1) + 1), port)
+
+
+class _Member(NamedTuple):
+    name: str
+    node_id: int
+    roles: tuple[str, ...]
+
+
+def _broker(node_id: int) -> _Member:
+    return _Member(f"broker-{node_id}", node_id, (_BROKER,))
+
+
+def _controller(node_id: int) -> _Member:
+    return _Member(f"controller-{node_id}", node_id, (_CONTROLLER,))
+
+
+def _combined(count: int) -> list[_Member]:
+    """The first three are voters too, or five where there are as many: an even number survives no more."""
+    voters = 5 if count >= 5 else min(count, 3)
+    both = [
+        _Member(f"node-{node_id}", node_id, (_CONTROLLER, _BROKER))
+        for node_id in range(_FIRST_BROKER_ID, _FIRST_BROKER_ID + voters)
+    ]
+    return both + [_broker(node_id) for node_id in range(_FIRST_BROKER_ID + voters, _FIRST_BROKER_ID + count)]
+
+
+def _node(directory: str, member: _Member, port: int) -> ClusterNode:
     return ClusterNode(
-        name=name,
-        id=node_id,
-        roles=("controller",),
+        name=member.name,
+        id=member.node_id,
+        roles=member.roles,
         address=f"{HOST}:{port}",
-        data_dir=f"{directory}/{name}/data",
-        log_file=f"{directory}/{name}/node.log",
+        data_dir=f"{directory}/{member.name}/data",
+        log_file=f"{directory}/{member.name}/node.log",
     )
 
 

@@ -25,7 +25,7 @@ from quorate.core.config import load_node_config
 from quorate.errors import InvalidConfig, InvalidRequest, QuorateError, RequestTimedOut, Unavailable
 from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
-from quorate.node.cluster_layout import check_port_is_free, new_cluster, new_controller
+from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster, new_controller
 from quorate.node.process import READY_PREFIX
 from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.v1 import admin_pb2
@@ -66,7 +66,8 @@ class LocalCluster:
         directory: str | None = None,
         *,
         controllers: int = 3,
-        brokers: int = 0,
+        brokers: int = 3,
+        is_combined: bool = False,
         port: int = 0,
         settings: Mapping[str, str] | None = None,
     ) -> LocalCluster:
@@ -79,6 +80,7 @@ class LocalCluster:
                 path,
                 controllers=controllers,
                 brokers=brokers,
+                is_combined=is_combined,
                 port=port,
                 settings=chosen,
                 is_temporary=made,
@@ -137,8 +139,13 @@ class LocalCluster:
         return [node.address for node in self.nodes if "controller" in node.roles]
 
     @property
+    def broker_addresses(self) -> list[str]:
+        return [node.address for node in self.nodes if "broker" in node.roles]
+
+    @property
     def bootstrap(self) -> str:
-        return ",".join(self.controller_addresses)
+        """The brokers, which answer everything; a quorum by itself answers what it can."""
+        return ",".join(self.broker_addresses or self.controller_addresses)
 
     def connect(self, *names: str) -> Connection:
         """To these nodes; none named: to all."""
@@ -186,13 +193,20 @@ class LocalCluster:
             self._file.write(state)
 
     async def start(self, names: Iterable[str] | None = None) -> None:
-        """Those that do not run yet; returns once each listens. There may still be no controller."""
-        chosen = list(self.names if names is None else names)
+        """Those that do not run yet; returns once each is ready: a broker serves, a controller listens.
+
+        There may still be no active controller, unless a broker was among them.
+        """
+        log_starts = self.spawn(self.names if names is None else names)
+        await _all(self._is_ready(name, log_start) for name, log_start in log_starts.items())
+
+    def spawn(self, names: Iterable[str]) -> dict[str, int]:
+        """As ``start``, without waiting. Returns where the log of each begins."""
+        chosen = list(names)
         for node in map(self.node, chosen):
             if not node.is_running:
                 check_port_is_free(node)
-        log_starts = {name: self._spawn(name) for name in chosen}
-        await _all(self._listening(name, log_start) for name, log_start in log_starts.items())
+        return {name: self._spawn(name) for name in chosen}
 
     async def wait_for_controller(
         self, timeout_s: float = _CONTROLLER_TIMEOUT_S
@@ -230,8 +244,14 @@ class LocalCluster:
             for name in chosen:
                 state = state.with_node(replace(state.node(name), is_wanted=False))
             self._file.write(replace(state, is_down=state.is_down or names is None))
-        ended = await _all(self._end(name) for name in chosen)
-        return [name for name, was_clean in zip(chosen, ended, strict=True) if not was_clean]
+        # Brokers first: they ask the controllers to move their leaders, and wait for it.
+        brokers = [name for name in chosen if "controller" not in self.node(name).roles]
+        others = [name for name in chosen if name not in brokers]
+        killed: list[str] = []
+        for names_together in (brokers, others):
+            ended = await _all(self._end(name) for name in names_together)
+            killed += [name for name, was_clean in zip(names_together, ended, strict=True) if not was_clean]
+        return killed
 
     # -- one node of it
 
@@ -276,6 +296,14 @@ class LocalCluster:
             self._file.write(replace(state, nodes=(*state.nodes, node)))
         return node.name
 
+    def add_broker(self) -> str:
+        """Lay out one more; it joins when it is started."""
+        with self._file.locked():
+            state = self._file.read()
+            node = new_broker(self.directory, state)
+            self._file.write(replace(state, nodes=(*state.nodes, node)))
+        return node.name
+
     def start_again(self, name: str) -> bool:
         """After it died, without waiting for it. False: meanwhile somebody stopped or started it."""
         with self._file.locked():
@@ -315,7 +343,7 @@ class LocalCluster:
             self._file.write(replace(state, is_down=False))
         return log_start
 
-    async def _listening(self, name: str, log_start: int) -> None:
+    async def _is_ready(self, name: str, log_start: int) -> None:
         node = self.node(name)
         deadline = asyncio.get_running_loop().time() + _READY_TIMEOUT_S
         while not _is_ready(node):
@@ -355,13 +383,15 @@ def _check_settings(state: ClusterState) -> None:
 def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
     own = f"{node.id}@{node.address}"
     voters = state.founding_voters.split(",")
+    if "controller" in node.roles and own not in voters:
+        voters.append(own)
     return {
         **state.settings,
         "cluster.id": state.cluster_id,
         "node.id": str(node.id),
         "node.roles": ",".join(node.roles),
         "listeners": node.address,
-        "controller.voters": ",".join(voters if own in voters else [*voters, own]),
+        "controller.voters": ",".join(voters),
         "data.dir": node.data_dir,
     }
 

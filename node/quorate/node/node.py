@@ -1,27 +1,26 @@
 """A node: the roles that its configuration gives it, and a transport, from start to stop.
 
-Order matters at both ends. At the start, all that a role has on disk is recovered before the first address is
-opened, so that whoever can connect is served. At the stop, what waits is answered and addresses close first;
-then logs are synced and closed, and the marker of a clean stop comes last. A controller is the exception: it
-hands its leadership over while it can still be reached.
+Order matters at both ends. At the start the addresses are opened first: a controller is needed by others, and
+by the broker in the same process, long before that broker has recovered its logs; until then requests for
+records are turned away, and health checks say so. At the stop the broker leaves first, while everybody can
+still be asked to take over, then the controller hands its leadership on; then what waits is answered and
+addresses close; logs are synced and closed, and the marker of a clean stop comes last.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from quorate.broker.broker import Broker
 from quorate.controller.controller import Controller
 from quorate.core.clock import Clock
-from quorate.core.config import NodeConfig, NodeRole
+from quorate.core.config import NodeConfig, NodeRole, VoterAddress
 from quorate.core.disk import Disk
 from quorate.core.logging import get_logger
 from quorate.core.transport import Server, Service, Transport
-from quorate.errors import InvalidConfig
-from quorate.metadata.raft.quorum_config import QUORUM_DIRECTORY_NAME
 
 __all__ = ["Node", "Surroundings"]
 
@@ -29,6 +28,9 @@ log = get_logger(__name__)
 
 #: A controller that has closed has answered everybody; only streams are left, which do not end by themselves.
 _CONTROLLER_GRACE_S: Final = 0.2
+#: How long a controller that stops goes on for the sake of brokers that are stopping, too.
+_BROKERS_FIRST_S: Final = 10.0
+_LEAVING_CHECK_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,8 @@ class Node:
 
     @classmethod
     async def start(cls, config: NodeConfig, surroundings: Surroundings) -> Node:
-        """Returns once the node serves on every listener."""
+        """Returns once the node listens; what it has to recover and to join, it does in ``run``."""
         clock = surroundings.clock
-        began = clock.monotonic()
         servers: list[Server] = []
         broker, controller = await _open_roles(config, surroundings)
         node = cls(config, clock, broker=broker, controller=controller, servers=servers)
@@ -72,43 +73,73 @@ class Node:
             for listener in config.listeners:
                 server = await surroundings.transport.serve(str(listener), node._services())
                 servers.append(server)
+                if broker is not None:
+                    await server.set_serving(serving=False)  # until the broker is ready
         except BaseException:
             await node.stop()
             raise
         log.info(
-            "node_started",
+            "node_listening",
             roles=[role.value for role in config.node_roles],
             addresses=node.addresses,
             data_dir=config.data_dir,
-            seconds=round(clock.monotonic() - began, 3),
         )
         return node
 
     def _services(self) -> Sequence[Service]:
-        services: list[Service] = []
+        """A node with both roles has the broker's AdminService: it knows about offsets, too."""
+        services: dict[str, Service] = {}
         for role in (self._controller, self._broker):
             if role is not None:
-                services += role.services()
-        return services
+                services |= {service.name: service for service in role.services()}
+        return list(services.values())
 
     @property
     def addresses(self) -> list[str]:
         """Where the node listens, with real ports."""
         return [server.address for server in self._servers]
 
-    async def run(self, stop_requested: asyncio.Event) -> None:
+    async def run(self, stop_requested: asyncio.Event, *, on_ready: Callable[[], None]) -> None:
         """Returns when a stop is asked for; raises when something that must not end has ended."""
-        async with asyncio.TaskGroup() as tasks:
-            work = []
-            if self._broker is not None:
-                work.append(tasks.create_task(self._broker.maintain_forever(), name="maintenance"))
-            if self._controller is not None:
-                work.append(tasks.create_task(self._controller.run(), name="controller"))
-            await stop_requested.wait()
-            log.info("node_stopping")
-            await self._close_controller()
-            for task in work:
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                work = []
+                if self._controller is not None:
+                    work.append(tasks.create_task(self._controller.run(), name="controller"))
+                if self._broker is not None:
+                    work.append(tasks.create_task(self._broker.run(self.addresses[0]), name="broker"))
+                work.append(tasks.create_task(self._announce(on_ready), name="announce"))
+                await stop_requested.wait()
+                log.info("node_stopping")
+                await self._leave()
+                for task in work:
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            # One is enough to stop the node, and says why.
+            raise _first(errors) from None
+
+    async def _announce(self, on_ready: Callable[[], None]) -> None:
+        began = self._clock.monotonic()
+        if self._broker is not None:
+            await self._broker.is_ready.wait()
+            for server in self._servers:
+                await server.set_serving(serving=True)
+        log.info("node_ready", seconds=round(self._clock.monotonic() - began, 3))
+        on_ready()
+
+    async def _leave(self) -> None:
+        """While others can still help: leaders of partitions move first, the controller goes last."""
+        if self._broker is not None:
+            await self._broker.leave()
+        if self._controller is not None:
+            await self._let_brokers_leave(self._controller)
+        await self._close_controller()
+
+    async def _let_brokers_leave(self, controller: Controller) -> None:
+        """Whoever stops a whole cluster at once wants the brokers to stop cleanly: they need a quorum."""
+        deadline = self._clock.monotonic() + _BROKERS_FIRST_S
+        while _is_anybody_leaving(controller) and self._clock.monotonic() < deadline:
+            await self._clock.sleep(_LEAVING_CHECK_S)
 
     async def stop(self) -> bool:
         """True if the next start need not recover anything."""
@@ -130,39 +161,55 @@ class Node:
             await controller.close()
 
 
+def _is_anybody_leaving(controller: Controller) -> bool:
+    brokers = controller.image.brokers.values()
+    return any(broker.is_shutting_down and not broker.is_fenced for broker in brokers)
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 async def _open_roles(
     config: NodeConfig, surroundings: Surroundings
 ) -> tuple[Broker | None, Controller | None]:
-    if set(config.node_roles) == {NodeRole.BROKER, NodeRole.CONTROLLER}:
-        raise InvalidConfig(
-            "node.roles: a node that is both controller and broker is not there yet; run two nodes",
-            key="node.roles",
-        )
-    if NodeRole.BROKER in config.node_roles:
-        if surroundings.disk.exists(f"{config.data_dir}/{QUORUM_DIRECTORY_NAME}"):
-            raise InvalidConfig(
-                f"data.dir: {config.data_dir} belongs to a controller; give the broker one of its own",
-                key="data.dir",
-            )
-        if config.controller_voters:
-            raise InvalidConfig(
-                "controller.voters: a broker does not join a quorum yet; without it, this one runs by itself",
-                key="controller.voters",
-            )
-        broker = await Broker.open(
+    config = _with_quorum(config)
+    controller = broker = None
+    if config.is_controller:
+        controller = await Controller.open(
             config,
             clock=surroundings.clock,
             disk=surroundings.disk,
+            transport=surroundings.transport,
             random_bytes=surroundings.random_bytes,
             on_fatal=surroundings.on_fatal,
         )
-        return broker, None
-    controller = await Controller.open(
+    if config.is_broker:
+        try:
+            broker = await Broker.open(
+                config,
+                clock=surroundings.clock,
+                disk=surroundings.disk,
+                transport=surroundings.transport,
+                random_bytes=surroundings.random_bytes,
+                on_fatal=surroundings.on_fatal,
+            )
+        except BaseException:
+            if controller is not None:
+                await controller.close()
+            raise
+    return broker, controller
+
+
+def _with_quorum(config: NodeConfig) -> NodeConfig:
+    """A broker without controllers is its own: a cluster of one node."""
+    if config.controller_voters:
+        return config
+    address = config.advertised_address or config.listeners[0]
+    return replace(
         config,
-        clock=surroundings.clock,
-        disk=surroundings.disk,
-        transport=surroundings.transport,
-        random_bytes=surroundings.random_bytes,
-        on_fatal=surroundings.on_fatal,
+        node_roles=(NodeRole.CONTROLLER, NodeRole.BROKER),
+        controller_voters=(VoterAddress(config.node_id, address),),
     )
-    return None, controller

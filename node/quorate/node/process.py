@@ -59,11 +59,7 @@ async def _run(config: NodeConfig) -> bool:
         if node is None:
             return False
         try:
-            # Nothing allocated so far will become garbage: keep the collector from walking over it.
-            gc.collect()
-            gc.freeze()
-            _announce(node)
-            await node.run(stop_requested)
+            await node.run(stop_requested, on_ready=lambda: _announce(node))
         finally:
             is_clean = await node.stop()
     finally:
@@ -112,6 +108,9 @@ def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
 
 
 def _announce(node: Node) -> None:
+    # Nothing allocated so far will become garbage: keep the collector from walking over it.
+    gc.collect()
+    gc.freeze()
     sys.stdout.write(f"{READY_PREFIX}{','.join(node.addresses)}\n")
     sys.stdout.flush()
 

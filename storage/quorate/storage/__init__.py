@@ -3,9 +3,10 @@
 from quorate.storage.append_group import Appended
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
-from quorate.storage.log_directory import LogDirectory, PartitionKey
+from quorate.storage.log_directory import LogDirectory
 from quorate.storage.log_reader import LogRead, TimestampedOffset
 from quorate.storage.open_files import OpenFiles
+from quorate.storage.partition_key import PartitionKey
 from quorate.storage.partition_log import PartitionLog
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import StartKind

@@ -35,6 +35,7 @@ from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import DAMAGE_NAME
 from quorate.storage.recovery import BATCH_BYTES_MAX, LogScanner
 from quorate.storage.segment import Segment
+from quorate.storage.steps import run_at_once
 
 __all__ = ["BatchDump", "LogReport", "Problem", "ProblemKind", "dump_segment", "verify"]
 
@@ -182,7 +183,7 @@ class _Verification:
         scanner = self._scanner()
         for index, segment in enumerate(segments):
             following = segments[index + 1] if index + 1 < len(segments) else None
-            fault = scanner.scan_segment(segment, following)
+            fault = run_at_once(scanner.scan_segment(segment, following))
             if fault is not None:
                 kind = ProblemKind.TORN if fault.torn else ProblemKind.DAMAGE
                 self._add(kind, segment.path, fault.reason, position=fault.position, offset=fault.offset)

@@ -8,6 +8,14 @@ The checkpoint reaches the page cache before the first batch of a new epoch is a
 process crash every batch's epoch is in the checkpoint, and one that is not is damage: the epoch
 field lies outside the batch's own checksum, and this is what guards it. After a power loss the
 checkpoint may be old or gone, and is rebuilt from the batches.
+
+Nobody waits for the device when an election is won. What a power loss can take is the record of an epoch
+whose first batch was not synced either, as a flush syncs the batches and then this file. A follower never
+saw that epoch in an answer that still counts: a ``replicated`` replica is out of the ISR after a power
+loss (rule 30), and one of an ``fsync`` topic has answered for nothing above its last flush. An epoch
+without any batch divides nothing from nothing; a start drops it anyway, and whoever leads next gets a new
+one. Syncing here was rejected: a broker that dies leaves hundreds of partitions to one successor, whose
+first answers would wait for as many syncs in a row.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from quorate.core.clock import Clock
@@ -52,6 +53,11 @@ class LogContext:
     storage_error: str | None = None
     #: told of that first error
     on_storage_error: Callable[[], None] | None = None
+    #: told of a log's directory, before anything is done about it, when opening it finds more than a torn tail
+    on_recovery_damage: Callable[[str], Awaitable[None]] | None = None
+    #: one log is scanned at a time; others wait for the device meanwhile. A turn of the event loop then takes
+    #: no longer than one step of one scan, however many logs are being opened
+    scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def note_storage_error(self, doing: str, path: str, error: OSError) -> None:
         log.error("storage_error", doing=doing, path=path, errno=error.errno, error=error.strerror)
@@ -59,3 +65,7 @@ class LogContext:
             self.storage_error = f"{doing} {path}: {error}"
             if self.on_storage_error is not None:
                 self.on_storage_error()
+
+    async def tell_of_recovery_damage(self, directory: str) -> None:
+        if self.on_recovery_damage is not None:
+            await self.on_recovery_damage(directory)

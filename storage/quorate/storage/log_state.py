@@ -35,10 +35,10 @@ class LogState:
     __slots__ = (
         "config",
         "context",
+        "cuts_under_way",
         "damage",
         "directory",
         "epochs",
-        "is_being_cut",
         "is_closed",
         "log_start_offset",
         "producers",
@@ -60,9 +60,9 @@ class LogState:
         self.damage: Damage | None = None
         #: why nothing is appended any more, although what is there can be read
         self.write_failure: str | None = None
-        #: while a truncation or reset is under way nothing is appended: it would be cut off, or come
-        #: before the cut is on the device
-        self.is_being_cut = False
+        #: truncations and resets that were asked for and are not done. Until then nothing is appended: it
+        #: would be cut off, or come before the cut is on the device
+        self.cuts_under_way = 0
         self.is_closed = False
 
     @property
@@ -73,6 +73,11 @@ class LogState:
     def log_end_offset(self) -> Offset:
         """Exclusive: the next offset to be written."""
         return self.segments[-1].next_offset if self.segments else self.log_start_offset
+
+    def reconfigure(self, config: LogConfig) -> None:
+        self.config = config
+        for segment in self.segments:
+            segment.config = config
 
     def segment_of(self, offset: Offset) -> Segment:
         """The segment that holds the offset, or would hold it next."""
@@ -105,7 +110,7 @@ class LogState:
 
     def check_appendable(self) -> None:
         self.check_writable()
-        if self.is_being_cut:
+        if self.cuts_under_way:
             raise LogBusy(f"the log in {self.directory} is being truncated", path=self.directory)
 
     def quarantine(self, damage: Damage) -> LogDamaged:

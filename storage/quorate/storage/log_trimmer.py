@@ -8,8 +8,7 @@ cut, and the oldest first when the start moves up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 
 from quorate.core.ids import Offset
 from quorate.errors import CorruptBatch, OffsetOutOfRange
@@ -21,6 +20,7 @@ from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, lift_damage
 from quorate.storage.retention import count_deletable
 from quorate.storage.segment import Segment
+from quorate.storage.steps import run_at_once
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["LogTrimmer"]
@@ -34,49 +34,54 @@ class LogTrimmer:
         self._sync_state = sync_state
         self._writer = writer
 
-    async def _to_the_end(self, work: Coroutine[None, None, None]) -> None:
-        """A caller that gives up must not leave a log half cut: the work goes on without it."""
-        task = asyncio.create_task(work, name="trim")
-        task.add_done_callback(_look_at_the_outcome)
+    async def _cut_alone(self, cut: Callable[[Offset], Awaitable[None]], offset: Offset) -> None:
+        """No other change to the files meanwhile, and no appends.
+
+        Appends are refused at once, not from when the cut's turn comes: a follower that was made leader in
+        between would append what is then cut off. A caller that gives up must not leave a log half cut:
+        the work goes on without it.
+        """
+        self._state.cuts_under_way += 1
+        task = asyncio.create_task(self._run_alone(cut, offset), name="trim")
+        task.add_done_callback(self._cut_is_done)
         await asyncio.shield(task)
 
-    @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """No other change to the files, and no appends."""
+    async def _run_alone(self, cut: Callable[[Offset], Awaitable[None]], offset: Offset) -> None:
         async with self._sync_state.files_lock:
-            self._state.is_being_cut = True
-            try:
-                yield
-            finally:
-                self._state.is_being_cut = False
+            await cut(offset)
+
+    def _cut_is_done(self, task: asyncio.Task[None]) -> None:
+        self._state.cuts_under_way -= 1
+        # So that nobody complains of an error that was never looked at: the log's state tells of it.
+        if not task.cancelled():
+            task.exception()
 
     # -- the end
 
     async def truncate_to(self, offset: Offset) -> None:
-        await self._to_the_end(self._truncate_to(offset))
+        await self._cut_alone(self._truncate_to, offset)
 
     async def _truncate_to(self, offset: Offset) -> None:
         state = self._state
-        async with self._alone():
-            state.check_writable()
-            if offset < state.log_start_offset:
-                raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
-            try:
-                if offset < state.log_end_offset:
-                    boundary = state.segment_of(offset).batch_start(offset)
-                    await self._sync_state.lower_on_disk(boundary)
-                    state.check_writable()
-                    self._cut_at(boundary)
-                    await self._sync_state.sync_cut()
-                # Also when nothing was cut: an epoch without batches may stand at the end.
-                state.epochs.truncate_from_end(state.log_end_offset)
-                if not state.epochs.is_saved:
-                    state.epochs.save_cached()
-            except OSError as error:
-                raise state.storage_error("truncate", state.directory, error) from error
-            except CorruptBatch as error:
-                damage = Damage.found_by(error, path=state.directory, offset=offset)
-                raise state.quarantine(damage) from error
+        state.check_writable()
+        if offset < state.log_start_offset:
+            raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
+        try:
+            if offset < state.log_end_offset:
+                boundary = state.segment_of(offset).batch_start(offset)
+                await self._sync_state.lower_on_disk(boundary)
+                state.check_writable()
+                self._cut_at(boundary)
+                await self._sync_state.sync_cut()
+            # Also when nothing was cut: an epoch without batches may stand at the end.
+            state.epochs.truncate_from_end(state.log_end_offset)
+            if not state.epochs.is_saved:
+                state.epochs.save_cached()
+        except OSError as error:
+            raise state.storage_error("truncate", state.directory, error) from error
+        except CorruptBatch as error:
+            damage = Damage.found_by(error, path=state.directory, offset=offset)
+            raise state.quarantine(damage) from error
 
     def _cut_at(self, offset: Offset) -> None:
         """``offset`` is a batch boundary. Half done, it leaves nothing to write behind."""
@@ -92,7 +97,8 @@ class LogTrimmer:
             state.active.truncate(offset)
             self._writer.forget_first_append()
             remove_snapshots(disk, state.directory, above=offset)
-            state.producers = replay_producers(disk, state.directory, state.segments, offset)
+            replay = replay_producers(disk, state.directory, state.segments, offset)
+            state.producers = run_at_once(replay)
         except OSError as error:
             raise state.storage_failed("truncate", state.directory, error) from error
 
@@ -169,22 +175,21 @@ class LogTrimmer:
     # -- everything
 
     async def reset_to(self, offset: Offset) -> None:
-        await self._to_the_end(self._reset_to(offset))
+        await self._cut_alone(self._reset_to, offset)
 
     async def _reset_to(self, offset: Offset) -> None:
         """The intention is on the device first; a crash in between is finished at the next start."""
         state = self._state
-        async with self._alone():
-            state.check_open()
-            try:
-                await self._sync_state.write_checkpoint(reset_to=offset)
-            except OSError as error:
-                raise state.storage_error("reset", state.directory, error) from error
-            try:
-                await self._start_anew_at(offset)
-            except OSError as error:
-                # On a full disk too: the next start finishes the reset, and would drop what came now.
-                raise state.storage_failed("reset", state.directory, error) from error
+        state.check_open()
+        try:
+            await self._sync_state.write_checkpoint(reset_to=offset)
+        except OSError as error:
+            raise state.storage_error("reset", state.directory, error) from error
+        try:
+            await self._start_anew_at(offset)
+        except OSError as error:
+            # On a full disk too: the next start finishes the reset, and would drop what came now.
+            raise state.storage_failed("reset", state.directory, error) from error
 
     async def _start_anew_at(self, offset: Offset) -> None:
         state = self._state
@@ -202,9 +207,3 @@ class LogTrimmer:
         # The mark of damage goes last: until here the log must not pass for a sound one.
         await lift_damage(state.context.disk, state.directory)
         state.damage = None
-
-
-def _look_at_the_outcome(task: asyncio.Task[None]) -> None:
-    """So that nobody complains of an error that was never looked at: the log's state tells of it."""
-    if not task.cancelled():
-        task.exception()

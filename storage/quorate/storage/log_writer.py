@@ -13,6 +13,7 @@ from typing import Final
 
 from quorate.core.disk import Bytes
 from quorate.core.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs
+from quorate.core.logging import get_logger
 from quorate.core.records import (
     DECOMPRESSED_BYTES_MAX_DEFAULT,
     LEADER_EPOCH_END,
@@ -25,8 +26,10 @@ from quorate.core.records.format import RECORD_BYTES_MIN
 from quorate.errors import (
     BatchTooLarge,
     CorruptBatch,
+    DiskFull,
     QuorateError,
     StorageError,
+    TooManyOpenFiles,
     wrong_leader_epoch,
 )
 from quorate.storage.append_group import Appended, AppendGroup
@@ -39,6 +42,8 @@ from quorate.storage.segment import Segment
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["LogWriter"]
+
+log = get_logger(__name__)
 
 #: a relative offset in an index has 32 bits, one of them to spare
 _RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
@@ -57,24 +62,28 @@ class LogWriter:
 
     # -- leader
 
-    async def become_leader(self, leader_epoch: LeaderEpoch) -> None:
-        """Put the epoch on record before any batch of it exists (rule 6), and on the device."""
+    def become_leader(self, leader_epoch: LeaderEpoch) -> None:
+        """Put the epoch on record before any batch of it exists (rule 6).
+
+        In the page cache, not on the device: see ``leader_epochs`` for why that is enough.
+        """
         state = self._state
-        state.check_writable()
+        state.check_appendable()
         if leader_epoch < state.epochs.latest:
             raise self._wrong_epoch(leader_epoch)
         before = state.epochs.entries
         state.epochs.assign(leader_epoch, state.log_end_offset)
-        if not state.epochs.is_saved:
-            try:
-                self._save_epochs()
-            except StorageError:
-                state.epochs.replace(before)
-                raise
+        if state.epochs.is_saved:
+            return
         try:
-            await state.epochs.sync()
-        except OSError as error:
-            raise self._sync_state.sync_failed(error) from error
+            self._save_epochs()
+        except (DiskFull, TooManyOpenFiles) as error:
+            # To lead is to serve what is there, also on a full disk. The first append comes after the
+            # record of its epoch, or not at all: see ``_begin_append``.
+            log.warning("leader_epoch_not_saved_yet", path=state.directory, error=str(error))
+        except StorageError:
+            state.epochs.replace(before)
+            raise
 
     def append_as_leader(self, batch: Bytes, leader_epoch: LeaderEpoch) -> Appended:
         """One batch, one write: the shortest way there is, because most appends take it."""
@@ -168,6 +177,12 @@ class LogWriter:
                 return duplicate
         group.add_stamped(header, batch, leader_epoch)
         return group.stage(header)
+
+    def find_duplicate(self, batch: Bytes) -> Appended | None:
+        """All the checks of an append, and nothing of its effects."""
+        self._state.check_appendable()
+        header = self._check_client_batch(batch)
+        return self._duplicate_of(header) if header.producer_id >= 0 else None
 
     def _duplicate_of(self, header: BatchHeader) -> Appended | None:
         original = self._state.producers.check(header)

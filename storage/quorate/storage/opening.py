@@ -23,6 +23,7 @@ from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, load_damage
 from quorate.storage.recovery import Fault, LogScanner, StartKind, cut_is_allowed
 from quorate.storage.segment import Segment
+from quorate.storage.steps import HEADERS_PER_STEP, Steps, run_in_turns
 
 __all__ = ["OpeningReport", "open_state"]
 
@@ -48,13 +49,17 @@ class OpeningReport:
     reset_finished: bool = False
 
 
-def open_state(
+async def open_state(
     context: LogContext, config: LogConfig, directory: str, start: StartKind
 ) -> tuple[LogState, OpeningReport]:
     """The log in ``directory`` as it is. If it is damaged, its files stay as they were found."""
     opening = _Opening(context, config, directory, start)
-    damage = opening.run()
+    known_damage = load_damage(context.disk, directory)
+    damage = known_damage or await opening.run()
     if damage is not None:
+        if known_damage is None:
+            # Before the mark: of one that is found at a start nobody knows which process was the first.
+            await context.tell_of_recovery_damage(directory)
         opening.state.quarantine(damage)
     return opening.state, opening.report
 
@@ -68,12 +73,9 @@ class _Opening:
         self.state = LogState(context, config, directory)
         self.report = OpeningReport(start)
 
-    def run(self) -> Damage | None:
+    async def run(self) -> Damage | None:
         """Fills in ``state`` and ``report``; what is wrong with the log, if something is."""
         state = self.state
-        damage = load_damage(self._context.disk, self._directory)
-        if damage is not None:
-            return damage
         remove_temporary_files(self._context.disk, self._directory)
         checkpoint = self._read_log_checkpoint()
         if checkpoint is not None and checkpoint["reset_to"] is not None:
@@ -89,7 +91,7 @@ class _Opening:
         if not state.segments:
             self._create_first_segment()
         elif not self._trust_clean_close(checkpoint):
-            return self._recover()
+            return await self._recover()
         return None
 
     # -- the log checkpoint
@@ -181,7 +183,7 @@ class _Opening:
     def _start_without_marker(self) -> StartKind:
         return StartKind.PROCESS_CRASH if self._start is StartKind.CLEAN else self._start
 
-    def _recover(self) -> Damage | None:
+    async def _recover(self) -> Damage | None:
         state = self.state
         self.report.start = self._start_without_marker()
         first = self._first_to_scan()
@@ -189,17 +191,19 @@ class _Opening:
         trusted, scanned = state.segments[:first], state.segments[first:]
         self._trust_segments(trusted, scan_from)
         try:
-            epochs_are_complete = self._prepare_epochs(trusted, scan_from)
-            state.producers = replay_producers(self._context.disk, self._directory, trusted, scan_from)
+            epochs_are_complete = await run_in_turns(self._prepare_epochs(trusted, scan_from))
+            state.producers = await run_in_turns(
+                replay_producers(self._context.disk, self._directory, trusted, scan_from)
+            )
         except CorruptBatch as error:
             return Damage.found_by(error, path=self._directory, offset=scan_from)
         scanner = LogScanner(state.epochs, state.producers, epochs_are_complete=epochs_are_complete)
-        fault = scanner.scan(scanned)
+        fault = await run_in_turns(scanner.scan(scanned))
         self.report.scanned_bytes = scanner.scanned_bytes
         if fault is not None:
             if not cut_is_allowed(fault, start=self.report.start, recovery_point=self.report.recovery_point):
                 return fault.as_damage()
-            self._cut(fault)
+            await self._cut(fault)
         if state.log_end_offset < self.report.recovery_point:
             last = state.segments[-1]
             reason = f"the log ends here, but was synced up to offset {self.report.recovery_point}"
@@ -214,7 +218,7 @@ class _Opening:
             return None
         if self.report.start is StartKind.LOSSY:
             for segment in state.segments[first:]:
-                segment.write_again()
+                await run_in_turns(segment.write_again())
         self._tidy()
         return None
 
@@ -223,7 +227,7 @@ class _Opening:
         below = [s for s in self.state.segments if s.base_offset <= self.report.recovery_point]
         return max(len(below) - 1, 0)
 
-    def _prepare_epochs(self, trusted: list[Segment], scan_from: Offset) -> bool:
+    def _prepare_epochs(self, trusted: list[Segment], scan_from: Offset) -> Steps[bool]:
         """Whether the checkpoint can vouch for the epochs of the batches to be scanned."""
         epochs = self.state.epochs
         loaded = self._load_epochs()
@@ -236,14 +240,20 @@ class _Opening:
             self.report.epochs_rebuilt = True
             epochs.clear()
             for segment in trusted:
-                for _, header in segment.walk(0):
+                for count, (_, header) in enumerate(segment.walk(0)):
+                    if count % HEADERS_PER_STEP == 0:
+                        yield
                     if header.leader_epoch > epochs.latest:
                         epochs.assign(header.leader_epoch, header.base_offset)
         return False
 
-    def _cut(self, fault: Fault) -> None:
+    async def _cut(self, fault: Fault) -> None:
         """Drop everything from the fault on."""
         state = self.state
+        if not fault.torn:
+            # Before it happens: afterwards the log looks like any other.
+            await self._context.tell_of_recovery_damage(self._directory)
+            self.report.cut_damage = fault.as_damage()
         keep = state.segments.index(fault.segment) + 1
         for segment in reversed(state.segments[keep:]):
             self.report.cut_bytes += self._context.disk.size(segment.path)
@@ -251,8 +261,6 @@ class _Opening:
         del state.segments[keep:]
         self.report.cut_bytes += self._context.disk.size(fault.segment.path) - fault.position
         fault.segment.cut_file()
-        if not fault.torn:
-            self.report.cut_damage = fault.as_damage()
         log.warning(
             "log_tail_cut",
             path=fault.segment.path,

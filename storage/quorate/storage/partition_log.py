@@ -76,7 +76,8 @@ class PartitionLog:
         refused. An error of the disk is StorageFailed, or DiskFull.
         """
         try:
-            state, report = open_state(context, config, directory, start)
+            async with context.scanning:
+                state, report = await open_state(context, config, directory, start)
             opened = cls(state, report)
             if state.damage is None and report.start is not StartKind.CLEAN:
                 # What was recovered from the page cache must not depend on it any more (rule 30).
@@ -188,8 +189,24 @@ class PartitionLog:
         return len(self._state.segments)
 
     @property
+    def config(self) -> LogConfig:
+        return self._state.config
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """From the next append, roll and retention on; files on disk stay as they are."""
+        self._state.reconfigure(config)
+
+    @property
     def latest_leader_epoch(self) -> LeaderEpoch:
         return self._state.epochs.latest
+
+    def epoch_at(self, offset: Offset) -> LeaderEpoch:
+        """The leader epoch of the batch at an offset that the log holds."""
+        return self._state.epochs.epoch_at(offset)
+
+    def leader_epoch_at(self, offset: Offset) -> LeaderEpoch:
+        """Of the batch that holds the offset; -1 for one before all batches whose epoch is known."""
+        return self._state.epochs.epoch_at(offset)
 
     def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd | None:
         """Where an epoch ends in this log: the answer to a diverging follower (rule 8)."""
@@ -197,13 +214,17 @@ class PartitionLog:
 
     # -- appending
 
-    async def become_leader(self, leader_epoch: LeaderEpoch) -> None:
-        """Put the epoch on record, on the device, before any batch of it exists (rule 6)."""
-        await self._writer.become_leader(leader_epoch)
+    def become_leader(self, leader_epoch: LeaderEpoch) -> None:
+        """Put the epoch on record before any batch of it exists (rule 6); refused while ``is_being_cut``."""
+        self._writer.become_leader(leader_epoch)
 
     def append_as_leader(self, batch: Bytes, *, leader_epoch: LeaderEpoch) -> Appended:
         """Append one batch from a client; it gets its offsets and the epoch."""
         return self._writer.append_as_leader(batch, leader_epoch)
+
+    def find_duplicate(self, batch: Bytes) -> Appended | None:
+        """Where a client's batch lies already, if it is a retry; raises what an append of it would."""
+        return self._writer.find_duplicate(batch)
 
     def append_all_as_leader(
         self, batches: Sequence[Bytes], *, leader_epoch: LeaderEpoch
@@ -262,6 +283,11 @@ class PartitionLog:
         self._writer.roll_if_old()
 
     # -- making it shorter
+
+    @property
+    def is_being_cut(self) -> bool:
+        """A truncation or reset was asked for and is not done: nothing is appended, and nobody leads."""
+        return self._state.cuts_under_way > 0
 
     async def truncate_to(self, offset: Offset) -> None:
         """Drop every batch that ends at or behind ``offset``; for followers that diverged (rule 8)."""

@@ -12,6 +12,7 @@ from quorate.storage.file_writes import sync_file
 from quorate.storage.log_files import list_snapshots, snapshot_path
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.segment import Segment
+from quorate.storage.steps import HEADERS_PER_STEP, Steps, run_in_turns
 
 __all__ = [
     "keep_snapshot",
@@ -36,7 +37,8 @@ async def keep_snapshot(disk: Disk, directory: str, segments: Sequence[Segment],
     As long as they are there, a snapshot that is missing or damaged is no loss.
     """
     if load_snapshot(disk, directory, end_offset) is None:
-        save_snapshot(disk, directory, replay_producers(disk, directory, segments, end_offset), end_offset)
+        producers = await run_in_turns(replay_producers(disk, directory, segments, end_offset))
+        save_snapshot(disk, directory, producers, end_offset)
     await sync_snapshot(disk, directory, end_offset)
 
 
@@ -59,7 +61,7 @@ def load_snapshot(disk: Disk, directory: str, end_offset: Offset) -> ProducerSta
 
 def replay_producers(
     disk: Disk, directory: str, segments: Sequence[Segment], end_offset: Offset
-) -> ProducerStates:
+) -> Steps[ProducerStates]:
     """The state before ``end_offset``: the newest snapshot at or before it, and the batches since."""
     producers, replay_from = ProducerStates(), Offset(0)
     for offset in reversed(list_snapshots(disk, directory)):
@@ -71,7 +73,9 @@ def replay_producers(
         if segment.next_offset <= replay_from or segment.base_offset >= end_offset:
             continue
         start = segment.position_of(max(replay_from, segment.base_offset))
-        for _, header in segment.walk(start):
+        for count, (_, header) in enumerate(segment.walk(start)):
+            if count % HEADERS_PER_STEP == 0:
+                yield
             if header.producer_id >= 0 and header.base_offset < end_offset:
                 producers.apply(header, header.base_offset)
     return producers

@@ -55,6 +55,7 @@ from quorate.storage.leader_epochs import LeaderEpochCache
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage
 from quorate.storage.segment import Segment
+from quorate.storage.steps import Steps
 
 __all__ = ["BATCH_BYTES_MAX", "Fault", "LogScanner", "StartKind", "cut_is_allowed"]
 
@@ -114,25 +115,25 @@ class LogScanner:
         self.batch_count = 0
         self.record_count = 0
 
-    def scan(self, segments: Sequence[Segment]) -> Fault | None:
+    def scan(self, segments: Sequence[Segment]) -> Steps[Fault | None]:
         """Count the batches of each segment anew. Stops at the first fault.
 
         A segment's file may be longer than its ``size`` afterwards: the bytes behind are the fault.
         """
         for index, segment in enumerate(segments):
             following = segments[index + 1] if index + 1 < len(segments) else None
-            fault = self.scan_segment(segment, following)
+            fault = yield from self.scan_segment(segment, following)
             if fault is not None:
                 return fault
         return None
 
-    def scan_segment(self, segment: Segment, following: Segment | None) -> Fault | None:
-        fault = self._scan_file(segment, is_last=following is None)
+    def scan_segment(self, segment: Segment, following: Segment | None) -> Steps[Fault | None]:
+        fault = yield from self._scan_file(segment, is_last=following is None)
         if fault is None and following is not None and segment.next_offset != following.base_offset:
             return self._fault(segment, f"the next segment starts at offset {following.base_offset}")
         return fault
 
-    def _scan_file(self, segment: Segment, *, is_last: bool) -> Fault | None:
+    def _scan_file(self, segment: Segment, *, is_last: bool) -> Steps[Fault | None]:
         file = segment.file
         file_size = file.size()
         segment.forget_batches()
@@ -141,6 +142,7 @@ class LogScanner:
             reason = self._scan_chunk(segment, window.content)
             if reason is not None:
                 return self._fault(segment, reason)
+            yield
             if segment.size > window.position:
                 continue
             # Not one whole batch in the window: it is larger, or cut off by the end of the file.

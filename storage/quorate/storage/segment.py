@@ -22,6 +22,7 @@ from quorate.storage.file_writes import overwrite, sync_file
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
+from quorate.storage.steps import Steps
 
 __all__ = ["LOG_SUFFIX", "NO_TIMESTAMP", "FileRegion", "Segment", "segment_path"]
 
@@ -53,7 +54,6 @@ class FileRegion:
 
 class Segment:
     __slots__ = (
-        "_config",
         "_context",
         "_directory",
         "_file",
@@ -62,13 +62,14 @@ class Segment:
         "_max_timestamp",
         "_time_index",
         "base_offset",
+        "config",
         "next_offset",
         "size",
     )
 
     def __init__(self, context: LogContext, config: LogConfig, directory: str, base_offset: Offset) -> None:
         self._context = context
-        self._config = config
+        self.config = config
         self._directory = directory
         #: kept open while the segment is active; a sealed one borrows from OpenFiles
         self._file: File | None = None
@@ -135,7 +136,7 @@ class Segment:
         position = self.size
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
-        if position >= self._indexed_size + self._config.index_interval_bytes:
+        if position >= self._indexed_size + self.config.index_interval_bytes:
             relative_offset = last_offset - self.base_offset
             self.offset_index.append(relative_offset=relative_offset, position=position)
             self.time_index.maybe_append(timestamp=self._max_timestamp, relative_offset=relative_offset)
@@ -157,11 +158,11 @@ class Segment:
     @property
     def next_index_position(self) -> int:
         """A batch that starts here or later gets an index entry."""
-        return self._indexed_size + self._config.index_interval_bytes
+        return self._indexed_size + self.config.index_interval_bytes
 
     @property
     def index_interval_bytes(self) -> int:
-        return self._config.index_interval_bytes
+        return self.config.index_interval_bytes
 
     def persist_indexes(self) -> None:
         """To the page cache; ``sync`` makes them durable. A torn one is rebuilt by its checksum."""
@@ -335,7 +336,7 @@ class Segment:
         self._adopt_indexes_of(scratch)
 
     def _empty_twin(self) -> Segment:
-        twin = Segment(self._context, self._config, self._directory, self.base_offset)
+        twin = Segment(self._context, self.config, self._directory, self.base_offset)
         twin.forget_batches()
         return twin
 
@@ -361,7 +362,7 @@ class Segment:
             self._load_indexes()
         return self._max_timestamp
 
-    def write_again(self) -> None:
+    def write_again(self) -> Steps[None]:
         """The same bytes over themselves, so that the next sync puts them on the device.
 
         After a failed sync the kernel takes pages for clean that never got there; syncing them again
@@ -370,6 +371,7 @@ class Segment:
         for position in range(0, self.size, _REBUILD_BYTES):
             length = min(_REBUILD_BYTES, self.size - position)
             self.file.pwrite(self.file.pread(length, position), position)
+            yield
 
     # -- shrinking
 

@@ -1,23 +1,49 @@
-"""A broker on a simulated disk in virtual time, called without a transport."""
+"""The handlers of a broker over real replicas and logs, on a simulated disk in virtual time.
+
+The metadata is made by hand: topics appear, leaders and ISRs change as a test says. Other brokers exist in the
+metadata alone; what they would acknowledge, a test acknowledges for them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from quorate.broker.broker import Broker
+from immutables import Map
+
+from quorate.broker.controller_link.lease import Lease
+from quorate.broker.handlers.broker_service import BrokerService
+from quorate.broker.hosted import Hosted
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replica.partition_state import PartitionState
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.core.config import NodeConfig
-from quorate.core.ids import BrokerId
+from quorate.core.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionId,
+    ProducerId,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
 from quorate.core.records import Record, encode_batch
-from quorate.v1 import admin_pb2, broker_pb2, records_pb2
+from quorate.errors import QuorateError
+from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
+from quorate.storage import LogConfig, LogContext, OpenFiles, PartitionLog, StartKind
+from quorate.v1 import broker_pb2, records_pb2
 
 DATA_DIRECTORY = "/data"
 DEFAULT_CONFIG = NodeConfig(node_id=BrokerId(1), data_dir=DATA_DIRECTORY)
+SELF, SECOND, THIRD = BrokerId(1), BrokerId(2), BrokerId(3)
+LEASE_S = 2.0
 
 
 class NoCall:
@@ -37,75 +63,189 @@ def _fatal(reason: str) -> NoReturn:
     raise Fatal(reason)
 
 
-@dataclass
-class World:
-    """One machine, on which a broker lives and dies."""
+class CountingProducerIds:
+    """Ids in a row, without a controller."""
 
-    simulation: Simulation
-    disk: SimDisk
-    config: NodeConfig = DEFAULT_CONFIG
-    _broker: Broker | None = None
-    _handlers: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._next = 1000
+
+    async def next_id(self) -> ProducerId:
+        self._next += 1
+        return ProducerId(self._next)
+
+
+@dataclass
+class Replicas:
+    """Every replica of the broker, by hand."""
+
+    found: dict[tuple[TopicId, PartitionId], Partition | QuorateError] = field(default_factory=dict)
+
+    def get(self, topic_id: TopicId, partition: PartitionId) -> Partition | QuorateError | None:
+        return self.found.get((topic_id, partition))
+
+
+def broker_image(broker_id: BrokerId) -> BrokerImage:
+    return BrokerImage(
+        broker_id=broker_id,
+        broker_epoch=BrokerEpoch(100 + broker_id),
+        incarnation_id=f"incarnation-{broker_id}",
+        directory_id=f"directory-{broker_id}",
+        address=f"broker{broker_id}:9092",
+        rack=f"rack{broker_id}",
+        feature_level_min=1,
+        feature_level_max=1,
+        is_fenced=False,
+        is_shutting_down=False,
+        is_draining=False,
+    )
+
+
+class World:
+    """One broker of three."""
+
+    def __init__(self, simulation: Simulation, disk: SimDisk, config: NodeConfig) -> None:
+        self.simulation = simulation
+        self.clock = simulation.clock
+        self.disk = disk
+        self.config = config
+        self.lease = Lease(self.clock, duration_s=LEASE_S)
+        self.keep_lease()
+        self.replicas = Replicas()
+        self.hosted = Hosted(config, SELF, self.replicas, self.lease)
+        self.image = MetadataImage(
+            offset=1,
+            cluster_id="test-cluster",
+            brokers=Map({each: broker_image(each) for each in (SELF, SECOND, THIRD)}),
+        )
+        self.hosted.image_changed(self.image)
+        self.service = BrokerService(config, self.hosted, self.clock, CountingProducerIds())
+        self._handlers = {
+            method.name: handler for method, handler in self.service.service.handlers.items()
+        }
+        self._context = LogContext(disk, self.clock, OpenFiles(disk, files_max=16), _fatal)
 
     @property
     def now(self) -> float:
-        return self.simulation.clock.monotonic()
+        return self.clock.monotonic()
 
-    async def start(self, **changes: Any) -> None:
-        """Start a broker on what the disk holds; ``changes`` are fields of its configuration."""
-        self.config = replace(self.config, **changes)
-        self._broker = await Broker.open(
-            self.config,
-            clock=self.simulation.clock,
-            disk=self.disk,
-            random_bytes=self.simulation.rng.randbytes,
-            on_fatal=_fatal,
+    # -- the lease
+
+    def keep_lease(self) -> None:
+        """As if the controller had been heard of for all the time of the test."""
+        self.lease.renew(math.inf)
+
+    # -- metadata
+
+    async def create_topic(
+        self, name: str = "t", *, partitions: int = 1, replicas: Sequence[BrokerId] = (SELF,), **configs: str
+    ) -> None:
+        """Led by this broker, with every replica in the ISR."""
+        topic_id = TopicId(f"{name:_<22}")
+        images = tuple(
+            PartitionImage(
+                topic_id=topic_id,
+                partition=PartitionId(number),
+                replicas=tuple(replicas),
+                isr=tuple(sorted(replicas)),
+                elr=(),
+                last_known_elr=(),
+                leader=SELF,
+                leader_epoch=LeaderEpoch(0),
+                partition_epoch=0,
+            )
+            for number in range(partitions)
         )
-        services = self._broker.services()
-        self._handlers = {
-            method.name: handler for service in services for method, handler in service.handlers.items()
-        }
+        own = Map({key.replace("_", "."): value for key, value in configs.items()})
+        topic = TopicImage(topic_id, TopicName(name), own, images)
+        self._set_image(
+            topics=self.image.topics.set(topic_id, topic),
+            topic_ids=self.image.topic_ids.set(topic.name, topic_id),
+        )
+        for image in images:
+            self.replicas.found[topic_id, image.partition] = await self._open_replica(topic, image)
+            self._apply(image)
 
-    @property
-    def broker(self) -> Broker:
-        assert self._broker is not None
-        return self._broker
+    async def _open_replica(self, topic: TopicImage, image: PartitionImage) -> Partition:
+        directory = f"{DATA_DIRECTORY}/{topic.name}-{image.partition}"
+        self.disk.make_directory(directory)
+        config = self.hosted.topic_config(topic.topic_id)
+        log_config = LogConfig(
+            max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
+        )
+        return Partition(
+            TopicPartition(topic.name, image.partition),
+            topic.topic_id,
+            await PartitionLog.open(self._context, log_config, directory, start=StartKind.CLEAN),
+            broker_id=SELF,
+            clock=self.clock,
+            high_watermark=Offset(0),
+            replica_lag_s=10.0,
+            on_isr_wish=lambda _: None,
+            on_failure=lambda _: None,
+        )
 
-    async def restart(self) -> None:
-        assert await self.broker.close()
-        await self.start()
+    def change(self, number: int = 0, *, topic: str = "t", **fields: Any) -> None:
+        """Committed metadata changes the partition: its leader, its epoch, its ISR."""
+        before = self.image.topics[self.topic_id(topic)]
+        partition = before.partitions[number]
+        after = replace(partition, partition_epoch=partition.partition_epoch + 1, **fields)
+        partitions = (*before.partitions[:number], after, *before.partitions[number + 1 :])
+        topics = self.image.topics.set(before.topic_id, replace(before, partitions=partitions))
+        self._set_image(topics=topics)
+        self._apply(after)
 
-    async def crash(self) -> None:
-        """kill -9, and start again."""
-        self.disk.crash()
-        await self.start()
+    def topic_id(self, name: str = "t") -> TopicId:
+        return self.image.topic_ids[TopicName(name)]
 
-    async def lose_power(self) -> None:
-        """The machine goes, and comes back without what was not synced."""
-        self.disk.power_loss()
-        await self.start()
+    def _set_image(self, **fields: Any) -> None:
+        self.image = replace(self.image, offset=self.image.offset + 1, **fields)
+        self.hosted.image_changed(self.image)
+
+    def _apply(self, image: PartitionImage) -> None:
+        topic = self.image.topics[image.topic_id]
+        found = self.replicas.found.get((image.topic_id, image.partition))
+        if isinstance(found, Partition):
+            found.apply(
+                PartitionState(
+                    image=image,
+                    min_insync_replicas=min_insync_replicas_of(self.image, image),
+                    durability=durability_of(self.image, topic),
+                    brokers=self.image.brokers,
+                )
+            )
+
+    # -- replicas
+
+    def partition(self, number: int = 0, *, topic: str = "t") -> Partition:
+        found = self.replicas.found[self.topic_id(topic), PartitionId(number)]
+        assert isinstance(found, Partition)
+        return found
+
+    def follower_fetches(self, broker_id: BrokerId, offset: int, *, number: int = 0) -> None:
+        """A follower has everything below ``offset`` and asks for what comes next: its acknowledgement."""
+        leadership = self.partition(number).leadership
+        assert leadership is not None
+        leadership.follower_at(
+            broker_id, self.image.brokers[broker_id].broker_epoch, Offset(offset), leadership.epoch
+        )
+
+    def validate(self) -> None:
+        for found in self.replicas.found.values():
+            if isinstance(found, Partition):
+                found.validate()
+
+    # -- calls
 
     async def call(self, name: str, request: Any) -> Any:
+        handler: Any = self._handlers[name]
         try:
-            return await self._handlers[name](request, NoCall())
+            return await handler(request, NoCall())
         finally:
-            for partition in self.broker._topics.partitions():
-                partition.validate()
+            self.validate()
 
-    async def create_topic(self, name: str = "t", *, partitions: int = 1, **configs: str) -> None:
-        await self.call(
-            "CreateTopic",
-            admin_pb2.CreateTopicRequest(
-                name=name,
-                partition_count=partitions,
-                configs={key.replace("_", "."): value for key, value in configs.items()},
-            ),
-        )
-
-    async def describe(self, name: str = "t") -> admin_pb2.TopicDescription:
-        response = await self.call("DescribeTopic", admin_pb2.DescribeTopicRequest(name=name))
-        topic: admin_pb2.TopicDescription = response.topic
-        return topic
+    def stream(self, name: str) -> Stream:
+        """An open stream; close it."""
+        return Stream(self._handlers[name])
 
     async def produce(
         self, *values: str, partition: int = 0, acks: broker_pb2.Acks = broker_pb2.ACKS_ALL, **more: Any
@@ -149,19 +289,51 @@ class World:
             offset = result.next_fetch_offset
 
 
+class Stream:
+    """A client's end of a stream. What it sends is read when the handler wants it, as flow control would do."""
+
+    def __init__(self, handler: Any) -> None:
+        self._unread: asyncio.Queue[Any] = asyncio.Queue()
+        #: requests that the handler has taken
+        self.read_count = 0
+        self._responses = handler(self._requests(), NoCall())
+
+    async def _requests(self) -> AsyncIterator[Any]:
+        while (request := await self._unread.get()) is not None:
+            self.read_count += 1
+            yield request
+
+    def send(self, request: Any) -> None:
+        self._unread.put_nowait(request)
+
+    def half_close(self) -> None:
+        self._unread.put_nowait(None)
+
+    async def receive(self) -> Any:
+        return await anext(self._responses)
+
+    async def receive_rest(self) -> list[Any]:
+        return [response async for response in self._responses]
+
+    async def close(self) -> None:
+        await self._responses.aclose()
+
+
 def simulate(
-    scenario: Callable[[World], Awaitable[None]],
-    *,
-    sync_delay_s: float = 0.0,
-    start: bool = True,
-    **config: Any,
+    scenario: Callable[[World], Awaitable[None]], *, sync_delay_s: float = 0.0, **config: Any
 ) -> None:
-    """Run ``scenario`` on a machine with an empty disk, and a broker with ``config`` if it shall start."""
+    """Run ``scenario`` on a broker with an empty disk and fields of its configuration."""
 
     async def main(simulation: Simulation) -> None:
-        world = World(simulation, SimDisk(sync_delay_s=sync_delay_s))
-        await world.start(**config)
-        await scenario(world)
+        disk = SimDisk(sync_delay_s=sync_delay_s)
+        disk.make_directory(DATA_DIRECTORY)
+        world = World(simulation, disk, replace(DEFAULT_CONFIG, **config))
+        try:
+            await scenario(world)
+        finally:
+            for found in world.replicas.found.values():
+                if isinstance(found, Partition):
+                    found.stop()
 
     run_simulation(main, seed=1)
 

@@ -35,7 +35,7 @@ def segment(tmp_path: Path) -> Path:
         context = LogContext(disk, SystemClock(), OpenFiles(disk, files_max=10), _fatal)
         directory = await LogDirectory.open(context, str(tmp_path))
         log = await directory.create(KEY, LogConfig())
-        await log.become_leader(LeaderEpoch(3))
+        log.become_leader(LeaderEpoch(3))
         first = Record(0, 1_700_000_000_000, b"k", b"v", (("h", b"\xff"), ("n", None)))
         log.append_as_leader(encode_batch([first]), leader_epoch=LeaderEpoch(3))
         plain = [Record(0, -1, None, None), Record(0, 5, None, b"x" * 100)]

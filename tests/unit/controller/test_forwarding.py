@@ -12,7 +12,7 @@ import pytest
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
-from quorate.controller.forwarding import AdminForwarding
+from quorate.controller.forwarding import AdministeringNode
 from quorate.core.transport import methods_of
 from quorate.errors import (
     ControllerMoved,
@@ -22,6 +22,8 @@ from quorate.errors import (
     Unavailable,
     UnknownTopicOrPartition,
 )
+from quorate.metadata.admin_forwarding import AdminForwarding
+from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.v1 import admin_pb2
 
 T = TypeVar("T")
@@ -43,13 +45,19 @@ class _World:
         self.attempts: list[tuple[str, Any]] = []
         self._answers = list(answers)
         network = SimNetwork(simulation.loop, simulation.rng)
-        self.forwarding = AdminForwarding(
-            SimTransport(network, "c1"),
+        transport = SimTransport(network, "c1")
+        node = AdministeringNode(
+            transport,
             simulation.clock,
-            random_bytes=simulation.rng.randbytes,
             controller_address=lambda: "c1:1",
             administer_here=self._administer,
             own_address="c1:1",
+        )
+        self.forwarding = AdminForwarding(
+            node.administer,
+            LeaderDescriptions(transport, dict),
+            clock=simulation.clock,
+            random_bytes=simulation.rng.randbytes,
         )
 
     async def _administer(self, method: str, content: bytes) -> bytes:

@@ -1,1 +1,1 @@
-"""One file per call. A handler is a plain class: a message in, a message out, no transport."""
+"""One handler for each method of BrokerService; ``broker_service`` puts them together."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from quorate.broker.handlers.targets import answer, check_enum, find_partitions
-from quorate.broker.partition import Partition
-from quorate.broker.topic_registry import TopicRegistry
+from quorate.broker.handlers.targets import answer_each, check_enum, known_epoch
+from quorate.broker.hosted import Hosted
+from quorate.broker.replica.partition import Partition
 from quorate.core.config import NodeConfig
 from quorate.core.ids import TimestampMs
 from quorate.core.transport import Call
@@ -16,20 +14,21 @@ __all__ = ["ListOffsetsHandler"]
 
 
 class ListOffsetsHandler:
-    def __init__(self, config: NodeConfig, topics: TopicRegistry) -> None:
-        self._config = config
-        self._topics = topics
+    def __init__(self, config: NodeConfig, hosted: Hosted) -> None:
+        self._partitions_max = config.request_partitions_max
+        self._hosted = hosted
 
     async def __call__(
         self, request: broker_pb2.ListOffsetsRequest, _call: Call
     ) -> broker_pb2.ListOffsetsResponse:
-        targets = find_partitions(
-            self._topics, request.partitions, partitions_max=self._config.request_partitions_max
-        )
         response = broker_pb2.ListOffsetsResponse()
-        for entry, target in zip(request.partitions, targets, strict=True):
-            result = response.partitions.add()
-            answer(result, entry, target, partial(_find, result, entry))
+        answer_each(
+            self._hosted,
+            request.partitions,
+            response.partitions.add,
+            _find,
+            partitions_max=self._partitions_max,
+        )
         return response
 
 
@@ -39,13 +38,16 @@ def _find(
     partition: Partition,
 ) -> None:
     check_enum(broker_pb2.OffsetSpec.DESCRIPTOR, entry.spec, "spec")
-    result.leader_epoch = partition.leader_epoch
+    leadership = partition.require_leadership(known_epoch(entry))
+    result.leader_epoch = leadership.epoch
     if entry.spec == broker_pb2.OFFSET_SPEC_EARLIEST:
-        result.offset = partition.log_start_offset
-    elif entry.spec == broker_pb2.OFFSET_SPEC_AT_TIMESTAMP:
-        found = partition.find_timestamp(TimestampMs(entry.timestamp_ms))
-        if found is not None:
-            result.offset = found.offset
-            result.timestamp_ms = found.timestamp
-    else:
-        result.offset = partition.high_watermark
+        result.offset = partition.log.log_start_offset
+        return
+    latest = leadership.latest_offset()
+    if entry.spec != broker_pb2.OFFSET_SPEC_AT_TIMESTAMP:
+        result.offset = latest
+        return
+    found = leadership.find_timestamp(TimestampMs(entry.timestamp_ms))
+    if found is not None:
+        result.offset = found.offset
+        result.timestamp_ms = found.timestamp

@@ -11,20 +11,21 @@ from typing import Literal, Protocol, TypeVar
 
 from google.protobuf.descriptor import EnumDescriptor
 
-from quorate.broker.partition import Partition
-from quorate.broker.topic_registry import TopicRegistry
-from quorate.core.ids import TopicPartition
+from quorate.broker.handlers.client_errors import fenced, for_client
+from quorate.broker.hosted import Hosted
+from quorate.broker.replica.partition import Partition
 from quorate.errors import InvalidRequest, QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import errors_pb2
 
-__all__ = ["NamedPartition", "PartitionResult", "answer", "check_enum", "find_partitions"]
+__all__ = ["NamedPartition", "PartitionResult", "answer_each", "check_enum", "find_partitions", "known_epoch"]
 
-T = TypeVar("T")
+Named = TypeVar("Named", bound="NamedPartition")
+Result = TypeVar("Result", bound="PartitionResult")
 
 
 class NamedPartition(Protocol):
-    """What ProducePartition, FetchPartition and ListOffsetsPartition have in common."""
+    """What the partitions of every request have in common."""
 
     topic: str
     topic_id: str
@@ -35,7 +36,7 @@ class NamedPartition(Protocol):
 
 
 class PartitionResult(Protocol):
-    """What ProducePartitionResult, FetchPartitionResult and ListOffsetsPartitionResult have in common."""
+    """What the partitions of every answer have in common."""
 
     topic: str
     topic_id: str
@@ -43,6 +44,8 @@ class PartitionResult(Protocol):
 
     @property
     def error(self) -> errors_pb2.ErrorDetail: ...
+
+    def Clear(self) -> None: ...  # noqa: N802 - protobuf's name
 
 
 def check_enum(enum: EnumDescriptor, value: int, field: str) -> None:
@@ -52,8 +55,13 @@ def check_enum(enum: EnumDescriptor, value: int, field: str) -> None:
         raise InvalidRequest(f"{field} has the unknown value {value}; known are {known}")
 
 
+def known_epoch(named: NamedPartition) -> int | None:
+    """The leader epoch that the client knows; None: it does not say (rule 3)."""
+    return named.current_leader_epoch if named.HasField("current_leader_epoch") else None
+
+
 def find_partitions(
-    topics: TopicRegistry, named: Sequence[NamedPartition], *, partitions_max: int
+    hosted: Hosted, named: Sequence[NamedPartition], *, partitions_max: int
 ) -> list[Partition | QuorateError]:
     """Each partition that is named, or why the request cannot have it, in the same order.
 
@@ -66,41 +74,59 @@ def find_partitions(
             request_partitions_max=partitions_max,
         )
     found: list[Partition | QuorateError] = []
-    seen: set[TopicPartition] = set()
+    seen: set[Partition] = set()
     for each in named:
         try:
-            partition = topics.find(each.topic, each.topic_id).partition(each.partition)
-            if each.HasField("current_leader_epoch"):
-                partition.check_leader_epoch(each.current_leader_epoch)
+            partition = hosted.find(each.topic, each.topic_id, each.partition)
         except QuorateError as error:
             found.append(error)
             continue
-        if partition.topic_partition in seen:
+        if partition in seen:
             topic, number = partition.topic_partition
             raise InvalidRequest(f"{partition.topic_partition} is named twice", topic=topic, partition=number)
-        seen.add(partition.topic_partition)
+        seen.add(partition)
         found.append(partition)
     return found
 
 
-def answer(
-    result: PartitionResult,
-    named: NamedPartition,
-    target: Partition | QuorateError,
-    fill: Callable[[Partition], T],
-) -> T | None:
-    """Let ``fill`` do the work on one partition, and say in its result which one it is.
+def answer_each(
+    hosted: Hosted,
+    named: Sequence[Named],
+    add_result: Callable[[], Result],
+    fill: Callable[[Result, Named, Partition], None],
+    *,
+    partitions_max: int,
+) -> None:
+    """Let ``fill`` answer for each partition, from what the leader of that partition knows."""
+    targets = find_partitions(hosted, named, partitions_max=partitions_max)
+    results: list[Result] = []
+    for each, target in zip(named, targets, strict=True):
+        result = add_result()
+        results.append(result)
+        _answer(hosted, result, each, target, fill)
+    # Last, because the answer leaves now: a look into the log can take its time, and so can a process that
+    # was stopped in the middle of it (rule 37).
+    if not hosted.lease.is_valid:
+        for each, result in zip(named, results, strict=True):
+            result.Clear()
+            result.topic, result.topic_id, result.partition = each.topic, each.topic_id, each.partition
+            result.error.CopyFrom(detail_from_error(fenced()))
 
-    None: there is no such partition, or ``fill`` has failed; the result tells.
-    """
+
+def _answer(
+    hosted: Hosted,
+    result: Result,
+    named: Named,
+    target: Partition | QuorateError,
+    fill: Callable[[Result, Named, Partition], None],
+) -> None:
     result.topic, result.topic_id, result.partition = named.topic, named.topic_id, named.partition
     if isinstance(target, QuorateError):
         result.error.CopyFrom(detail_from_error(target))
-        return None
+        return
     # A request may name a topic by one of the two; the answer has both.
     result.topic, result.topic_id = target.topic_partition.topic, target.topic_id
     try:
-        return fill(target)
+        fill(result, named, target)
     except QuorateError as error:
-        result.error.CopyFrom(detail_from_error(error))
-        return None
+        result.error.CopyFrom(detail_from_error(for_client(error, target, hosted)))

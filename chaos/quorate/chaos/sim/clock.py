@@ -8,6 +8,7 @@ What that takes beside the virtual clock:
 
 - Sets of tasks and futures are ordered by their hash, by default their address; ``TaskGroup`` cancels
   its tasks in that order. Here the hash is a serial number.
+- A process can be frozen between any two of its turns: see ``quorate.chaos.sim.process``.
 - Nothing outside may call in. Threads, sockets and child processes are refused, not tolerated.
 - A program that waits for ever is told so, with what each task waits for, instead of hanging; so is
   one that spins without time passing, and one that is not finished after a long (virtual) time.
@@ -25,9 +26,11 @@ import asyncio
 import itertools
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
+from quorate.chaos.sim.process import SimProcess, Turn, process_in
 from quorate.core.clock import Timer
 from quorate.core.ids import TimestampMs
 
@@ -90,6 +93,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._time_limit_s = time_limit_s
         self._turns_at_this_instant = 0
+        self._processes: dict[SimProcess, None] = {}
         # The two names that asyncio's loop reads: where to wait, and which timers are due together.
         self._selector = _VirtualSelector(self)
         self._clock_resolution = 1e-9
@@ -103,6 +107,33 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def create_future(self) -> asyncio.Future[Any]:
         return _SimFuture(loop=self)
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        process = process_in(context)
+        if process is None:
+            return super().call_soon(callback, *args, context=context)
+        self._processes[process] = None
+        turn = Turn(process, callback, args, context)
+        turn.handle = super().call_soon(turn, context=turn.context)
+        return turn.handle
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        process = process_in(context)
+        if process is None:
+            return super().call_at(when, callback, *args, context=context)
+        self._processes[process] = None
+        turn = Turn(process, callback, args, context)
+        turn.handle = handle = super().call_at(when, turn, context=turn.context)
+        return handle
+
+    def unwind_processes(self) -> None:
+        """The simulation is over: frozen coroutines may end now."""
+        for process in self._processes:
+            process.unwind(self)
 
     def pass_time(self, seconds: float | None) -> None:
         """Nothing is ready for so long; ``None``: nothing ever will be."""
@@ -212,7 +243,10 @@ def run_simulation(
     """Run ``main`` on a loop of its own; tasks that it leaves behind are cancelled at the end."""
 
     async def run(loop: SimLoop) -> T:
-        return await main(Simulation(seed, random.Random(seed), loop, SimClock(loop)))
+        try:
+            return await main(Simulation(seed, random.Random(seed), loop, SimClock(loop)))
+        finally:
+            loop.unwind_processes()
 
     def make_loop() -> SimLoop:
         return SimLoop(time_limit_s=time_limit_s)

@@ -141,7 +141,9 @@ class Conversation:
             self.network.disconnect(self)
 
     def lost_a_frame(self) -> None:
-        self.network.loop.call_later(self.network.break_after_s, self._break_if_connected)
+        self.network.loop.call_later(
+            self.network.break_after_s, self._break_if_connected, context=self.network.outside
+        )
 
     def _break_if_connected(self) -> None:
         if self.network.is_connected(self):

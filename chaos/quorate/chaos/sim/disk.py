@@ -161,6 +161,8 @@ class SimDisk:
         self.trace: builtins.list[Operation] | None = None
         self.operation_count = 0
         self.used_bytes = 0
+        #: set to another when the disk is replaced
+        self.file_system = "file-system-0"
         self._root = SimDirectory()
         self._open_files: WeakKeyDictionary[SimFile, SimInode] = WeakKeyDictionary()
         self._locks: WeakSet[SimFile] = WeakSet()
@@ -263,6 +265,10 @@ class SimDisk:
 
     def boot_id(self) -> str:
         return f"boot-{self._power_losses}"
+
+    def file_system_id(self, path: str) -> str:
+        self._node(path)
+        return self.file_system
 
     def read_file(self, path: str) -> bytes:
         self.begin("read_file", path)

@@ -19,6 +19,7 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -87,6 +88,8 @@ class SimNetwork:
         #: for links that have none of their own
         self.faults = faults or LinkFaults()
         self.break_after_s = break_after_s
+        #: what is on its way belongs to no process, and arrives whatever becomes of its sender
+        self.outside = Context()
         self._links: dict[tuple[str, str], _Link] = {}
         self._listeners: dict[str, Listener] = {}
         self._connections: dict[SimConnection, tuple[str, str]] = {}
@@ -104,13 +107,21 @@ class SimNetwork:
             return
         link.blocked = True
         link.blocks += 1
-        self.loop.call_later(self.break_after_s, self._break_if_still, link, link.blocks, source, target)
+        self.loop.call_later(
+            self.break_after_s,
+            self._break_if_still,
+            link,
+            link.blocks,
+            source,
+            target,
+            context=self.outside,
+        )
 
     def unblock(self, source: str, target: str) -> None:
         link = self._link(source, target)
         link.blocked = False
         while link.held:
-            self.loop.call_soon(link.held.popleft())
+            self.loop.call_soon(link.held.popleft(), context=self.outside)
 
     def partition(self, *sides: Iterable[str]) -> None:
         """Nodes on different sides cannot reach each other; nodes on none are not concerned."""
@@ -133,6 +144,12 @@ class SimNetwork:
         for connection, ends in list(self._connections.items()):
             if node in ends:
                 connection.connection_broken(reason)
+
+    def node_died(self, node: str) -> None:
+        """Its process: nobody listens at its addresses, and whoever was connected learns of it."""
+        for address in [each for each in self._listeners if node_of(each) == node]:
+            self.stop_listening(address)
+        self.break_all_connections(node)
 
     # ---- for the transport
 
@@ -167,7 +184,7 @@ class SimNetwork:
         if faults.drop_probability and self.rng.random() < faults.drop_probability:
             return None
         due = max(not_before, self.loop.time() + self.rng.uniform(*faults.delay_s))
-        self.loop.call_at(due, self._arrive, link, deliver)
+        self.loop.call_at(due, self._arrive, link, deliver, context=self.outside)
         return due
 
     def duplicates(self, source: str, target: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from contextvars import copy_context
 from typing import Any
 
 from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Message, Reset
@@ -35,6 +36,8 @@ class SimServer:
             method: handler for service in services for method, handler in service.handlers.items()
         }
         self._tasks: dict[asyncio.Task[None], None] = {}
+        #: calls belong to the process that serves, whoever made them
+        self._context = copy_context()
         self.address = network.listen(address, self)
 
     async def set_serving(self, *, serving: bool) -> None:
@@ -60,7 +63,7 @@ class SimServer:
             refuse(conversation, InvalidRequest(f"there is no {head.method} here", method=head.method.path))
             return
         session = _Session(conversation, head, handler, self._admissions[head.method.kind])
-        task = asyncio.get_running_loop().create_task(session.run())
+        task = self._context.copy().run(self._network.loop.create_task, session.run())
         session.attach(task)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)

@@ -10,6 +10,9 @@ from quorate.console.session import QuorateCommand, Session, pass_session
 
 __all__ = ["up"]
 
+#: what a cluster that exists was made with, and keeps
+_LAYOUT_OPTIONS = ("controllers", "brokers", "combined", "port")
+
 
 @click.command(cls=QuorateCommand)
 @click.option(
@@ -23,12 +26,16 @@ __all__ = ["up"]
 @click.option(
     "--brokers",
     type=click.IntRange(min=0),
-    default=0,
+    default=3,
     show_default=True,
     metavar="N",
-    help="Only 0 for now: brokers join the quorum in a later version.",
+    help="Nodes that keep records. 0: a metadata quorum by itself.",
 )
-@click.option("--combined", is_flag=True, help="Nodes that are controllers and brokers; in a later version.")
+@click.option(
+    "--combined",
+    is_flag=True,
+    help="No controllers of their own: the first three brokers (five, where there are as many) vote, too.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -56,27 +63,24 @@ def up(
 ) -> int:
     """Run a local cluster of real processes.
 
-    Prints `ready: bootstrap=…` once a controller is active, and stays until Ctrl-C, which stops every node. A
+    Prints `ready: bootstrap=…` once every broker serves, and stays until Ctrl-C, which stops every node. A
     node that dies is reported and left alone, unless --restart is given. DIR/cluster.json names every node.
     """
     if detach and restarts:
         raise click.UsageError("--restart needs somebody who stays: not with --detach")
-    from quorate.console.advice import AdvisedError
     from quorate.console.local_clusters import UpOptions, bring_up
-    from quorate.errors import UnsupportedOperation
 
-    if combined:
-        refusal = UnsupportedOperation(
-            "--combined: a node that is both controller and broker is not there in this version; "
-            "run the controllers alone with --brokers 0"
-        )
-        raise AdvisedError(refusal, "")
-    sources = {name: context.get_parameter_source(name) for name in ("controllers", "brokers", "port")}
+    sources = {name: context.get_parameter_source(name) for name in _LAYOUT_OPTIONS}
     given = frozenset(name for name, source in sources.items() if source is not ParameterSource.DEFAULT)
+    if combined and "controllers" in given:
+        raise click.UsageError("--combined: the brokers are the controllers; leave --controllers out")
+    if combined and brokers == 0:
+        raise click.UsageError("--combined: a cluster has at least one node")
     options = UpOptions(
         directory=directory,
         controllers=controllers,
         brokers=brokers,
+        is_combined=combined,
         port=port,
         settings=settings,
         given=given,

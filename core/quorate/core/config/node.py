@@ -30,7 +30,7 @@ from quorate.core.config.schema import REQUIRED, Setting, check_settings, settin
 from quorate.core.config.sources import from_environment, from_file, from_set_options
 from quorate.core.config.topic import CLUSTER_KEYS, NODE_KEYS, TOPIC_SETTINGS, TopicConfig
 from quorate.core.ids import BrokerId
-from quorate.core.limits import PARTITIONS_PER_TOPIC_MAX
+from quorate.core.limits import LEASE_SHARE_OF_SESSION_MAX, PARTITIONS_PER_TOPIC_MAX
 from quorate.core.logging import LogLevel
 from quorate.errors import InvalidConfig
 
@@ -46,6 +46,8 @@ _INT32_MAX: Final = (1 << 31) - 1
 _HOUR_MS: Final = 3_600_000
 #: with fewer, one lost message would pass for a death
 _BEATS_PER_TIMEOUT: Final = 3
+#: a controller that hears no majority for so long gives up
+_ELECTION_TIMEOUTS_UNTIL_RESIGNED: Final = 2
 
 #: Room that a message needs beside the records it carries: names and ids of many partitions.
 _MESSAGE_OVERHEAD_BYTES: Final = 1 << 20
@@ -188,6 +190,23 @@ class NodeConfig:
         trade_off="At most a third of broker.session.timeout.ms, so that a single lost heartbeat fences "
         "nobody; more often costs a little work at the controller.",
     )
+    broker_lease_ms: int = setting(
+        "broker.lease.ms",
+        DurationMs(30, _HOUR_MS),
+        default=2_000,
+        about="A broker that was not heard by the active controller for this long answers no reads and no "
+        "writes with acks=0 or 1, because another may lead by now. Writes with acks=all need no lease.",
+        trade_off="At most two thirds of broker.session.timeout.ms, and at most what two "
+        "controller.quorum.election.timeout.ms leave of it. Shorter stops a cut-off broker sooner; a slow "
+        "answer of the controller then interrupts readers.",
+    )
+    controlled_shutdown_timeout_ms: int = setting(
+        "controlled.shutdown.timeout.ms",
+        DurationMs(0, _HOUR_MS),
+        default=30_000,
+        about="How long a broker that is asked to stop waits until its leaders have moved to others.",
+        trade_off="Longer waits for a quorum that is being elected; without a quorum a stop takes this long.",
+    )
     leader_imbalance_check_interval_ms: int = setting(
         "leader.imbalance.check.interval.ms",
         DurationMs(100, _HOUR_MS * 24),
@@ -232,6 +251,15 @@ class NodeConfig:
         about="Requests that may be in progress at once, waiting fetches included; more get OVERLOADED.",
         trade_off="A bound keeps a burst from exhausting memory; too low turns well-behaved clients away.",
     )
+    queued_max_request_bytes: int = setting(
+        "queued.max.request.bytes",
+        ByteCount(1 << 20, INT64_MAX),
+        default=64 << 20,
+        about="Bytes of produce requests that may be in progress at once; beyond that single requests get "
+        "OVERLOADED, and streams are not read on. Each of the two kinds has this much for itself.",
+        trade_off="More rides out longer pauses of a follower or a disk; this much memory can be held, and a "
+        "request larger than this is taken only while no other is in progress.",
+    )
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes",
         ByteCount(4 << 20, _INT32_MAX),
@@ -259,6 +287,20 @@ class NodeConfig:
         default=55 << 20,
         about="Most bytes of records in one fetch answer, whatever the request asks for.",
         trade_off="Larger answers help readers that are far behind; each is held in memory until sent.",
+    )
+    replica_fetch_max_bytes: int = setting(
+        "replica.fetch.max.bytes",
+        ByteCount(1 << 10, _INT32_MAX),
+        default=1 << 20,
+        about="Most bytes of records of one partition in one answer to a follower; a larger batch goes alone.",
+        trade_off="More lets a follower catch up in fewer exchanges; one partition then holds up others more.",
+    )
+    replica_fetch_response_max_bytes: int = setting(
+        "replica.fetch.response.max.bytes",
+        ByteCount(1 << 10, _INT32_MAX),
+        default=10 << 20,
+        about="Most bytes of records in one answer to a follower; partitions that do not fit come next.",
+        trade_off="More suits many busy partitions; this much memory is held for each follower that is behind.",
     )
     fetch_wait_max_ms: int = setting(
         "fetch.wait.max.ms",
@@ -294,6 +336,9 @@ class NodeConfig:
         check_settings(self)
         self._check_fits_into_message("message.max.bytes", self.topic_defaults.max_message_bytes)
         self._check_fits_into_message("fetch.max.bytes", self.fetch_max_bytes)
+        self._check_fits_into_message(
+            "replica.fetch.response.max.bytes", self.replica_fetch_response_max_bytes
+        )
         self._check_several_beats_fit(
             ("controller.quorum.heartbeat.interval.ms", self.controller_quorum_heartbeat_interval_ms),
             ("controller.quorum.election.timeout.ms", self.controller_quorum_election_timeout_ms),
@@ -302,6 +347,7 @@ class NodeConfig:
             ("broker.heartbeat.interval.ms", self.broker_heartbeat_interval_ms),
             ("broker.session.timeout.ms", self.broker_session_timeout_ms),
         )
+        self._check_lease_ends_before_session()
         self._check_place_in_cluster()
 
     @property
@@ -333,6 +379,21 @@ class NodeConfig:
                 f"{interval_key}: {interval_ms} ms is more than a third of {timeout_key}={timeout_ms}; "
                 "lower the one or raise the other",
                 key=interval_key,
+            )
+
+    def _check_lease_ends_before_session(self) -> None:
+        """Rule 37; at run time the lease also keeps to the session time-out that the controller names."""
+        session_ms = self.broker_session_timeout_ms
+        # So long a controller may believe that it leads, and renew leases, while the next one counts already.
+        deposed_ms = _ELECTION_TIMEOUTS_UNTIL_RESIGNED * self.controller_quorum_election_timeout_ms
+        lease_ms_max = min(round(session_ms * LEASE_SHARE_OF_SESSION_MAX), session_ms - deposed_ms)
+        if self.broker_lease_ms > lease_ms_max:
+            raise InvalidConfig(
+                f"broker.lease.ms: {self.broker_lease_ms} ms are too long for "
+                f"broker.session.timeout.ms={session_ms} and controller.quorum.election.timeout.ms="
+                f"{self.controller_quorum_election_timeout_ms}, with which at most {lease_ms_max} are safe; "
+                "lower it, or raise the session time-out",
+                key="broker.lease.ms",
             )
 
     def _check_place_in_cluster(self) -> None:

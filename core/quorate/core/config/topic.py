@@ -28,8 +28,10 @@ from quorate.core.limits import REPLICATION_FACTOR_MAX
 __all__ = [
     "CLUSTER_KEYS",
     "DURABILITY",
+    "FOLLOWER_REPLICATION_THROTTLED_RATE",
     "MIN_INSYNC_REPLICAS",
     "NODE_KEYS",
+    "NO_TOPIC_KEYS",
     "TOPIC_SETTINGS",
     "UNCLEAN_LEADER_ELECTION_ENABLE",
     "Durability",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 DURABILITY: Final = "durability"
+FOLLOWER_REPLICATION_THROTTLED_RATE: Final = "follower.replication.throttled.rate"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 
@@ -99,6 +102,22 @@ class TopicConfig:
         about="Bytes of batches between two entries of the offset index.",
         trade_off="Denser entries shorten the scan at the start of a read; they make the index larger.",
     )
+    message_timestamp_before_max_ms: int = setting(
+        "message.timestamp.before.max.ms",
+        DurationMs(0, INT64_MAX, unlimited=True),
+        default=-1,
+        about="How far behind the broker's clock the first timestamp of a batch may lie.",
+        trade_off="A limit keeps out records that retention would delete at once; it also keeps out replays "
+        "of old data with their original times.",
+    )
+    message_timestamp_after_max_ms: int = setting(
+        "message.timestamp.after.max.ms",
+        DurationMs(0, INT64_MAX, unlimited=True),
+        default=3_600_000,
+        about="How far ahead of the broker's clock the latest timestamp of a batch may lie.",
+        trade_off="A record from the far future keeps its segment from expiring, so this should stay small; "
+        "it must allow for senders whose clocks are wrong.",
+    )
     durability: Durability = setting(
         DURABILITY,
         Choice(Durability),
@@ -125,6 +144,15 @@ class TopicConfig:
         trade_off="TRUE GIVES UP THE PROMISE THAT NO ACKNOWLEDGED RECORD IS LOST: the partition serves again "
         "sooner, and whatever the new leader lacks is gone from every replica. Leave it false; for a single "
         "emergency there is `quorate partition recover`, which first looks for the most complete replica.",
+    )
+    follower_replication_throttled_rate: int = setting(
+        FOLLOWER_REPLICATION_THROTTLED_RATE,
+        ByteCount(1 << 10, INT64_MAX, unlimited=True),
+        default=-1,
+        about="Bytes per second that a broker takes, in all, for replicas that a reassignment adds to it and "
+        "that have not caught up. Set for the cluster, not for a topic. Other replicas are never held up.",
+        trade_off="A limit keeps a large move from taking network and disk from everybody else; below the "
+        "rate at which producers write, the move never ends.",
     )
 
     def __post_init__(self) -> None:
@@ -153,8 +181,12 @@ NODE_KEYS: Final[Mapping[str, str]] = {
     "segment.ms": "log.roll.ms",
     "max.message.bytes": "message.max.bytes",
     "index.interval.bytes": "log.index.interval.bytes",
-    "durability": "log.durability",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
 }
 
 #: what has no default at a node, because it must be one value for everybody (rule 29)
 CLUSTER_KEYS: Final = frozenset(each.key for each in TOPIC_SETTINGS) - NODE_KEYS.keys()
+
+#: what a topic cannot set for itself, because it is shared by all topics
+NO_TOPIC_KEYS: Final = frozenset({FOLLOWER_REPLICATION_THROTTLED_RATE})

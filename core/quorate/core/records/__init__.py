@@ -5,7 +5,7 @@
 same errors, and every test runs on both.
 
 A broker looks at headers only (`check_batch`, `scan_batches`, `stamped_prefix`); clients make batches
-and take them apart (`encode_batch`, `encode_values`, `decode_batch`, `batch_to_arrow`).
+and take them apart (`encode_batch`, `encode_values`, `decode_batch`, `decode_consumer_records`, `batch_to_arrow`).
 """
 
 from quorate.core.records.arrow import arrow_schema, batch_to_arrow
@@ -16,6 +16,7 @@ from quorate.core.records.codec import (
     ScanResult,
     check_batch,
     decode_batch,
+    decode_consumer_records,
     encode_batch,
     encode_values,
     parse_header,
@@ -35,6 +36,7 @@ from quorate.core.records.format import (
     BatchFault,
     Buffer,
     Compression,
+    ConsumerRecord,
     EncodableHeaders,
     EncodableRecord,
     FaultKind,
@@ -59,6 +61,7 @@ __all__ = [
     "BatchRun",
     "Buffer",
     "Compression",
+    "ConsumerRecord",
     "EncodableHeaders",
     "EncodableRecord",
     "FaultKind",
@@ -70,6 +73,7 @@ __all__ = [
     "batch_to_arrow",
     "check_batch",
     "decode_batch",
+    "decode_consumer_records",
     "encode_batch",
     "encode_values",
     "parse_header",

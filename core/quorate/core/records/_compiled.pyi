@@ -5,6 +5,7 @@ from quorate.core.records._pure import ScanResult as ScanResult
 from quorate.core.records._pure import check_batch as check_batch
 from quorate.core.records._pure import decode_batch as decode_batch
 from quorate.core.records._pure import decode_columns as decode_columns
+from quorate.core.records._pure import decode_consumer_records as decode_consumer_records
 from quorate.core.records._pure import encode_batch as encode_batch
 from quorate.core.records._pure import encode_values as encode_values
 from quorate.core.records._pure import parse_header as parse_header

@@ -49,7 +49,9 @@ from quorate.core.records.columns import (
 )
 from quorate.core.records.compression import compress, decompress
 from quorate.core.records.fields import BatchFields
-from quorate.core.records.format import DECOMPRESSED_BYTES_MAX_DEFAULT, Compression, Record, TimestampType
+from quorate.core.records.format import (
+    DECOMPRESSED_BYTES_MAX_DEFAULT, Compression, ConsumerRecord, Record, TimestampType,
+)
 
 __all__ = [
     "BatchHeader",
@@ -58,6 +60,7 @@ __all__ = [
     "check_batch",
     "decode_batch",
     "decode_columns",
+    "decode_consumer_records",
     "encode_batch",
     "encode_values",
     "parse_header",

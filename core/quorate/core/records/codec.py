@@ -29,6 +29,7 @@ __all__ = [
     "check_batch",
     "decode_batch",
     "decode_columns",
+    "decode_consumer_records",
     "encode_batch",
     "encode_values",
     "parse_header",
@@ -47,6 +48,7 @@ ScanResult = _codec.ScanResult
 check_batch = _codec.check_batch
 decode_batch = _codec.decode_batch
 decode_columns = _codec.decode_columns
+decode_consumer_records = _codec.decode_consumer_records
 encode_batch = _codec.encode_batch
 encode_values = _codec.encode_values
 parse_header = _codec.parse_header

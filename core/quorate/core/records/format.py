@@ -58,6 +58,7 @@ __all__ = [
     "BatchFault",
     "Buffer",
     "Compression",
+    "ConsumerRecord",
     "EncodableHeaders",
     "EncodableRecord",
     "FaultKind",
@@ -138,6 +139,21 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as a consumer gets it: a `Record`, and where it is from."""
+
+    topic: str
+    partition: int
+    offset: int
+    #: milliseconds since 1970, UTC
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    #: the epoch of the leader that appended it: what a position is checked by (rule 66)
+    leader_epoch: int
 
 
 #: The same before it is written: any sequence will do, and any buffer of bytes

@@ -26,10 +26,30 @@ cdef extern from *:
         PyObject_GC_UnTrack(record);
         return record;
     }
+
+    static inline PyObject *quorate_new_consumer_record(
+        PyTypeObject *type, PyObject *topic, PyObject *partition, PyObject *offset, PyObject *timestamp,
+        PyObject *key, PyObject *value, PyObject *headers, PyObject *leader_epoch)
+    {
+        PyObject *fields[8] = {topic, partition, offset, timestamp, key, value, headers, leader_epoch};
+        PyObject *record = type->tp_alloc(type, 8);
+        if (record == NULL) {
+            return NULL;
+        }
+        for (int index = 0; index < 8; index++) {
+            Py_INCREF(fields[index]);
+            PyTuple_SET_ITEM(record, index, fields[index]);
+        }
+        PyObject_GC_UnTrack(record);
+        return record;
+    }
     """
     ctypedef struct PyTypeObject:
         pass
     object new_record "quorate_new_record" (PyTypeObject*, object, object, object, object, object)
+    object new_consumer_record "quorate_new_consumer_record" (
+        PyTypeObject*, object, object, object, object, object, object, object, object
+    )
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
@@ -37,6 +57,7 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(object)
 
 cdef PyTypeObject* RECORD = <PyTypeObject*>Record
+cdef PyTypeObject* CONSUMER_RECORD = <PyTypeObject*>ConsumerRecord
 cdef tuple NO_HEADERS = ()
 
 
@@ -184,6 +205,21 @@ def decode_batch(buffer, Py_ssize_t position=0, *, decompressed_bytes_max=DECOMP
 
     Bytes after the batch are not looked at. Raises CorruptBatch, UnsupportedBatch or BatchTooLarge.
     """
+    return read_batch(buffer, position, decompressed_bytes_max, None, 0, 0)
+
+
+def decode_consumer_records(
+    buffer, Py_ssize_t position=0, *, str topic not None, int32_t partition, int64_t from_offset=0,
+    decompressed_bytes_max=DECOMPRESSED_BYTES_MAX_DEFAULT,
+):
+    """Like `decode_batch`, as a consumer wants its records; those before `from_offset` are left out."""
+    return read_batch(buffer, position, decompressed_bytes_max, topic, partition, from_offset)
+
+
+# Without a topic: every record as a `Record`. With one: `ConsumerRecord`s, from `from_offset` on.
+cdef list read_batch(
+    buffer, Py_ssize_t position, decompressed_bytes_max, str topic, int32_t partition, int64_t from_offset
+):
     cdef Py_buffer batch
     cdef Py_buffer payload
     cdef BatchHeader header
@@ -192,21 +228,25 @@ def decode_batch(buffer, Py_ssize_t position=0, *, decompressed_bytes_max=DECOMP
         header = checked_header(buffer, &batch, position)
         open_body(header, &batch, position, decompressed_bytes_max, &payload)
         try:
-            return read_records(header, &payload)
+            return read_records(header, &payload, topic, partition, from_offset)
         finally:
             PyBuffer_Release(&payload)
     finally:
         PyBuffer_Release(&batch)
 
 
-cdef list read_records(BatchHeader header, Py_buffer* payload):
+cdef list read_records(
+    BatchHeader header, Py_buffer* payload, str topic, object partition, int64_t from_offset
+):
     cdef Cursor cursor = Cursor(<const uint8_t*>payload.buf, <const uint8_t*>payload.buf + payload.len)
     cdef RawRecord raw
     cdef int32_t last_delta = -1
     cdef int fault
+    cdef int64_t offset
     cdef list records = []
     cdef tuple headers = NO_HEADERS
     cdef tuple neighbour = NO_HEADERS
+    cdef object leader_epoch = header.leader_epoch
     cdef bint append_time = (header.attributes & APPEND_TIME_BIT) != 0
     # Neighbours often share a timestamp: one object then serves them all.
     cdef int64_t shared = header.max_timestamp
@@ -222,13 +262,19 @@ cdef list read_records(BatchHeader header, Py_buffer* payload):
         if fault != GOOD:
             raise faults.record_error(fault, index, header.base_offset)
         last_delta = raw.offset_delta
+        offset = header.base_offset + raw.offset_delta
         if raw.timestamp != shared and not append_time:
             shared = raw.timestamp
             timestamp = shared
-        records.append(new_record(
-            RECORD, header.base_offset + raw.offset_delta, timestamp, as_bytes(&raw.key), as_bytes(&raw.value),
-            headers,
-        ))
+        if topic is None:
+            records.append(new_record(
+                RECORD, offset, timestamp, as_bytes(&raw.key), as_bytes(&raw.value), headers,
+            ))
+        elif offset >= from_offset:
+            records.append(new_consumer_record(
+                CONSUMER_RECORD, topic, partition, offset, timestamp, as_bytes(&raw.key), as_bytes(&raw.value),
+                headers, leader_epoch,
+            ))
     if cursor.at != cursor.end:
         raise faults.trailing_bytes(cursor.end - cursor.at, header.base_offset)
     return records

@@ -1,6 +1,6 @@
 """The codec in plain Python: the reference for the compiled one, and its stand-in."""
 
-from quorate.core.records._pure.decode import decode_batch, decode_columns
+from quorate.core.records._pure.decode import decode_batch, decode_columns, decode_consumer_records
 from quorate.core.records._pure.encode import encode_batch, encode_values
 from quorate.core.records._pure.header import (
     BatchHeader,
@@ -20,6 +20,7 @@ __all__ = [
     "check_batch",
     "decode_batch",
     "decode_columns",
+    "decode_consumer_records",
     "encode_batch",
     "encode_values",
     "parse_header",

@@ -6,7 +6,7 @@ from array import array
 from itertools import accumulate
 
 from quorate.core.records import faults
-from quorate.core.records._pure.header import BatchHeader, check_batch
+from quorate.core.records._pure.header import BatchHeader, check_batch, parse_header
 from quorate.core.records._pure.varint import VarintOverflow, read_varint, read_varlong
 from quorate.core.records.columns import BinaryColumn, HeaderColumns, RecordColumns
 from quorate.core.records.compression import decompress
@@ -18,12 +18,13 @@ from quorate.core.records.format import (
     INT64_MIN,
     RECORD_BYTES_MIN,
     Buffer,
+    ConsumerRecord,
     Headers,
     Record,
     TimestampType,
 )
 
-__all__ = ["decode_batch", "decode_columns"]
+__all__ = ["decode_batch", "decode_columns", "decode_consumer_records"]
 
 _HEADER_BYTES_MIN = 2
 
@@ -62,6 +63,26 @@ def decode_batch(
     if at != len(payload):
         raise faults.trailing_bytes(len(payload) - at, header.base_offset)
     return records
+
+
+def decode_consumer_records(
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    topic: str,
+    partition: int,
+    from_offset: int = 0,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX_DEFAULT,
+) -> list[ConsumerRecord]:
+    """Like `decode_batch`, as a consumer wants its records; those before `from_offset` are left out."""
+    leader_epoch = parse_header(buffer, position).leader_epoch
+    return [
+        ConsumerRecord(topic, partition, offset, timestamp, key, value, headers, leader_epoch)
+        for offset, timestamp, key, value, headers in decode_batch(
+            buffer, position, decompressed_bytes_max=decompressed_bytes_max
+        )
+        if offset >= from_offset
+    ]
 
 
 def decode_columns(

@@ -1,0 +1,83 @@
+"""What is asked of a cluster that is measured: ours, or another one.
+
+A method is one load. Clients run in processes of their own, as they do in life, and each side brings its own:
+a cluster is worth what its users get out of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["Latencies", "Load", "Peer", "latencies_of"]
+
+
+class Load(NamedTuple):
+    topic: str
+    records: int
+    value_bytes: int
+    #: sent before them, and not counted: compilers warm up, connections are made
+    warm_up_records: int = 0
+
+
+class Latencies(NamedTuple):
+    p50_ms: float
+    p99_ms: float
+
+
+def latencies_of(samples_ms: list[float]) -> Latencies:
+    ordered = sorted(samples_ms)
+    return Latencies(ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)])
+
+
+class Peer(ABC):
+    """One life of one cluster: an asynchronous context, started once."""
+
+    #: how often a leader is killed; a cluster that takes long is not killed as often
+    fail_overs: int
+
+    @abstractmethod
+    async def __aenter__(self) -> Peer: ...
+
+    @abstractmethod
+    async def __aexit__(self, *_: object) -> None: ...
+
+    @abstractmethod
+    async def start(self) -> float:
+        """Seconds until every broker serves."""
+
+    @abstractmethod
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Three replicas, two of them enough to acknowledge."""
+
+    @abstractmethod
+    def resident_bytes(self) -> list[int]:
+        """Of each node's process."""
+
+    @abstractmethod
+    async def produce(self, load: Load) -> Mapping[str, float]:
+        """Large batches, acks=all: acknowledged records per second by each way that this side has."""
+
+    @abstractmethod
+    async def produce_one_per_batch(self, load: Load) -> float:
+        """Acknowledged records per second of one producer that puts every record in a batch of its own."""
+
+    @abstractmethod
+    async def send_alone(self, load: Load) -> Latencies:
+        """One record at a time, each acknowledged before the next is sent, from Python."""
+
+    @abstractmethod
+    async def end_to_end(self, load: Load, *, rate: float, partitions: int) -> Latencies:
+        """From the moment a record is due to be sent, until a consumer in another process has it."""
+
+    @abstractmethod
+    async def consume(self, load: Load) -> Mapping[str, float]:
+        """What lies in the topic, from its beginning: records per second by each way that this side has."""
+
+    @abstractmethod
+    async def fail_over(self, topic: str, *, times: int, with_controller: bool) -> list[float]:
+        """Seconds from kill -9 of the partition's leader until a later write is acknowledged, each time.
+
+        ``with_controller``: the node that is killed is the active controller too, or else it is not.
+        """

@@ -1,0 +1,1 @@
+"""Other systems, run on this machine to be measured beside ours."""

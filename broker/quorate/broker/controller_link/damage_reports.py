@@ -1,0 +1,48 @@
+"""Replicas found damaged, on their way to the controller (rule 44).
+
+Each report has to be heard once: until then the replica may be taken for one that holds everything. And it
+must not be heard again afterwards, because by then the replica may be whole again, and would be thrown out of
+the ISR for nothing. So a report is kept until a heartbeat that carried it is answered; if the stream breaks
+first, the next heartbeat carries it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from quorate.v1.controller_pb2 import ReplicaName
+
+__all__ = ["DamageReports"]
+
+
+class _Replica(NamedTuple):
+    topic_id: str
+    partition: int
+
+
+class DamageReports:
+    """At most one heartbeat that carries reports is under way at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: set[_Replica] = set()
+        self._under_way: set[_Replica] = set()
+
+    def add(self, replicas: Iterable[ReplicaName]) -> None:
+        self._waiting.update(_Replica(each.topic_id, each.partition) for each in replicas)
+
+    def send(self) -> list[ReplicaName]:
+        """For the heartbeat that leaves now."""
+        assert not self._under_way
+        self._under_way, self._waiting = self._waiting, set()
+        return [
+            ReplicaName(topic_id=each.topic_id, partition=each.partition) for each in sorted(self._under_way)
+        ]
+
+    def answered(self) -> None:
+        self._under_way = set()
+
+    def unanswered(self) -> None:
+        """The heartbeat may or may not have been heard."""
+        self._waiting |= self._under_way
+        self._under_way = set()

@@ -1,0 +1,138 @@
+"""The ISR as a leader may count with it, and the one change to it that is under way.
+
+Only the controller commits an ISR; the leader asks, and until it knows the outcome it must be right with
+both (rules 13, 21 and 22). So it counts with the *maximal* ISR: the committed one and whoever it has asked to
+add. A member that it has asked to remove still counts.
+
+A wish names the partition epoch on which it was made, and the controller takes it only on that one. So
+
+- there is at most one wish at a time, and one that may have reached the controller is sent again unchanged:
+  two different ones on the same epoch would leave two outcomes to count with;
+- it is over when the partition epoch has moved on: applied or not, it can no longer be;
+- it is taken back when the controller says that it surely was not applied (INELIGIBLE_REPLICA,
+  OPERATION_NOT_ATTEMPTED), *unless an earlier copy of it got no answer*. That copy may still be on its way,
+  and be applied when the replica is eligible again. Kafka takes the wish back all the same;
+- it is over, too, when a member has registered anew: every copy names the old broker epoch, and is refused
+  for ever (rule 24).
+
+Answer and metadata race; the higher partition epoch wins (rule 4). A new *leader epoch* is taken from the
+metadata alone, which also has the MinISR that goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from immutables import Map
+
+from quorate.core.ids import BrokerId
+from quorate.errors import IneligibleReplica, OperationNotAttempted
+from quorate.metadata.image import BrokerImage, Recovery
+from quorate.v1.controller_pb2 import IsrMember, PartitionAlteration
+
+__all__ = ["InSyncReplicas"]
+
+#: rule 22: after these, and no others, this copy of the wish was surely not applied
+_SURELY_NOT_APPLIED: Final = frozenset({IneligibleReplica.code, OperationNotAttempted.code})
+
+
+class _Wish:
+    __slots__ = ("additions", "alteration", "is_copy_lost", "is_in_flight")
+
+    def __init__(self, alteration: PartitionAlteration, additions: frozenset[BrokerId]) -> None:
+        self.alteration = alteration
+        self.additions = additions
+        self.is_in_flight = False
+        #: a copy of it got no answer, and may be applied at any time
+        self.is_copy_lost = False
+
+
+class InSyncReplicas:
+    __slots__ = ("_wish", "committed", "partition_epoch", "recovery")
+
+    def __init__(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
+        #: as the controller committed it
+        self.committed = frozenset(committed)
+        self.partition_epoch = partition_epoch
+        self.recovery = recovery
+        self._wish: _Wish | None = None
+
+    @property
+    def maximal(self) -> frozenset[BrokerId]:
+        """Everybody who is, or may be, a member as far as the controller is concerned (rule 13)."""
+        return self.committed if self._wish is None else self.committed | self._wish.additions
+
+    @property
+    def is_change_pending(self) -> bool:
+        return self._wish is not None
+
+    def commit(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
+        """From the metadata, or from an answer; whichever is newer counts (rule 4)."""
+        if partition_epoch <= self.partition_epoch:
+            return
+        self.committed = frozenset(committed)
+        self.partition_epoch = partition_epoch
+        self.recovery = recovery
+        self._wish = None
+
+    def drop_hopeless_wish(self, brokers: Map[BrokerId, BrokerImage]) -> None:
+        """A member has registered anew since: no copy of the wish can be applied any more (rule 24)."""
+        if self._wish is None:
+            return
+        for member in self._wish.alteration.isr:
+            broker = brokers.get(BrokerId(member.broker_id))
+            if broker is None or broker.broker_epoch > member.broker_epoch:
+                self._wish = None
+                return
+
+    def propose(self, alteration: PartitionAlteration) -> None:
+        """From now on the maximal ISR counts; ``alteration`` is sent until it is settled."""
+        assert self._wish is None, "one change at a time (rule 22)"
+        assert alteration.partition_epoch == self.partition_epoch
+        wanted = frozenset(BrokerId(member.broker_id) for member in alteration.isr)
+        self._wish = _Wish(alteration, wanted - self.committed)
+
+    def send(self) -> PartitionAlteration | None:
+        """The wish, if it is to be sent now."""
+        wish = self._wish
+        if wish is None or wish.is_in_flight:
+            return None
+        wish.is_in_flight = True
+        return wish.alteration
+
+    def answered(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
+        """The controller describes the partition as it is after the last copy."""
+        if partition_epoch > self.partition_epoch:
+            self.commit(committed, partition_epoch, recovery)
+        else:
+            # Nothing to be changed there; or metadata has overtaken the answer, and settled the wish.
+            self.refused(OperationNotAttempted.code)
+
+    def refused(self, code: str) -> None:
+        """The controller has not done what it was asked for with the last copy."""
+        wish = self._wish
+        if wish is None or not wish.is_in_flight:
+            return
+        wish.is_in_flight = False
+        if code in _SURELY_NOT_APPLIED and not wish.is_copy_lost:
+            self._wish = None
+
+    def unanswered(self, *, may_be_applied: bool) -> None:
+        """The last copy got no answer."""
+        if self._wish is not None and self._wish.is_in_flight:
+            self._wish.is_in_flight = False
+            self._wish.is_copy_lost |= may_be_applied
+
+    def validate(self) -> None:
+        if self._wish is not None:
+            assert self._wish.alteration.partition_epoch == self.partition_epoch
+            assert not self._wish.additions & self.committed
+
+
+def members(broker_ids: Collection[BrokerId], brokers: Map[BrokerId, BrokerImage]) -> list[IsrMember]:
+    """With the broker epochs that are registered; a follower is admitted only with that one (rule 23)."""
+    return [
+        IsrMember(broker_id=broker_id, broker_epoch=brokers[broker_id].broker_epoch)
+        for broker_id in sorted(broker_ids)
+    ]

@@ -1,0 +1,668 @@
+"""One leader epoch of one partition: appending, committing, and what followers and clients see of it.
+
+A ``Leadership`` is made when committed metadata says that this broker leads, and ended by the next leader
+epoch, by a failing disk or by the node's end. A new epoch gets a new object, so nothing about followers can
+leak from one into the next (rule 7), and whoever still holds an old one gets an error from it.
+
+**Committing.** The high watermark is the smallest log end over the maximal ISR (``InSyncReplicas``), the
+leader's own copy included (``OwnCopy``); it does not move while the committed ISR has fewer than MinISR
+members (rules 13 and 14). From this follows rule 1: whoever the controller may elect has every record below
+it. Three events can move it: a follower's fetch, a sync or append here, a change of the ISR.
+
+*A follower that is about to join* is waited for, too. Under load the high watermark runs just behind the
+slowest member; a follower that is a moment slower would never be seen at or above it, and never be admitted.
+It is waited for only while it keeps pace and could be admitted, and for at most ``_JOIN_WAIT_S`` after it was
+last caught up: a broker that dies on the threshold holds up acknowledgements no longer than that.
+
+**Outcomes.** What was appended and cannot be confirmed here any more ends as unknown, exactly once (rule 19):
+never as done, and never as failed, for the next leader may have it. An append that is refused before anything
+is written is an error like any other.
+
+Everything here is synchronous: between a check and what it allows nothing else can happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from quorate.broker.replica.commit_waiters import CommitWaiter, CommitWaiters, OnDone
+from quorate.broker.replica.followers import Follower, Followers
+from quorate.broker.replica.high_watermark import HighWatermark
+from quorate.broker.replica.in_sync_replicas import InSyncReplicas, members
+from quorate.broker.replica.own_copy import OwnCopy
+from quorate.broker.replica.partition_state import PartitionState
+from quorate.core.clock import Clock, Timer
+from quorate.core.disk import Bytes
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition
+from quorate.core.logging import get_logger
+from quorate.errors import (
+    LogDamaged,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    QuorateError,
+    StaleBrokerEpoch,
+    StorageError,
+    StorageFailed,
+    Unavailable,
+    copy_of,
+    wrong_leader_epoch,
+)
+from quorate.metadata.image import Recovery
+from quorate.metadata.records import RECOVERY_OF_STATE
+from quorate.storage import Appended, LogRead, PartitionLog, TimestampedOffset
+from quorate.storage.leader_epochs import EpochEnd
+from quorate.v1.controller_pb2 import PartitionAlteration, PartitionAlterationResult
+from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_UNSPECIFIED
+
+__all__ = ["Divergence", "Leadership", "LeadershipHooks", "LogEndsLater", "News"]
+
+log = get_logger(__name__)
+
+#: Several exchanges with a follower on a busy machine, and short beside a session's time-out.
+_JOIN_WAIT_S: Final = 0.5
+
+
+class News(enum.Enum):
+    """What a follower's stream is woken for."""
+
+    APPENDED = enum.auto()
+    HIGH_WATERMARK = enum.auto()
+    #: of this leadership: nothing more will come
+    ENDED = enum.auto()
+
+
+class Divergence(NamedTuple):
+    """The follower's log is not a prefix of the leader's (rule 8)."""
+
+    #: the leader's largest epoch that is not beyond the follower's last one
+    epoch: LeaderEpoch
+    #: where that one ends in the leader's log (exclusive)
+    end_offset: Offset
+
+
+class LogEndsLater(NamedTuple):
+    """A conditional append expected an earlier end. To be told once ``actual_offset`` is committed."""
+
+    actual_offset: Offset
+
+
+class LeadershipHooks(NamedTuple):
+    """What the replica does for its leadership."""
+
+    #: the ISR ought to change: ask ``next_alteration``
+    on_isr_wish: Callable[[], None]
+    #: the log cannot be relied on: end this leadership
+    on_failure: Callable[[QuorateError], None]
+
+
+class Leadership:
+    """See the module. Made by ``Partition`` alone."""
+
+    __slots__ = (
+        "_broker_id",
+        "_clock",
+        "_ended",
+        "_followers",
+        "_gating",
+        "_high_watermark",
+        "_hooks",
+        "_isr",
+        "_join_timer",
+        "_joining",
+        "_lag_s",
+        "_log",
+        "_own_copy",
+        "_state",
+        "_stored_waiters",
+        "_topic_partition",
+        "_waiters",
+        "_wakers",
+        "_wakers_by_broker",
+        "epoch",
+        "epoch_start_offset",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        partition_log: PartitionLog,
+        high_watermark: HighWatermark,
+        state: PartitionState,
+        *,
+        clock: Clock,
+        replica_lag_s: float,
+        hooks: LeadershipHooks,
+    ) -> None:
+        """The epoch is on record before anything can be appended in it (rule 6); raises StorageError."""
+        self.epoch = state.image.leader_epoch
+        partition_log.become_leader(self.epoch)
+        #: where this epoch's records begin
+        self.epoch_start_offset = partition_log.log_end_offset
+        self._topic_partition = topic_partition
+        self._log = partition_log
+        self._high_watermark = high_watermark
+        self._state = state
+        self._broker_id = state.image.leader
+        self._clock = clock
+        self._lag_s = replica_lag_s
+        self._hooks = hooks
+        self._isr = InSyncReplicas(state.image.isr, state.image.partition_epoch, state.image.recovery)
+        self._followers = Followers()
+        #: followers that the high watermark waits for: the maximal ISR
+        self._gating: list[Follower] = []
+        #: all others; it waits for those that are about to join
+        self._joining: list[Follower] = []
+        self._join_timer: Timer | None = None
+        self._waiters = CommitWaiters()
+        self._stored_waiters = CommitWaiters()
+        self._wakers_by_broker: dict[BrokerId, Callable[[News], None]] = {}
+        #: the same, replaced as a whole: a waker may add or remove one
+        self._wakers: tuple[Callable[[News], None], ...] = ()
+        #: what every call gets from when this leadership is over
+        self._ended: QuorateError | None = None
+        self._own_copy = OwnCopy(
+            partition_log,
+            state.durability,
+            name=str(topic_partition),
+            on_synced=self._synced,
+            on_failed=self._sync_failed,
+        )
+
+    # -- the metadata
+
+    def begin(self) -> None:
+        """Once, when everybody knows of this leadership: committing alone, or asking for another ISR."""
+        self._replicas_changed()
+        self._advance_high_watermark()
+        self._wish_if_any()
+
+    def apply(self, state: PartitionState) -> None:
+        """The same leader epoch; anything else may have changed."""
+        assert state.image.leader_epoch == self.epoch
+        image = state.image
+        self._state = state
+        self._isr.commit(image.isr, image.partition_epoch, image.recovery)
+        self._isr.drop_hopeless_wish(state.brokers)
+        self._own_copy.set_durability(state.durability)
+        self._replicas_changed()
+        self._isr_changed()
+        self._wish_if_any()
+
+    def _replicas_changed(self) -> None:
+        others = [each for each in self._state.image.replicas if each != self._broker_id]
+        self._followers.assign(others, self._isr.committed, self._clock.monotonic())
+        self._sort_followers()
+
+    def _sort_followers(self) -> None:
+        maximal = self._isr.maximal
+        self._gating = [each for each in self._followers if each.broker_id in maximal]
+        self._joining = [each for each in self._followers if each.broker_id not in maximal]
+
+    def _isr_changed(self) -> None:
+        """Committed, proposed or taken back: count anew."""
+        self._sort_followers()
+        if len(self._isr.committed) < self._state.min_insync_replicas:
+            self._waiters.give_up(self._too_few_after_append())
+        self._advance_high_watermark()
+
+    # -- its end
+
+    @property
+    def is_ended(self) -> bool:
+        return self._ended is not None
+
+    def end(self, error: QuorateError, reason: str) -> asyncio.Task[None] | None:
+        """``error`` is for later calls; what waits ends as unknown. Returns a sync under way."""
+        if self._ended is not None:
+            return None
+        self._ended = error
+        if self._join_timer is not None:
+            self._join_timer.cancel()
+            self._join_timer = None
+        syncing = self._own_copy.stop()
+        unknown = self._outcome_unknown(reason)
+        self._waiters.give_up(unknown)
+        self._stored_waiters.give_up(unknown)
+        wakers, self._wakers = self._wakers, ()
+        self._wakers_by_broker.clear()
+        for wake in wakers:
+            wake(News.ENDED)
+        return syncing
+
+    def _check_leading(self) -> None:
+        if self._ended is not None:
+            raise copy_of(self._ended)
+
+    def _outcome_unknown(self, reason: str) -> Unavailable:
+        topic, partition = self._topic_partition
+        return Unavailable(
+            f"{self._topic_partition}: appended, but not known to be committed: {reason}",
+            topic=topic,
+            partition=partition,
+        )
+
+    # -- appending
+
+    def append(self, batch: Bytes, *, acks_all: bool) -> Appended:
+        """One batch, whole or not at all. With ``acks_all`` only if it could be committed now (rule 15)."""
+        if self._ended is not None:
+            raise copy_of(self._ended)
+        if acks_all and len(self._isr.committed) < self._state.min_insync_replicas:
+            raise self._too_few()
+        try:
+            appended = self._log.append_as_leader(batch, leader_epoch=self.epoch)
+        except StorageError as error:
+            raise self._append_failed(error) from error
+        if not appended.is_duplicate:
+            self._high_watermark.count_appended(len(batch))
+            self._log_grew()
+        return appended
+
+    def append_if(self, batch: Bytes, expected_offset: Offset) -> Appended | LogEndsLater:
+        """As ``append`` with acks=all, if the log ends at ``expected_offset``: compare and set.
+
+        A retry of a batch that was appended gives the original, whatever the log's end is by now. A batch
+        that is refused leaves no trace, in the producer's state neither.
+        """
+        self._check_leading()
+        if len(self._isr.committed) < self._state.min_insync_replicas:
+            raise self._too_few()
+        try:
+            duplicate = self._log.find_duplicate(batch)
+        except StorageError as error:
+            raise self._append_failed(error) from error
+        if duplicate is not None:
+            return duplicate
+        log_end_offset = self._log.log_end_offset
+        if expected_offset < log_end_offset:
+            return LogEndsLater(log_end_offset)
+        if expected_offset > log_end_offset:
+            raise OffsetNotAvailable(
+                f"{self._topic_partition} ends at {log_end_offset}, not yet at {expected_offset}",
+                expected_offset=expected_offset,
+                log_end_offset=log_end_offset,
+            )
+        return self.append(batch, acks_all=True)
+
+    def _log_grew(self) -> None:
+        if self._followers.is_anyone_at_end:
+            self._followers.log_grows(self._clock.monotonic())
+        if self._own_copy.needs_sync:
+            self._own_copy.sync_soon()
+        elif not self._gating:
+            self._advance_high_watermark()
+        for wake in self._wakers:
+            wake(News.APPENDED)
+
+    def _append_failed(self, error: StorageError) -> QuorateError:
+        """A full disk refuses the append and nothing else; a disk that fails ends the leadership."""
+        if isinstance(error, LogDamaged | StorageFailed):
+            self._hooks.on_failure(error)
+        if isinstance(error, StorageFailed):
+            # What the failed write left behind may be found at the next start.
+            return self._outcome_unknown(error.message)
+        if isinstance(error, LogDamaged):
+            return self._unreadable(error)
+        return error
+
+    def _too_few(self) -> NotEnoughReplicas:
+        size, needed = len(self._isr.committed), self._state.min_insync_replicas
+        return NotEnoughReplicas(
+            f"{self._topic_partition} has {size} replicas in sync, min.insync.replicas is {needed}; "
+            "nothing was written",
+            isr_size=size,
+            min_insync_replicas=needed,
+        )
+
+    def _too_few_after_append(self) -> NotEnoughReplicasAfterAppend:
+        size, needed = len(self._isr.committed), self._state.min_insync_replicas
+        return NotEnoughReplicasAfterAppend(
+            f"{self._topic_partition}: appended, then only {size} replicas were left in sync, "
+            f"min.insync.replicas is {needed}",
+            isr_size=size,
+            min_insync_replicas=needed,
+        )
+
+    # -- waiting
+
+    def when_committed(self, next_offset: Offset, on_done: OnDone) -> CommitWaiter | None:
+        """``on_done`` is told once everything below ``next_offset`` is committed. None: it is.
+
+        An error that it is told, or that is raised here, always means that the outcome is unknown.
+        """
+        if self._high_watermark.offset >= next_offset:
+            return None
+        if self._ended is not None:
+            raise self._outcome_unknown(self._ended.message)
+        if len(self._isr.committed) < self._state.min_insync_replicas:
+            raise self._too_few_after_append()
+        return self._waiters.add(next_offset, on_done)
+
+    def when_stored(self, next_offset: Offset, on_done: OnDone) -> CommitWaiter | None:
+        """As ``when_committed``, for this replica's own copy alone: acks=1."""
+        if self._ended is not None:
+            raise self._outcome_unknown(self._ended.message)
+        if self._own_copy.end_offset >= next_offset:
+            return None
+        return self._stored_waiters.add(next_offset, on_done)
+
+    # -- committing
+
+    def _advance_high_watermark(self) -> None:
+        """Rules 13 and 14."""
+        if self._ended is not None or len(self._isr.committed) < self._state.min_insync_replicas:
+            return
+        offset = self._own_copy.end_offset
+        for follower in self._gating:
+            if follower.log_end_offset < offset:
+                offset = follower.log_end_offset
+        if self._joining and offset > self._high_watermark.offset:
+            offset = self._wait_for_joining(offset)
+        if offset <= self._high_watermark.offset:
+            return
+        self._high_watermark.advance(offset)
+        self._waiters.reached(offset)
+        for wake in self._wakers:
+            wake(News.HIGH_WATERMARK)
+
+    def _wait_for_joining(self, offset: Offset) -> Offset:
+        now = self._clock.monotonic()
+        held_until = now
+        for follower in self._joining:
+            wait_end = follower.caught_up_at + _JOIN_WAIT_S
+            if follower.log_end_offset < offset and wait_end > now and self._may_join(follower):
+                offset = follower.log_end_offset
+                held_until = max(held_until, wait_end)
+        if held_until > now and self._join_timer is None:
+            self._join_timer = self._clock.call_later(held_until - now, self._joining_took_too_long)
+        return offset
+
+    def _joining_took_too_long(self) -> None:
+        self._join_timer = None
+        self._advance_high_watermark()
+
+    def _synced(self) -> None:
+        self._stored_waiters.reached(self._own_copy.end_offset)
+        self._advance_high_watermark()
+
+    def _sync_failed(self, error: QuorateError) -> None:
+        log.error("sync_failed", partition=self._topic_partition, code=error.code, error=error.message)
+        if isinstance(error, LogDamaged | StorageFailed):
+            self._hooks.on_failure(error)
+            return
+        # Nothing was lost, and the next append tries again; who waits now cannot be told when.
+        unknown = self._outcome_unknown(error.message)
+        self._waiters.give_up(unknown)
+        self._stored_waiters.give_up(unknown)
+
+    @property
+    def is_high_watermark_known(self) -> bool:
+        """Of records of earlier epochs a new leader does not know whether they were committed (rule 17)."""
+        return self._high_watermark.offset >= self.epoch_start_offset
+
+    # -- clients read
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self._high_watermark.offset
+
+    @property
+    def log_start_offset(self) -> Offset:
+        return self._log.log_start_offset
+
+    def read(self, offset: Offset, *, bytes_max: int) -> LogRead:
+        """Whole committed batches from ``offset`` on; at least one, if there is one.
+
+        From the high watermark to the end of the log there is nothing to read *yet* (rule 18).
+        """
+        self._check_leading()
+        try:
+            return self._log.read(offset, bytes_max=bytes_max, end_offset=self._high_watermark.offset)
+        except (LogDamaged, StorageFailed) as error:
+            raise self._read_failed(error) from error
+
+    def find_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
+        """The first committed record at or after ``timestamp``."""
+        self.latest_offset()
+        try:
+            found = self._log.find_timestamp(timestamp)
+        except (LogDamaged, StorageFailed) as error:
+            raise self._read_failed(error) from error
+        return found if found is not None and found.offset < self._high_watermark.offset else None
+
+    def end_of_epoch(self, leader_epoch: LeaderEpoch) -> EpochEnd | None:
+        """Where an epoch's committed records end; None: none at or below that epoch is known here."""
+        latest_offset = self.latest_offset()
+        end = self._log.end_of_epoch(leader_epoch)
+        return None if end is None else EpochEnd(end.epoch, min(end.end_offset, latest_offset))
+
+    def latest_offset(self) -> Offset:
+        """The high watermark, once it is known to be no older than this leadership (rule 17)."""
+        self._check_leading()
+        if not self.is_high_watermark_known:
+            raise OffsetNotAvailable(
+                f"{self._topic_partition}: leader epoch {self.epoch} began at {self.epoch_start_offset}, "
+                f"and is known to be committed only up to {self._high_watermark.offset}",
+                high_watermark=self._high_watermark.offset,
+            )
+        return self._high_watermark.offset
+
+    def _read_failed(self, error: StorageError) -> QuorateError:
+        self._hooks.on_failure(error)
+        return self._unreadable(error)
+
+    def _unreadable(self, error: StorageError) -> NotLeaderOrFollower:
+        """Retriable for the client: another replica will lead."""
+        return NotLeaderOrFollower(
+            f"{self._topic_partition} cannot be served here any more: {error.message}",
+            leader_epoch=self.epoch,
+        )
+
+    # -- followers
+
+    def follower_at(
+        self, broker_id: BrokerId, broker_epoch: BrokerEpoch, fetch_offset: Offset, last_epoch: LeaderEpoch
+    ) -> Divergence | None:
+        """A follower's log ends at ``fetch_offset`` with a batch of ``last_epoch`` (-1: it has none).
+
+        It counts as an acknowledgement only if that log is a prefix of this one (rules 8 and 16).
+        """
+        self._check_leading()
+        follower = self._followers.get(broker_id)
+        if follower is None:
+            raise NotLeaderOrFollower(
+                f"broker {broker_id} has no replica of {self._topic_partition}",
+                leader=self._broker_id,
+                leader_epoch=self.epoch,
+            )
+        self._check_broker_epoch(broker_id, broker_epoch)
+        log_end_offset = self._log.log_end_offset
+        divergence = self._divergence(fetch_offset, last_epoch, log_end_offset)
+        if divergence is not None:
+            return divergence
+        self._followers.note(follower, broker_epoch, fetch_offset, log_end_offset, self._clock.monotonic())
+        self._advance_high_watermark()
+        if not self._isr.is_change_pending and broker_id not in self._isr.committed:
+            self._wish_if_any()
+        return None
+
+    def _check_broker_epoch(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        """Rule 25. A newer one than is known here may fetch; it counts once the metadata is here, too."""
+        broker = self._state.brokers.get(broker_id)
+        if broker is not None and broker_epoch < broker.broker_epoch:
+            raise StaleBrokerEpoch(
+                f"broker {broker_id} is registered with epoch {broker.broker_epoch}, not {broker_epoch}",
+                broker_id=broker_id,
+                broker_epoch=broker_epoch,
+            )
+
+    def _divergence(
+        self, fetch_offset: Offset, last_epoch: LeaderEpoch, log_end_offset: Offset
+    ) -> Divergence | None:
+        log_start_offset = self._log.log_start_offset
+        if fetch_offset < log_start_offset or (last_epoch < 0 and fetch_offset > log_end_offset):
+            raise OffsetOutOfRange(
+                f"{self._topic_partition}: offset {fetch_offset} is not within "
+                f"{log_start_offset} and {log_end_offset}",
+                offset=fetch_offset,
+                log_start_offset=log_start_offset,
+                log_end_offset=log_end_offset,
+            )
+        if last_epoch < 0:
+            return None  # an empty log is a prefix of any
+        if last_epoch == self.epoch and fetch_offset <= log_end_offset:
+            return None  # nearly always: what it has last came from this leadership
+        end = self._log.end_of_epoch(last_epoch)
+        if end is None:
+            # Followed in this very epoch, and with records of a later one: no leader before us wrote those.
+            raise wrong_leader_epoch(self._topic_partition, request=last_epoch, current=self.epoch)
+        if end.epoch < last_epoch or end.end_offset < fetch_offset:
+            return Divergence(end.epoch, end.end_offset)
+        return None
+
+    def read_for_follower(self, offset: Offset, *, bytes_max: int) -> LogRead:
+        """Up to the end of the log."""
+        self._check_leading()
+        try:
+            return self._log.read(offset, bytes_max=bytes_max)
+        except (LogDamaged, StorageFailed) as error:
+            raise self._read_failed(error) from error
+
+    def wake_on_news(self, broker_id: BrokerId, wake: Callable[[News], None]) -> None:
+        """``wake`` is called at every append and move of the high watermark; it has to be cheap."""
+        self._check_leading()
+        self._wakers_by_broker[broker_id] = wake
+        self._wakers = tuple(self._wakers_by_broker.values())
+
+    def forget(self, broker_id: BrokerId) -> None:
+        if self._wakers_by_broker.pop(broker_id, None) is not None:
+            self._wakers = tuple(self._wakers_by_broker.values())
+
+    # -- the ISR
+
+    @property
+    def isr(self) -> tuple[BrokerId, ...]:
+        """As committed, as far as is known here."""
+        return tuple(sorted(self._isr.committed))
+
+    @property
+    def partition_epoch(self) -> int:
+        return self._isr.partition_epoch
+
+    def check_lag(self, now: float) -> None:
+        """Now and then: followers that stopped fetching are noticed by nothing else (rule 26)."""
+        if (
+            self._ended is None
+            and not self._isr.is_change_pending
+            and self._wanted_isr(now) != self._isr.committed
+        ):
+            self._hooks.on_isr_wish()
+
+    def next_alteration(self) -> PartitionAlteration | None:
+        """What to ask the controller for now. None: nothing, or it was asked and has not answered."""
+        if self._ended is not None:
+            return None
+        if not self._isr.is_change_pending:
+            self._propose(self._clock.monotonic())
+        return self._isr.send()
+
+    def _propose(self, now: float) -> None:
+        is_recovering = self._isr.recovery is Recovery.RECOVERING
+        wanted = self._wanted_isr(now)
+        if self._broker_id not in self._state.brokers or (
+            wanted == self._isr.committed and not is_recovering
+        ):
+            return
+        image = self._state.image
+        self._isr.propose(
+            PartitionAlteration(
+                topic_id=image.topic_id,
+                partition=image.partition,
+                leader_epoch=self.epoch,
+                partition_epoch=self._isr.partition_epoch,
+                isr=members(wanted, self._state.brokers),
+                # To lead is to confirm: what this log holds is what counts from now on (rule 34).
+                recovery_state=RECOVERY_STATE_NORMAL if is_recovering else RECOVERY_STATE_UNSPECIFIED,
+            )
+        )
+        for follower in self._joining:
+            if follower.broker_id in wanted:
+                follower.give_time(now)
+        self._isr_changed()
+
+    def _wanted_isr(self, now: float) -> frozenset[BrokerId]:
+        if self._isr.recovery is Recovery.RECOVERING:
+            return self._isr.committed  # stays at one until the controller has the confirmation (rule 34)
+        committed, brokers = self._isr.committed, self._state.brokers
+        wanted = {self._broker_id}
+        for follower in self._followers:
+            broker_id = follower.broker_id
+            if broker_id in committed:
+                if broker_id in brokers and not follower.is_lagging(now, self._lag_s):
+                    wanted.add(broker_id)
+            elif self._is_complete(follower) and self._may_join(follower):
+                wanted.add(broker_id)
+        return frozenset(wanted)
+
+    def _is_complete(self, follower: Follower) -> bool:
+        """Rule 23, what its log has to hold: all that is committed, and all of earlier epochs."""
+        end = follower.log_end_offset
+        return follower.has_fetched and end >= self._high_watermark.offset and end >= self.epoch_start_offset
+
+    def _may_join(self, follower: Follower) -> bool:
+        """Rule 23, who its broker has to be: active, and the process that fetched."""
+        broker = self._state.brokers.get(follower.broker_id)
+        return (
+            broker is not None
+            and broker.is_active
+            and broker.broker_epoch == follower.broker_epoch
+            and self._isr.recovery is Recovery.NORMAL
+        )
+
+    def _wish_if_any(self) -> None:
+        if self._isr.is_change_pending:
+            return
+        if self._isr.recovery is Recovery.RECOVERING or any(
+            self._is_complete(each) and self._may_join(each) for each in self._joining
+        ):
+            self._hooks.on_isr_wish()
+
+    def alteration_answered(self, result: PartitionAlterationResult) -> None:
+        """The controller's word on the last ``next_alteration``."""
+        if self._ended is not None:
+            return
+        if result.HasField("error"):
+            self._isr.refused(result.error.code)
+        elif result.leader_epoch != self.epoch:
+            # A new epoch comes from the metadata, with the MinISR that belongs to it; until then both count.
+            self._isr.unanswered(may_be_applied=True)
+        else:
+            isr = [BrokerId(each) for each in result.isr]
+            recovery = RECOVERY_OF_STATE.get(result.recovery_state, self._isr.recovery)
+            self._isr.answered(isr, result.partition_epoch, recovery)
+        self._isr_changed()
+
+    def alteration_unanswered(self, *, may_be_applied: bool = True) -> None:
+        """It stays pending; the same wish is sent again. False: the controller is known to have done nothing."""
+        if self._ended is None:
+            self._isr.unanswered(may_be_applied=may_be_applied)
+
+    # -- invariants
+
+    def validate(self) -> None:
+        """For tests, after every step."""
+        self._isr.validate()
+        self._waiters.validate(self._high_watermark.offset)
+        self._stored_waiters.validate(self._own_copy.end_offset)
+        assert self._broker_id in self._isr.committed
+        assert self.epoch_start_offset <= self._log.log_end_offset
+        gating = {each.broker_id for each in self._gating}
+        assert gating == self._isr.maximal - {self._broker_id}
+        if len(self._isr.committed) < self._state.min_insync_replicas:
+            assert len(self._waiters) == 0

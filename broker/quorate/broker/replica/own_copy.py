@@ -1,0 +1,83 @@
+"""How much of the leader's own log counts towards the high watermark.
+
+- ``durability=replicated``: all of it, as soon as an append returns.
+- ``durability=fsync``: what is on the device. Counting an append before would show consumers, and acknowledge
+  to producers, what a loss of power takes back (rules 16 and 17). Syncs run in the background, one at a
+  time; whatever is appended meanwhile shares the next one.
+
+The setting may change under a live leader, and counts from that moment on. To ``replicated``: at once. To
+``fsync``: nothing more is committed before it is on this leader's device, and the rest of its log is synced
+right away. That alone does not make the *older* records safe against a loss of power everywhere, nor does a
+follower that has not heard of the change sync before it acknowledges. So the controller refuses the change
+for topics that exist (rule 45); this file merely makes sure that it could never be worse here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from quorate.core.config import Durability
+from quorate.core.ids import Offset
+from quorate.errors import QuorateError
+from quorate.storage import PartitionLog
+
+__all__ = ["OwnCopy"]
+
+
+class OwnCopy:
+    __slots__ = ("_is_synced", "_is_used", "_log", "_name", "_on_failed", "_on_synced", "_syncing")
+
+    def __init__(
+        self,
+        partition_log: PartitionLog,
+        durability: Durability,
+        *,
+        name: str,
+        on_synced: Callable[[], None],
+        on_failed: Callable[[QuorateError], None],
+    ) -> None:
+        self._log = partition_log
+        self._name = name
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+        self._is_synced = durability is Durability.FSYNC
+        self._is_used = True
+        self._syncing: asyncio.Task[None] | None = None
+        self.sync_soon()
+
+    @property
+    def end_offset(self) -> Offset:
+        """Exclusive: everything below counts as stored here."""
+        return self._log.recovery_point if self._is_synced else self._log.log_end_offset
+
+    @property
+    def needs_sync(self) -> bool:
+        return self._is_synced
+
+    def set_durability(self, durability: Durability) -> None:
+        self._is_synced = durability is Durability.FSYNC
+        self.sync_soon()
+
+    def sync_soon(self) -> None:
+        """Something was appended."""
+        if self._is_synced and self._syncing is None and self._log.recovery_point < self._log.log_end_offset:
+            self._syncing = asyncio.create_task(self._sync(), name=f"sync {self._name}")
+
+    async def _sync(self) -> None:
+        """Until nothing is left to sync."""
+        try:
+            while self._is_used and self._is_synced and self._log.recovery_point < self._log.log_end_offset:
+                await self._log.flush()
+                if self._is_used:
+                    self._on_synced()
+        except QuorateError as error:
+            if self._is_used:
+                self._on_failed(error)
+        finally:
+            self._syncing = None
+
+    def stop(self) -> asyncio.Task[None] | None:
+        """Nobody leads here any more. A sync under way ends by itself, and is of no interest."""
+        self._is_used = False
+        return self._syncing

@@ -1,0 +1,290 @@
+"""The leader's end of the stream to one follower, for every partition that it follows here.
+
+The follower names positions, the leader owes one answer to each. An answer that has something to say leaves at
+once; the others wait, and the partition's leadership calls when there is news. All that is ready when the
+transport takes the next response leaves in it, so one message carries what several partitions got in the same
+turn of the event loop, and while a response is on its way to a slow follower nothing is read for the next one.
+
+*Fairness.* Partitions are served in the order in which they became ready, each with a bounded share, and one
+that was served comes back at the end of the queue when it has named its next position. So a busy partition
+cannot starve the others, whatever fits into one response.
+
+*A high watermark alone is no reason to hurry.* It reaches the follower with the next records, or after a moment.
+At once, it would cost two more messages for every lone record; and nobody waits for it: producers are answered by
+the leader, and a follower that serves reads may lag behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from quorate.broker.replica.leadership import Divergence, Leadership, News
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replication.position_outbox import ReplicaKey
+from quorate.core.clock import Clock, Timer
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicId
+from quorate.errors import NotLeaderOrFollower, QuorateError, StaleBrokerEpoch
+from quorate.rpc.error_detail import detail_from_error
+from quorate.v1.replica_pb2 import (
+    DivergingEpoch,
+    FollowerHello,
+    FollowerPosition,
+    ReplicaUpdate,
+    ReplicateRequest,
+    ReplicateResponse,
+)
+
+__all__ = ["FindPartition", "FollowerStream"]
+
+#: by topic id and number; raises where this broker has no such replica
+FindPartition = Callable[[str, int], Partition]
+
+_UPDATES_PER_RESPONSE_MAX: Final = 2_000
+_HIGH_WATERMARK_WAIT_S: Final = 0.05
+_NOT_TOLD: Final = Offset(-1)
+
+
+class _Served:
+    """One partition in one leader epoch."""
+
+    __slots__ = ("high_watermark_told", "is_waiting", "key", "leader_epoch", "leadership", "offset", "partition")
+
+    def __init__(self, key: ReplicaKey, partition: Partition, leadership: Leadership) -> None:
+        self.key = key
+        self.partition = partition
+        self.leadership = leadership
+        self.leader_epoch: LeaderEpoch = leadership.epoch
+        #: where the follower's log ends (exclusive)
+        self.offset = Offset(0)
+        #: an answer is owed
+        self.is_waiting = False
+        self.high_watermark_told = _NOT_TOLD
+
+    @property
+    def has_records(self) -> bool:
+        return self.offset < self.partition.log.log_end_offset
+
+    @property
+    def has_high_watermark(self) -> bool:
+        return self.partition.high_watermark > self.high_watermark_told
+
+
+class FollowerStream:
+    def __init__(
+        self,
+        hello: FollowerHello,
+        find: FindPartition,
+        *,
+        clock: Clock,
+        response_bytes_max: int,
+        partition_bytes_max: int,
+    ) -> None:
+        self.broker_id = BrokerId(hello.broker_id)
+        self.broker_epoch = BrokerEpoch(hello.broker_epoch)
+        self._find = find
+        self._clock = clock
+        self._response_bytes_max = response_bytes_max
+        self._partition_bytes_max = partition_bytes_max
+        self._served: dict[ReplicaKey, _Served] = {}
+        #: waiting, with something to be told; in the order in which they are served
+        self._ready: dict[ReplicaKey, _Served] = {}
+        #: waiting, with nothing but a new high watermark
+        self._quiet: dict[ReplicaKey, _Served] = {}
+        self._quiet_timer: Timer | None = None
+        #: answers that need no look at the log; at most one for each position of a request
+        self._refusals: list[ReplicaUpdate] = []
+        self._sender: asyncio.Future[None] | None = None
+        self._is_ended = False
+        self._failure: Exception | None = None
+
+    # -- what the follower says
+
+    def take(self, request: ReplicateRequest) -> None:
+        """Raises what ends the stream."""
+        for replica in request.stopped:
+            self._drop(ReplicaKey(TopicId(replica.topic_id), PartitionId(replica.partition)))
+        for position in request.positions:
+            self._take_position(position)
+
+    def _take_position(self, position: FollowerPosition) -> None:
+        key = ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition))
+        try:
+            partition = self._find(position.topic_id, position.partition)
+        except QuorateError as error:
+            self._refuse(position, error, None)
+            return
+        try:
+            leadership = partition.require_leadership(position.leader_epoch)
+            # An acknowledgement, unless it turns out that the logs have parted (rules 8 and 16).
+            divergence = leadership.follower_at(
+                self.broker_id,
+                self.broker_epoch,
+                Offset(position.fetch_offset),
+                LeaderEpoch(position.last_fetched_epoch),
+            )
+        except StaleBrokerEpoch:
+            # Whoever speaks here has been replaced by a later run of the same broker (rule 25).
+            raise
+        except QuorateError as error:
+            self._refuse(position, error, partition)
+            return
+        if divergence is not None:
+            self._drop(key)
+            self._refusals.append(_diverging(position, divergence, partition))
+            self._wake()
+            return
+        served = self._served.get(key)
+        if served is None or served.leadership is not leadership:
+            self._drop(key)
+            served = self._served[key] = _Served(key, partition, leadership)
+            leadership.wake_on_news(self.broker_id, partial(self._hear, served))
+        served.offset = Offset(position.fetch_offset)
+        served.is_waiting = True
+        if served.has_records:
+            self._serve(served)
+        elif served.has_high_watermark:
+            self._serve_in_a_moment(served)
+
+    def _refuse(self, position: FollowerPosition, error: QuorateError, partition: Partition | None) -> None:
+        self._drop(ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition)))
+        self._refusals.append(
+            ReplicaUpdate(
+                topic_id=position.topic_id,
+                partition=position.partition,
+                leader_epoch=position.leader_epoch,
+                error=detail_from_error(error),
+                # A follower whose end lies before this has to begin anew here (rule 12).
+                log_start_offset=0 if partition is None else partition.log.log_start_offset,
+            )
+        )
+        self._wake()
+
+    def _drop(self, key: ReplicaKey) -> None:
+        self._ready.pop(key, None)
+        self._quiet.pop(key, None)
+        served = self._served.pop(key, None)
+        if served is not None:
+            served.leadership.forget(self.broker_id)
+
+    # -- what leaderships say
+
+    def _hear(self, served: _Served, news: News) -> None:
+        if not served.is_waiting:
+            return
+        if news is News.HIGH_WATERMARK:
+            self._serve_in_a_moment(served)
+        else:
+            self._serve(served)
+
+    def _serve(self, served: _Served) -> None:
+        self._quiet.pop(served.key, None)
+        self._ready[served.key] = served
+        self._wake()
+
+    def _serve_in_a_moment(self, served: _Served) -> None:
+        if served.key in self._ready:
+            return
+        self._quiet[served.key] = served
+        if self._quiet_timer is None:
+            self._quiet_timer = self._clock.call_later(_HIGH_WATERMARK_WAIT_S, self._moment_is_over)
+
+    def _moment_is_over(self) -> None:
+        self._quiet_timer = None
+        self._hurry_quiet()
+        if self._ready:
+            self._wake()
+
+    def _hurry_quiet(self) -> None:
+        self._ready.update(self._quiet)
+        self._quiet.clear()
+
+    # -- what is sent
+
+    async def next_response(self) -> ReplicateResponse | None:
+        """None: the follower has ended the stream. Raises what ended it otherwise."""
+        while not self._is_ended:
+            if self._refusals or self._ready:
+                response = self._make_response()
+                if response is not None:
+                    return response
+            self._sender = asyncio.get_running_loop().create_future()
+            await self._sender
+        if self._failure is not None:
+            raise self._failure
+        return None
+
+    def _make_response(self) -> ReplicateResponse | None:
+        """None: there was nothing to say after all."""
+        updates, self._refusals = self._refusals, []
+        # A message leaves anyway.
+        self._hurry_quiet()
+        room = self._response_bytes_max
+        for key, served in list(self._ready.items()):
+            if room <= 0 or len(updates) >= _UPDATES_PER_RESPONSE_MAX:
+                break
+            update = self._update_of(served, min(room, self._partition_bytes_max))
+            if update is not None and len(update.batches) > room < self._response_bytes_max:
+                # A batch larger than all that is left goes alone, so that a message has a largest size.
+                break
+            del self._ready[key]
+            if update is not None:
+                room -= len(update.batches)
+                served.is_waiting = False
+                served.high_watermark_told = Offset(update.high_watermark)
+                updates.append(update)
+        return ReplicateResponse(updates=updates) if updates else None
+
+    def _update_of(self, served: _Served, bytes_max: int) -> ReplicaUpdate | None:
+        """None: nothing is new, it goes on waiting."""
+        partition, leadership = served.partition, served.leadership
+        update = ReplicaUpdate(
+            topic_id=served.key.topic_id,
+            partition=served.key.partition,
+            leader_epoch=served.leader_epoch,
+            high_watermark=partition.high_watermark,
+        )
+        try:
+            if partition.leadership is not leadership:
+                # Asked again, it says what is the case now.
+                partition.require_leadership(served.leader_epoch)
+                raise NotLeaderOrFollower(f"{partition.topic_partition}: leader epoch {leadership.epoch} is over")
+            if served.has_records:
+                update.batches = leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
+            elif not served.has_high_watermark:
+                return None
+        except QuorateError as error:
+            update.error.CopyFrom(detail_from_error(error))
+        update.log_start_offset = partition.log.log_start_offset
+        return update
+
+    def _wake(self) -> None:
+        if self._sender is not None and not self._sender.done():
+            self._sender.set_result(None)
+
+    # -- the end
+
+    def end(self, failure: Exception | None = None) -> None:
+        """Nothing is sent from here on, and no leadership calls any more."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._failure = failure
+        if self._quiet_timer is not None:
+            self._quiet_timer.cancel()
+        for key in list(self._served):
+            self._drop(key)
+        self._wake()
+
+
+def _diverging(position: FollowerPosition, divergence: Divergence, partition: Partition) -> ReplicaUpdate:
+    return ReplicaUpdate(
+        topic_id=position.topic_id,
+        partition=position.partition,
+        leader_epoch=position.leader_epoch,
+        high_watermark=partition.high_watermark,
+        log_start_offset=partition.log.log_start_offset,
+        diverging=DivergingEpoch(epoch=divergence.epoch, end_offset=divergence.end_offset),
+    )

@@ -1,0 +1,210 @@
+"""What a follower does next with one partition, without any waiting.
+
+A follower goes round in a circle: it names its position, the leader answers, and the answer says what has to
+happen before the position is named again. Naming a position acknowledges everything before it (rule 16), so
+all that acknowledging demands stands in one place, ``before_naming``, and no way leads around it: not after an
+append, not after a cut, not when a stream is opened anew, nor when a leader becomes a follower and still has
+records that were never synced.
+
+What the leader says is believed only in the leader epoch in which it was asked (rule 10); the caller drops the
+rest. Trouble falls into three kinds, which must not be mixed up:
+
+- *The leader's, or the way's*: it does not lead, it is behind in its metadata, its bytes fail their checksums.
+  The log stays as it is, and the position is named again later. In particular, nothing is cut because a
+  question got no answer (rule 9).
+- *The log's*: damaged bytes, a failed write. The replica has failed: it neither leads nor follows (rule 44).
+- *Nobody's*, a disk that is full for the moment: as the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replication.truncation import crosses_unclean_epoch, truncation_offset
+from quorate.core.config import Durability
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.errors import (
+    LogDamaged,
+    OffsetOutOfRange,
+    QuorateError,
+    ReplicaDiverged,
+    StorageFailed,
+    UnknownServerError,
+)
+from quorate.rpc.error_detail import error_from_detail
+from quorate.storage.leader_epochs import EpochEnd
+from quorate.v1.replica_pb2 import FollowerPosition, ReplicaUpdate
+
+__all__ = [
+    "NAME_POSITION",
+    "SYNC",
+    "WAIT_FOR_CUT",
+    "Fail",
+    "NamePosition",
+    "Next",
+    "ResetTo",
+    "Sync",
+    "TruncateTo",
+    "TryAgain",
+    "WaitForCut",
+    "before_naming",
+    "is_log_trouble",
+    "is_throttled",
+    "position_of",
+    "take_update",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NamePosition:
+    """Nothing stands in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """First everything has to be on the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForCut:
+    """First a cut has to be finished that was begun in an earlier leader epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTo:
+    #: exclusive end of what stays
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class ResetTo:
+    """Drop everything, and begin at the offset."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Name the position again, after a pause."""
+
+    error: QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """This replica cannot go on."""
+
+    error: QuorateError
+
+
+Next: TypeAlias = NamePosition | Sync | WaitForCut | TruncateTo | ResetTo | TryAgain | Fail
+
+NAME_POSITION: Final = NamePosition()
+SYNC: Final = Sync()
+WAIT_FOR_CUT: Final = WaitForCut()
+_FIRST_OFFSET: Final = Offset(0)
+
+
+def before_naming(partition: Partition) -> Next:
+    """What has to happen before the position may be named."""
+    log = partition.log
+    if log.is_being_cut:
+        return WAIT_FOR_CUT
+    if log.damage is not None:
+        # ``Partition.is_following`` holds a damaged replica back until the controller no longer counts it. From
+        # then on it is as good as empty; if the leader begins later, it says so.
+        return ResetTo(_FIRST_OFFSET)
+    if partition.durability is Durability.FSYNC and log.recovery_point < log.log_end_offset:
+        return SYNC
+    return NAME_POSITION
+
+
+def position_of(partition: Partition, leader_epoch: LeaderEpoch) -> FollowerPosition:
+    log = partition.log
+    return FollowerPosition(
+        topic_id=partition.topic_id,
+        partition=partition.topic_partition.partition,
+        leader_epoch=leader_epoch,
+        fetch_offset=log.log_end_offset,
+        last_fetched_epoch=log.latest_leader_epoch,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def take_update(partition: Partition, update: ReplicaUpdate) -> Next:
+    """Do what the leader's answer says, as far as that needs no waiting. Its epoch was checked (rule 10)."""
+    if update.HasField("error"):
+        return _refused(partition, update)
+    if update.HasField("diverging"):
+        return _diverged(partition, update)
+    if update.batches:
+        try:
+            partition.log.append_as_follower(update.batches)
+        except QuorateError as error:
+            return Fail(error) if is_log_trouble(error) else TryAgain(error)
+    partition.advance_high_watermark_from_leader(Offset(update.high_watermark))
+    return before_naming(partition)
+
+
+def is_log_trouble(error: QuorateError) -> bool:
+    """Whether the replica has failed, rather than this attempt."""
+    return isinstance(error, LogDamaged | StorageFailed)
+
+
+def is_throttled(partition: Partition, broker_id: BrokerId) -> bool:
+    """A reassignment adds this replica, and nobody counts on it yet."""
+    state = partition.state
+    return (
+        state is not None
+        and broker_id in state.image.adding_replicas
+        and broker_id not in state.image.isr
+    )
+
+
+def _refused(partition: Partition, update: ReplicaUpdate) -> Next:
+    error = error_from_detail(update.error)
+    if isinstance(error, OffsetOutOfRange) and update.log_start_offset > partition.log.log_end_offset:
+        # What comes next is deleted at the leader, so it was committed and its time was over (rule 48). With a
+        # gap, offsets would no longer tell where a record lies: begin anew where the leader begins (rule 12).
+        return ResetTo(Offset(update.log_start_offset))
+    return TryAgain(error)
+
+
+def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
+    log = partition.log
+    answer = EpochEnd(LeaderEpoch(update.diverging.epoch), Offset(update.diverging.end_offset))
+    offset = truncation_offset(log, answer)
+    if offset < partition.high_watermark and not _may_lack_committed(partition):
+        return Fail(
+            ReplicaDiverged(
+                f"{partition.topic_partition}: the leader of epoch {partition.leader_epoch} lacks records from "
+                f"offset {offset} on, and those before {partition.high_watermark} are committed",
+                topic=partition.topic_partition.topic,
+                partition=partition.topic_partition.partition,
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                offset=offset,
+                high_watermark=partition.high_watermark,
+            )
+        )
+    if offset < log.log_start_offset:
+        return ResetTo(Offset(update.log_start_offset))
+    # An epoch without a batch may stand at the end: cutting takes it away, although no record goes.
+    is_empty_epoch_last = log.latest_leader_epoch != log.epoch_at(Offset(log.log_end_offset - 1))
+    if offset == log.log_end_offset and not is_empty_epoch_last:
+        message = f"the leader wants {partition.topic_partition} cut at its end, {offset}, again and again"
+        return TryAgain(UnknownServerError(message, offset=offset))
+    return TruncateTo(offset)
+
+
+def _may_lack_committed(partition: Partition) -> bool:
+    state = partition.state
+    assert state is not None, "it follows, so metadata has told it whom"
+    return crosses_unclean_epoch(
+        partition.log,
+        high_watermark=partition.high_watermark,
+        leader_epoch=partition.leader_epoch,
+        unclean_leader_epochs=state.image.unclean_leader_epochs,
+    )

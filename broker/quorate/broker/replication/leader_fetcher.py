@@ -1,0 +1,355 @@
+"""The follower's end of the stream to one leader, for every partition that is followed there.
+
+One task reads the answers and one, the transport's, takes the requests; a partition has no task of its own.
+Only what waits for the disk gets one, for as long as it takes: a sync before an acknowledgement, a cut. So
+neither a slow device under one partition, nor one that has to be cut, holds up the others.
+
+A partition is in one of these states:
+
+    READY     its position waits in the outbox, or for a connection
+    NAMED     the leader knows its position and owes an answer; what comes in another state is stale
+    WORKING   a task of its own syncs or cuts its log, and goes on when that is done
+    PAUSED    a timer goes on with it
+    CUT_ELSEWHERE  a cut that began in an earlier leader epoch is not finished; its task goes on with this one
+    FAILED    nothing goes on until metadata changes
+
+A connection that breaks takes all answers that are owed with it, so the next one begins with the positions of
+everything that is ready or named. A new leader epoch replaces the whole entry: what was under way in the old one comes
+back to an entry that is no longer there, and is dropped (rule 10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replication.following import (
+    Fail,
+    NamePosition,
+    Next,
+    ResetTo,
+    Sync,
+    TruncateTo,
+    TryAgain,
+    WaitForCut,
+    before_naming,
+    is_log_trouble,
+    is_throttled,
+    position_of,
+    take_update,
+)
+from quorate.broker.replication.position_outbox import PositionOutbox, ReplicaKey
+from quorate.broker.replication.throttle import ReplicationThrottle
+from quorate.core.clock import Clock
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, TopicId
+from quorate.core.logging import get_logger
+from quorate.core.transport import Transport, method_of
+from quorate.errors import LeadershipError, QuorateError
+from quorate.v1 import replica_pb2
+from quorate.v1.replica_pb2 import FollowerHello, FollowerPosition, ReplicaUpdate
+
+__all__ = ["FollowerContext", "LeaderFetcher", "Work"]
+
+log = get_logger(__name__)
+
+_REPLICATE: Final = method_of(
+    replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"],
+    "Replicate",
+    replica_pb2.ReplicateRequest,
+    replica_pb2.ReplicateResponse,
+)
+
+_REDIAL_S_MIN: Final = 0.05
+_REDIAL_S_MAX: Final = 1.0
+#: A leader that learns of its election a little later than its followers answers with an error first.
+_RETRY_S_MIN: Final = 0.01
+_RETRY_S_MAX: Final = 1.0
+#: beyond this nothing grows
+_DOUBLINGS_MAX: Final = 10
+#: The rate may be raised while a replica waits for its turn.
+_THROTTLED_S_MAX: Final = 1.0
+#: Failures in a row that are more than a passing trouble.
+_LOUD_AFTER: Final = 5
+
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerContext:
+    """What the streams to all leaders share."""
+
+    transport: Transport
+    broker_id: BrokerId
+    broker_epoch: Callable[[], BrokerEpoch]
+    clock: Clock
+    rng: random.Random
+    throttle: ReplicationThrottle
+    #: run it beside the streams, until it ends
+    spawn: Callable[[Work, str], None]
+    #: the log was cut, or that failed: whoever waits for it may go on
+    cut_finished: Callable[[Partition], None]
+
+    def backoff_s(self, failures: int, *, shortest: float, longest: float) -> float:
+        """Jittered, so that partitions and brokers that failed together do not come back together."""
+        pause_s = min(longest, shortest * 2 ** min(failures, _DOUBLINGS_MAX))
+        return pause_s * self.rng.uniform(0.5, 1.0)
+
+
+class _State(enum.Enum):
+    READY = "ready"
+    NAMED = "named"
+    WORKING = "working"
+    PAUSED = "paused"
+    CUT_ELSEWHERE = "cut elsewhere"
+    FAILED = "failed"
+
+
+class _Followed:
+    """One partition in one leader epoch."""
+
+    __slots__ = ("failures", "key", "leader_epoch", "partition", "state")
+
+    def __init__(self, key: ReplicaKey, partition: Partition) -> None:
+        self.key = key
+        self.partition = partition
+        self.leader_epoch: LeaderEpoch = partition.leader_epoch
+        self.state = _State.PAUSED
+        #: in a row
+        self.failures = 0
+
+
+class LeaderFetcher:
+    def __init__(self, context: FollowerContext, leader_id: BrokerId, address: str) -> None:
+        self._context = context
+        self.leader_id = leader_id
+        self.address = address
+        self._followed: dict[ReplicaKey, _Followed] = {}
+        #: None: there is no connection, nor one in the making
+        self._outbox: PositionOutbox | None = None
+        #: set while it waits before the next attempt to connect
+        self._pause: asyncio.Future[None] | None = None
+        self._failed_dials = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._followed
+
+    # -- what is followed here
+
+    def follow(self, key: ReplicaKey, partition: Partition) -> None:
+        """In the partition's current leader epoch."""
+        followed = self._followed[key] = _Followed(key, partition)
+        if self._outbox is None:
+            # Metadata names it as a leader just now, so it may be there by now.
+            self._failed_dials = 0
+            self._dial_now()
+        self._resume(followed)
+
+    def unfollow(self, key: ReplicaKey) -> None:
+        if self._followed.pop(key, None) is not None and self._outbox is not None:
+            self._outbox.stop(key)
+
+    def cut_finished(self, key: ReplicaKey) -> None:
+        """One that was not begun by the entry that is here now."""
+        followed = self._followed.get(key)
+        if followed is not None and followed.state is _State.CUT_ELSEWHERE:
+            self._resume(followed)
+
+    def _is_current(self, followed: _Followed) -> bool:
+        """Whether it is still followed here, in the same leader epoch (rule 10)."""
+        return self._followed.get(followed.key) is followed and followed.partition.is_following(
+            followed.leader_epoch
+        )
+
+    # -- the stream
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._connected()
+            pause_s = self._context.backoff_s(
+                self._failed_dials, shortest=_REDIAL_S_MIN, longest=_REDIAL_S_MAX
+            )
+            self._failed_dials += 1
+            self._pause = asyncio.get_running_loop().create_future()
+            timer = self._context.clock.call_later(pause_s, self._dial_now)
+            try:
+                await self._pause
+            finally:
+                timer.cancel()
+                self._pause = None
+
+    def _dial_now(self) -> None:
+        if self._pause is not None and not self._pause.done():
+            self._pause.set_result(None)
+
+    async def _connected(self) -> None:
+        """Returns when the stream has ended."""
+        context = self._context
+        hello = FollowerHello(
+            broker_id=context.broker_id, broker_epoch=context.broker_epoch(), leader_id=self.leader_id
+        )
+        self._outbox = PositionOutbox(hello, self._position_to_send)
+        for followed in self._followed.values():
+            if followed.state in (_State.READY, _State.NAMED):
+                self._name(followed)
+        channel = context.transport.connect(self.address)
+        try:
+            async with aclosing(channel.stream(_REPLICATE, self._outbox, timeout_s=None)) as responses:
+                async for response in responses:
+                    self._failed_dials = 0
+                    for update in response.updates:
+                        self._take(update)
+        except QuorateError as error:
+            level = log.info if self._failed_dials == 0 else log.debug
+            level(
+                "replication_stream_ended",
+                leader=self.leader_id,
+                address=self.address,
+                code=error.code,
+                error=error.message,
+            )
+        finally:
+            self._outbox = None
+            await channel.close()
+
+    def _position_to_send(self, key: ReplicaKey) -> FollowerPosition | None:
+        followed = self._followed.get(key)
+        if followed is None or not self._is_current(followed):
+            return None
+        followed.state = _State.NAMED
+        return position_of(followed.partition, followed.leader_epoch)
+
+    def _take(self, update: ReplicaUpdate) -> None:
+        followed = self._followed.get(ReplicaKey(TopicId(update.topic_id), PartitionId(update.partition)))
+        if (
+            followed is None
+            or followed.state is not _State.NAMED
+            or update.leader_epoch != followed.leader_epoch
+            or not self._is_current(followed)
+        ):
+            # Of an epoch that is over, or to a question that was taken back (rule 10).
+            return
+        if update.batches and is_throttled(followed.partition, self._context.broker_id):
+            self._context.throttle.took(len(update.batches))
+        self._proceed(followed, take_update(followed.partition, update))
+
+    # -- what comes next
+
+    def _resume(self, followed: _Followed) -> None:
+        if self._is_current(followed):
+            self._proceed(followed, before_naming(followed.partition))
+
+    def _proceed(self, followed: _Followed, what: Next) -> None:
+        match what:
+            case NamePosition():
+                self._name_when_allowed(followed)
+            case TryAgain(error):
+                self._try_again(followed, error)
+            case Fail(error):
+                self._fail(followed, error)
+            case Sync():
+                followed.state = _State.WORKING
+                self._context.spawn(partial(self._sync, followed), "sync-follower")
+            case TruncateTo() | ResetTo():
+                followed.state = _State.WORKING
+                self._context.spawn(partial(self._cut, followed, what), "cut-follower")
+            case WaitForCut():
+                followed.state = _State.CUT_ELSEWHERE
+
+    def _name_when_allowed(self, followed: _Followed) -> None:
+        context = self._context
+        if is_throttled(followed.partition, context.broker_id):
+            wait_s = context.throttle.wait_s()
+            if wait_s > 0:
+                self._resume_later(followed, min(wait_s, _THROTTLED_S_MAX))
+                return
+        followed.failures = 0
+        self._name(followed)
+
+    def _name(self, followed: _Followed) -> None:
+        followed.state = _State.READY
+        if self._outbox is not None:
+            self._outbox.name(followed.key)
+
+    def _try_again(self, followed: _Followed, error: QuorateError) -> None:
+        pause_s = self._context.backoff_s(followed.failures, shortest=_RETRY_S_MIN, longest=_RETRY_S_MAX)
+        followed.failures += 1
+        # Right after an election, one side or the other has not heard of it: nothing to talk about.
+        is_quiet = isinstance(error, LeadershipError) or followed.failures < _LOUD_AFTER
+        (log.debug if is_quiet else log.warning)(
+            "replication_held_up",
+            partition=str(followed.partition.topic_partition),
+            leader=self.leader_id,
+            leader_epoch=followed.leader_epoch,
+            attempts=followed.failures,
+            code=error.code,
+            error=error.message,
+        )
+        self._resume_later(followed, pause_s)
+
+    def _resume_later(self, followed: _Followed, seconds: float) -> None:
+        followed.state = _State.PAUSED
+        self._context.clock.call_later(seconds, partial(self._resume, followed))
+
+    def _fail(self, followed: _Followed, error: QuorateError) -> None:
+        """The partition tells whoever has to know, the controller among them (rules 11 and 44)."""
+        log.error(
+            "replica_failed",
+            partition=str(followed.partition.topic_partition),
+            leader=self.leader_id,
+            leader_epoch=followed.leader_epoch,
+            code=error.code,
+            error=error.message,
+        )
+        followed.state = _State.FAILED
+        followed.partition.fail(error)
+
+    # -- what waits for the disk
+
+    async def _sync(self, followed: _Followed) -> None:
+        try:
+            await followed.partition.log.flush()
+        except QuorateError as error:
+            if self._is_current(followed):
+                self._proceed(followed, Fail(error) if is_log_trouble(error) else TryAgain(error))
+            return
+        self._resume(followed)
+
+    async def _cut(self, followed: _Followed, cut: TruncateTo | ResetTo) -> None:
+        if not self._is_current(followed):
+            # Between the answer and this task's turn. From the next line on appends are refused, and whoever
+            # takes over waits until the cut is done.
+            return
+        partition = followed.partition
+        log.info(
+            "log_truncated" if isinstance(cut, TruncateTo) else "log_reset",
+            partition=str(partition.topic_partition),
+            leader=self.leader_id,
+            leader_epoch=followed.leader_epoch,
+            to_offset=cut.offset,
+            log_end_offset=partition.log.log_end_offset,
+            high_watermark=partition.high_watermark,
+        )
+        try:
+            if isinstance(cut, TruncateTo):
+                await partition.log.truncate_to(cut.offset)
+            else:
+                await partition.log.reset_to(cut.offset)
+        except QuorateError as error:
+            if is_log_trouble(error):
+                # Whatever part it has by now.
+                self._fail(followed, error)
+            elif self._is_current(followed):
+                self._try_again(followed, error)
+        else:
+            self._resume(followed)
+        self._context.cut_finished(partition)

@@ -1,0 +1,121 @@
+"""A simulated cluster: machines on one network, each with a real node."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.sim.clock import SimClock, Simulation
+from quorate.chaos.sim.network import SimNetwork
+from quorate.chaos.sim.transport import SimTransport
+from quorate.client.connection import Connection
+from quorate.core.config import HostPort, NodeConfig, NodeRole, VoterAddress
+from quorate.core.ids import BrokerId
+
+__all__ = ["SimCluster"]
+
+_PORT: Final = 9092
+_FIRST_CONTROLLER_ID: Final = 101
+_POLL_S: Final = 0.01
+
+
+class SimCluster:
+    """``settings``: of every node, by attribute of NodeConfig."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        controllers: int = 3,
+        brokers: int = 3,
+        is_combined: bool = False,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.simulation = simulation
+        self.network = SimNetwork(simulation.loop, simulation.rng)
+        self.clock = SimClock(simulation.loop)
+        broker_names = {number: f"b{number}" for number in range(1, brokers + 1)}
+        if is_combined:
+            voters = {number: broker_names[number] for number in range(1, min(brokers, controllers) + 1)}
+        else:
+            first = _FIRST_CONTROLLER_ID
+            voters = {number: f"c{number}" for number in range(first, first + controllers)}
+        self._voters = tuple(VoterAddress(number, HostPort(name, _PORT)) for number, name in voters.items())
+        names = broker_names | voters
+        self.machines = {
+            name: SimMachine(simulation, self.network, name, self._config(number, name, settings or {}))
+            for number, name in names.items()
+        }
+        self._clients = 0
+
+    def _config(self, number: int, name: str, settings: Mapping[str, Any]) -> NodeConfig:
+        is_voter = any(voter.node_id == number for voter in self._voters)
+        roles = [NodeRole.CONTROLLER] if is_voter else []
+        if number < _FIRST_CONTROLLER_ID:
+            roles.append(NodeRole.BROKER)
+        config = NodeConfig(
+            node_id=BrokerId(number),
+            data_dir="/data",
+            node_roles=tuple(roles),
+            listeners=(HostPort(name, _PORT),),
+            controller_voters=self._voters,
+        )
+        return replace(config, **settings)
+
+    # -- who is there
+
+    def machine(self, name: str) -> SimMachine:
+        return self.machines[name]
+
+    @property
+    def brokers(self) -> list[SimMachine]:
+        return [each for each in self.machines.values() if each.config.is_broker]
+
+    @property
+    def controllers(self) -> list[SimMachine]:
+        return [each for each in self.machines.values() if each.config.is_controller]
+
+    @property
+    def bootstrap(self) -> list[str]:
+        return [each.address for each in self.brokers]
+
+    def broker(self, broker_id: int) -> SimMachine:
+        return next(each for each in self.brokers if each.config.node_id == broker_id)
+
+    # -- what happens
+
+    async def start(self) -> None:
+        """Returns once every node is ready."""
+        for machine in self.machines.values():
+            machine.start()
+        await self.until(lambda: all(each.is_ready for each in self.machines.values()), within_s=60.0)
+
+    async def until(self, condition: Callable[[], bool], *, within_s: float = 30.0) -> float:
+        """How long it took, in virtual seconds; AssertionError if it has not come true by then."""
+        loop = self.simulation.loop
+        began = loop.time()
+        while not condition():
+            for machine in self.machines.values():
+                assert machine.failure is None, (machine.name, machine.failure)
+            assert loop.time() < began + within_s, f"not so after {within_s} s"
+            await asyncio.sleep(_POLL_S)
+        return loop.time() - began
+
+    # -- clients
+
+    def client_transport(self) -> SimTransport:
+        """Of a machine of its own."""
+        self._clients += 1
+        return SimTransport(self.network, f"client{self._clients}")
+
+    def client_rng(self) -> random.Random:
+        return random.Random(self.simulation.rng.getrandbits(64))
+
+    def connect(self) -> Connection:
+        return Connection(
+            self.client_transport(), self.bootstrap, random_bytes=self.simulation.rng.randbytes
+        )

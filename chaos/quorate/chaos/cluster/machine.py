@@ -1,0 +1,143 @@
+"""One machine of a simulated cluster: its disk and its clock outlive the processes that run on it.
+
+The process is the real node, unchanged. What happens to it is what happens to processes: it is killed between
+any two of its turns, paused, resumed, restarted; the power fails and the disk forgets what was not synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NoReturn
+
+from quorate.chaos.sim.clock import SimClock, Simulation
+from quorate.chaos.sim.disk import SimDisk
+from quorate.chaos.sim.disk_faults import ProcessDied
+from quorate.chaos.sim.network import SimNetwork
+from quorate.chaos.sim.process import SimProcess
+from quorate.chaos.sim.transport import SimTransport
+from quorate.core.config import NodeConfig
+from quorate.errors import QuorateError
+from quorate.node.node import Node, Surroundings
+
+__all__ = ["SimMachine"]
+
+#: what a device takes to make something durable
+_SYNC_DELAY_S: Final = 0.002
+
+
+class SimMachine:
+    def __init__(self, simulation: Simulation, network: SimNetwork, name: str, config: NodeConfig) -> None:
+        self.name = name
+        self.config = config
+        self.disk = SimDisk(sync_delay_s=_SYNC_DELAY_S)
+        self.clock = SimClock(simulation.loop)
+        #: of the process that runs, once it listens
+        self.node: Node | None = None
+        #: what the last process ended with by itself; None: it did not
+        self.failure: BaseException | None = None
+        self.starts = 0
+        self._simulation = simulation
+        self._network = network
+        self._process: SimProcess | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._stop_requested = asyncio.Event()
+        self._ready = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        return str(self.config.listeners[0])
+
+    @property
+    def is_running(self) -> bool:
+        """Paused or not."""
+        return self._process is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._process is not None and self._process.is_frozen
+
+    async def ready(self) -> None:
+        """Returns once the node is: a broker serves, a controller listens."""
+        await self._ready.wait()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    # -- what happens to it
+
+    def start(self) -> None:
+        assert not self.is_running
+        self.starts += 1
+        self.failure = None
+        self._ready = asyncio.Event()
+        self._stop_requested = asyncio.Event()
+        process = self._process = SimProcess(f"{self.name}#{self.starts}")
+        self._main = process.start(self._run(process))
+
+    async def stop(self) -> None:
+        """As SIGTERM; returns when the process has ended."""
+        assert self._main is not None
+        self._stop_requested.set()
+        await asyncio.wait([self._main])
+
+    def kill(self) -> None:
+        """As kill -9: what is in the page cache stays there."""
+        self._end_process()
+        self.disk.crash()
+
+    def lose_power(self) -> None:
+        """What was not synced is gone, or torn, or there after all."""
+        self._end_process()
+        self.disk.power_loss(self._simulation.rng)
+
+    def wipe(self) -> None:
+        assert not self.is_running
+        self.disk.wipe()
+
+    def pause(self) -> None:
+        assert self._process is not None
+        self._process.freeze()
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.thaw(self._simulation.loop)
+
+    # -- the process
+
+    async def _run(self, process: SimProcess) -> None:
+        def die(reason: str) -> NoReturn:
+            self.failure = ProcessDied()
+            self.kill()
+            raise ProcessDied from RuntimeError(reason)
+
+        surroundings = Surroundings(
+            clock=self.clock,
+            disk=self.disk,
+            transport=SimTransport(self._network, self.name),
+            random_bytes=self._simulation.rng.randbytes,
+            on_fatal=die,
+        )
+        try:
+            node = await Node.start(self.config, surroundings)
+            self.node = node
+            try:
+                await node.run(self._stop_requested, on_ready=self._ready.set)
+            finally:
+                await node.stop()
+        except QuorateError as error:
+            self.failure = error
+        finally:
+            if self._process is process:
+                self._forget_process()
+
+    def _end_process(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._forget_process()
+        self._network.node_died(self.name)
+
+    def _forget_process(self) -> None:
+        self._process = None
+        self._main = None
+        self.node = None

@@ -1,0 +1,103 @@
+"""A simulated process: code that can be stopped at any await, for a while or for ever.
+
+Everything that a process does on the event loop carries the process in its context: a task inherits the
+context of whoever made it, a callback that of whoever scheduled it. So the loop knows whose turn each turn is.
+To freeze a process is to keep its turns back: nothing of it runs, not even a ``finally``, exactly as after
+SIGSTOP; thawed, they run in their old order, and timers that were due meanwhile run late. A process that is
+killed stays frozen until the simulation is over; then its coroutines are unwound, when that cannot matter.
+
+Cancelling the tasks of a process instead was rejected: cancellation runs code, which kill -9 does not.
+
+What is in flight belongs to nobody: the network delivers in a context without a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, Final, TypeVar
+
+__all__ = ["SimProcess", "Turn", "process_in"]
+
+T = TypeVar("T")
+
+_CURRENT: Final[ContextVar[SimProcess | None]] = ContextVar("simulated_process", default=None)
+
+
+class Turn:
+    """One callback of a process, on its way to be run by the loop."""
+
+    __slots__ = ("_args", "_callback", "_process", "context", "handle")
+
+    def __init__(
+        self,
+        process: SimProcess,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> None:
+        self._process = process
+        self._callback = callback
+        self._args = args
+        self.context = copy_context() if context is None else context
+        self.handle: asyncio.Handle | None = None
+
+    def __call__(self) -> None:
+        if self._process.is_frozen:
+            self._process.held.append(self)
+        else:
+            self._callback(*self._args)
+
+    def resume(self) -> None:
+        """Unless it was called off by an earlier turn."""
+        assert self.handle is not None
+        if not self.handle.cancelled():
+            self._callback(*self._args)
+
+
+class SimProcess:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_frozen = False
+        self.is_dead = False
+        #: turns that came while it was frozen
+        self.held: list[Turn] = []
+
+    def __repr__(self) -> str:
+        return f"<SimProcess {self.name}>"
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """The process's main task; all that it starts belongs to the process."""
+        return self._context().run(asyncio.get_running_loop().create_task, work)
+
+    def freeze(self) -> None:
+        self.is_frozen = True
+
+    def thaw(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self.is_dead:
+            return
+        self._release(loop)
+
+    def kill(self) -> None:
+        self.is_frozen = self.is_dead = True
+
+    def unwind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The simulation is over: let the coroutines of a killed process end."""
+        self._release(loop)
+
+    def _release(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_frozen = False
+        held, self.held = self.held, []
+        for turn in held:
+            loop.call_soon(turn.resume, context=turn.context)
+
+    def _context(self) -> Context:
+        context = copy_context()
+        context.run(_CURRENT.set, self)
+        return context
+
+
+def process_in(context: Context | None) -> SimProcess | None:
+    """Whose turn it is that runs in this context; ``None`` for a context: the current one."""
+    return _CURRENT.get() if context is None else context.get(_CURRENT)

@@ -1,0 +1,336 @@
+"""The cluster as a client sees it: who leads what, where brokers are, and the channels to them.
+
+Every client object has one. What it knows comes from two sources. GetMetadata, answered by any broker from
+its own copy, which may lag behind; and hints: a broker that is asked for what it does not lead names the
+leader. Both may arrive late and out of order, so nothing ever goes back: of two statements about a partition
+the one with the higher leader epoch holds, and about brokers and topics the one from the higher metadata
+offset.
+
+Refreshing is coalesced. However many partitions are in trouble, one request is under way, for all topics in
+use, and the next follows after a pause with jitter that grows while nothing new is learned: a dead leader's
+clients must not all come down on the brokers that are left. Each refresh asks another broker first, because
+the one that answered last may be cut off from the quorum and say the same old thing for ever.
+
+Nothing here is shared between threads: it belongs to the loop that it runs on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
+
+from quorate.client.retrying import Backoff, retrying
+from quorate.client.topology import BrokerView, Leader, PartitionView, TopicView
+from quorate.core.clock import Clock, Timer
+from quorate.core.ids import BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.logging import get_logger
+from quorate.core.topic_names import check_topic_name
+from quorate.core.transport import Channel, Method, Transport, method_of
+from quorate.errors import (
+    ClientClosed,
+    QuorateError,
+    RequestTimedOut,
+    TransportError,
+    Unavailable,
+    UnknownTopicOrPartition,
+)
+from quorate.v1 import broker_pb2
+
+__all__ = ["ClusterView"]
+
+log = get_logger(__name__)
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+_BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["BrokerService"]
+_GET_METADATA: Final = method_of(
+    _BROKER, "GetMetadata", broker_pb2.GetMetadataRequest, broker_pb2.GetMetadataResponse
+)
+
+#: A broker that takes longer is passed over: it is stopped, overloaded or cut off.
+_ATTEMPT_TIMEOUT_S: Final = 1.0
+#: How long brokers may deny a topic before they are believed: a new one is known everywhere soon.
+_DENIAL_S: Final = 2.0
+#: Also without any trouble, to learn of new partitions and brokers.
+_AGE_S_MAX: Final = 300.0
+#: Every client of a dead leader asks that often until there is a new one.
+_REFRESH_PAUSE_S_MAX: Final = 0.25
+
+
+class ClusterView:
+    def __init__(
+        self,
+        transport: Transport,
+        bootstrap: Sequence[str],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        rack: str | None = None,
+    ) -> None:
+        assert bootstrap
+        self._transport = transport
+        self._bootstrap = tuple(bootstrap)
+        self._clock = clock
+        self._rng = rng
+        #: the client's own failure domain
+        self.rack = rack
+        self.cluster_id = ""
+        self.brokers: dict[BrokerId, BrokerView] = {}
+        #: what brokers and topics are known from
+        self._metadata_offset = -1
+        self._topics: dict[TopicName, TopicView] = {}
+        #: leaders that a hint named, as long as metadata has not caught up with it
+        self._hints: dict[TopicPartition, Leader] = {}
+        #: in use, and therefore asked for in every refresh; a dict for its order
+        self._wanted: dict[TopicName, None] = {}
+        self._channels: dict[str, Channel] = {}
+        self._next_address = rng.randrange(1 << 16)
+        self._backoff = Backoff(rng, pause_s_max=_REFRESH_PAUSE_S_MAX)
+        #: when brokers began to deny a topic that is wanted
+        self._denied_at: dict[TopicName, float] = {}
+        #: no refresh begins before
+        self._refresh_allowed_at = clock.monotonic()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._age_timer: Timer | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._is_closed = False
+
+    # -- what is known
+
+    async def topic(self, name: str, *, timeout_s: float) -> TopicView:
+        """It is kept up to date from now on. ``UnknownTopicOrPartition`` once brokers deny it for a while."""
+        topic = check_topic_name(name)
+        self._wanted[topic] = None
+        deadline = self._clock.monotonic() + timeout_s
+        while (found := self._topics.get(topic)) is None:
+            await self.refreshed()
+            now = self._clock.monotonic()
+            denied_at = self._denied_at.get(topic, now)
+            if topic not in self._topics and (now >= deadline or now - denied_at >= _DENIAL_S):
+                self._wanted.pop(topic, None)
+                raise self._not_found(topic)
+        return found
+
+    def known_topic(self, name: str) -> TopicView | None:
+        return self._topics.get(TopicName(name))
+
+    def leader_of(self, tp: TopicPartition) -> Leader | None:
+        view = self._partition(tp)
+        hint = self._hints.get(tp)
+        if hint is not None and (view is None or hint.epoch > view.leader_epoch):
+            return hint
+        if view is None or view.leader is None:
+            return None
+        broker = self.brokers.get(view.leader)
+        return None if broker is None else Leader(view.leader, broker.address, view.leader_epoch)
+
+    def on_update(self, listener: Callable[[], None]) -> None:
+        """Called after each refresh, also one that brought nothing new, and after each new hint."""
+        self._listeners.append(listener)
+
+    # -- learning
+
+    def needs_refresh(self) -> None:
+        """What is known led astray. Returns at once; ``refreshed`` waits, a listener is told."""
+        if self._refreshing is None and not self._is_closed:
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+
+    async def refreshed(self) -> None:
+        """Until the refresh that is under way, or else a new one, has ended, well or not."""
+        self.needs_refresh()
+        if self._refreshing is None:
+            raise ClientClosed("the client was closed")
+        # Not cancelled with one of those who wait for it.
+        await asyncio.wait([self._refreshing])
+
+    def apply_hint(self, tp: TopicPartition, error: QuorateError) -> None:
+        """A broker that does not lead a partition may have said who does."""
+        leader, epoch, address = (
+            error.facts.get(key) for key in ("leader", "leader_epoch", "leader_address")
+        )
+        if not isinstance(leader, int) or not isinstance(epoch, int) or leader < 0:
+            return
+        if not isinstance(address, str) or not address:
+            broker = self.brokers.get(BrokerId(leader))
+            if broker is None:
+                return
+            address = broker.address
+        known = self.leader_of(tp)
+        view = self._partition(tp)
+        if (known is not None and epoch <= known.epoch) or (view is not None and epoch <= view.leader_epoch):
+            return
+        self._hints[tp] = Leader(BrokerId(leader), address, LeaderEpoch(epoch))
+        self._tell()
+
+    # -- channels and calls
+
+    def channel(self, address: str) -> Channel:
+        found = self._channels.get(address)
+        if found is None:
+            if self._is_closed:
+                raise ClientClosed("the client was closed")
+            found = self._channels[address] = self._transport.connect(address)
+        return found
+
+    async def call(
+        self, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        """Ask any broker, the next one where one fails, until the time is up. For what may be done twice."""
+
+        async def attempt(remaining_s: float) -> Response:
+            return await self._ask_round(method, request, timeout_s=remaining_s)
+
+        return await retrying(attempt, clock=self._clock, rng=self._rng, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+
+    # -- how
+
+    def _not_found(self, topic: TopicName) -> QuorateError:
+        if self._metadata_offset < 0:
+            return Unavailable(f"nobody answers at any of {', '.join(self._bootstrap)}", topic=topic)
+        return UnknownTopicOrPartition(f"there is no topic {topic}, as far as the brokers know", topic=topic)
+
+    def _partition(self, tp: TopicPartition) -> PartitionView | None:
+        topic = self._topics.get(tp.topic)
+        if topic is None or not 0 <= tp.partition < len(topic.partitions):
+            return None
+        return topic.partitions[tp.partition]
+
+    async def _refresh(self) -> None:
+        try:
+            quiet_s = self._clock.monotonic() - self._refresh_allowed_at
+            if quiet_s > _REFRESH_PAUSE_S_MAX:
+                self._backoff.reset()
+            elif quiet_s < 0:
+                await self._clock.sleep(-quiet_s)
+            await self._refresh_once()
+        finally:
+            self._refreshing = None
+            self._refresh_allowed_at = self._clock.monotonic() + self._backoff.next_s()
+        self._watch_age()
+        self._tell()
+
+    async def _refresh_once(self) -> None:
+        references = [broker_pb2.TopicReference(name=name) for name in self._wanted]
+        request = broker_pb2.GetMetadataRequest(topics=references)
+        try:
+            response = await self._ask_round(_GET_METADATA, request, timeout_s=_ATTEMPT_TIMEOUT_S)
+        except QuorateError as error:
+            log.debug("metadata_refresh_failed", code=error.code, error=error.message)
+            return
+        if self._apply(response):
+            self._backoff.reset()
+
+    async def _ask_round(
+        self, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        """Each address once, beginning with another one each time."""
+        deadline = self._clock.monotonic() + timeout_s
+        known = [broker.address for _, broker in sorted(self.brokers.items())]
+        addresses = known + [address for address in self._bootstrap if address not in known]
+        self._next_address += 1
+        start = self._next_address % len(addresses)
+        failure: QuorateError = RequestTimedOut(f"{method.name}: no time left to ask")
+        for address in addresses[start:] + addresses[:start]:
+            remaining_s = deadline - self._clock.monotonic()
+            if remaining_s <= 0:
+                break
+            try:
+                return await self.channel(address).call(
+                    method, request, timeout_s=min(remaining_s, _ATTEMPT_TIMEOUT_S)
+                )
+            except TransportError as error:
+                failure = error
+        raise failure
+
+    def _apply(self, response: broker_pb2.GetMetadataResponse) -> bool:
+        """Whether anything is new."""
+        if response.cluster_id != self.cluster_id:
+            if self.cluster_id:
+                log.warning("cluster_replaced", before=self.cluster_id, now=response.cluster_id)
+            self._start_anew(response.cluster_id)
+        is_newer = response.metadata_offset >= self._metadata_offset
+        is_news = False
+        if is_newer:
+            self._metadata_offset = response.metadata_offset
+            brokers = {
+                BrokerId(each.broker_id): BrokerView(BrokerId(each.broker_id), each.address, each.rack)
+                for each in response.brokers
+            }
+            is_news = brokers != self.brokers
+            self.brokers = brokers
+        for topic in response.topics:
+            is_news |= self._apply_topic(topic, is_newer=is_newer)
+        return is_news
+
+    def _start_anew(self, cluster_id: str) -> None:
+        """Epochs and offsets of another cluster say nothing about this one."""
+        self.cluster_id = cluster_id
+        self._metadata_offset = -1
+        self._topics.clear()
+        self._hints.clear()
+
+    def _apply_topic(self, topic: broker_pb2.MetadataTopic, *, is_newer: bool) -> bool:
+        name = TopicName(topic.name)
+        before = self._topics.get(name)
+        if topic.HasField("error"):
+            if not is_newer:
+                return False
+            self._denied_at.setdefault(name, self._clock.monotonic())
+            return self._topics.pop(name, None) is not None
+        if before is not None and before.topic_id != topic.topic_id and not is_newer:
+            return False
+        self._denied_at.pop(name, None)
+        partitions = tuple(_partition_view(each) for each in topic.partitions)
+        if before is not None and before.topic_id == topic.topic_id:
+            if len(partitions) < len(before.partitions):
+                return False
+            old_partitions = before.partitions + partitions[len(before.partitions) :]
+            partitions = tuple(map(_newer, old_partitions, partitions))
+        else:
+            self._forget_hints(name)
+        view = TopicView(name, TopicId(topic.topic_id), partitions)
+        self._topics[name] = view
+        return view != before
+
+    def _forget_hints(self, topic: TopicName) -> None:
+        for tp in [tp for tp in self._hints if tp.topic == topic]:
+            del self._hints[tp]
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _watch_age(self) -> None:
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+        self._age_timer = self._clock.call_later(_AGE_S_MAX, self.needs_refresh)
+
+
+def _partition_view(partition: broker_pb2.MetadataPartition) -> PartitionView:
+    return PartitionView(
+        PartitionId(partition.partition),
+        BrokerId(partition.leader) if partition.HasField("leader") else None,
+        LeaderEpoch(partition.leader_epoch),
+        tuple(map(BrokerId, partition.replicas)),
+        tuple(map(BrokerId, partition.isr)),
+    )
+
+
+def _newer(before: PartitionView, now: PartitionView) -> PartitionView:
+    return now if now.leader_epoch >= before.leader_epoch else before

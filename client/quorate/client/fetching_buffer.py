@@ -1,0 +1,342 @@
+"""What was fetched and not handed out yet: the one thing that a consumer's two threads share.
+
+Brokers answer on the event loop's thread; a synchronous application polls on its own. Batches wait here as the
+bytes they came in and are decoded by whoever takes them, so that polling costs no switch between threads while
+something is there, and so that the bound on memory is one of bytes and not of objects.
+
+Invariants:
+
+- Every method holds the lock for as long as it looks at or changes anything; none waits inside it.
+- Within a partition records leave in the order of their offsets, without a gap. A partition's failure leaves
+  after all its records, and again and again until the application seeks: an error that is ignored once must
+  not become a silence.
+- Partitions take turns, answer by answer, so that a busy one does not starve the others.
+- ``Account.buffered_bytes`` is the size of all chunks that are charged to it.
+
+Rejected: a queue of decoded records. It needs a switch of threads, or a lock, for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from quorate.client.positions import PartitionReader, Position, Start
+from quorate.core.records import (
+    DECOMPRESSED_BYTES_MAX_DEFAULT,
+    BatchHeader,
+    ConsumerRecord,
+    decode_consumer_records,
+    parse_header,
+)
+from quorate.errors import OffsetOutOfRange, QuorateError, copy_of
+
+__all__ = ["Account", "Chunk", "FetchBuffer"]
+
+#: A batch of the largest size that a broker accepts may have been compressed to a fraction of it.
+_DECOMPRESSED_BYTES_MAX: Final = 4 * DECOMPRESSED_BYTES_MAX_DEFAULT
+
+
+class Account:
+    """How much of the buffer one broker's answers take up."""
+
+    __slots__ = ("buffered_bytes", "on_room")
+
+    def __init__(self, on_room: Callable[[], None]) -> None:
+        self.buffered_bytes = 0
+        #: called, on any thread, whenever there is more room than before
+        self.on_room = on_room
+
+
+class Chunk:
+    """Whole batches of one partition, as they came in one answer."""
+
+    __slots__ = ("account", "batches", "cursor", "from_offset", "next_offset")
+
+    def __init__(self, batches: bytes, *, from_offset: int, next_offset: int, account: Account) -> None:
+        self.batches = batches
+        #: records before it were not asked for; a batch may begin with some
+        self.from_offset = from_offset
+        #: where the answer ends (exclusive), also if its last records were left out
+        self.next_offset = next_offset
+        self.account = account
+        #: bytes that are decoded already
+        self.cursor = 0
+
+    @property
+    def is_decoded(self) -> bool:
+        return self.cursor >= len(self.batches)
+
+
+class _Lane:
+    """What is there of one partition."""
+
+    __slots__ = ("chunks", "decoded", "decoded_epoch", "reader", "stop_offset", "taken")
+
+    def __init__(self, reader: PartitionReader) -> None:
+        self.reader = reader
+        self.chunks: deque[Chunk] = deque()
+        #: records of the batch that is being handed out, of which so many are gone
+        self.decoded: list[ConsumerRecord] = []
+        self.taken = 0
+        #: of the batch that was decoded last
+        self.decoded_epoch: int | None = None
+        #: records from here on have vanished from the log, and are not handed out any more
+        self.stop_offset: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.chunks and self.taken >= len(self.decoded)
+
+    def append(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        chunk.account.buffered_bytes += len(chunk.batches)
+
+    def clear(self) -> None:
+        self.decoded, self.taken = [], 0
+        while self.chunks:
+            _release(self.chunks.popleft())
+
+    def take(self, records_max: int) -> list[ConsumerRecord]:
+        """The next records of one batch, and the position after them. None may come of a batch that has none."""
+        if self.taken >= len(self.decoded):
+            self._decode_batch()
+        end = self.taken + records_max
+        records = self.decoded[self.taken : end] if self.taken or end < len(self.decoded) else self.decoded
+        self.taken += len(records)
+        if records:
+            last = records[-1]
+            self.reader.position = Position(last.offset + 1, last.leader_epoch)
+            self.reader.is_begun = True
+        if self.taken >= len(self.decoded):
+            self.decoded, self.taken = [], 0
+            self._end_chunk()
+        return records
+
+    def put_back(self, records: list[ConsumerRecord]) -> None:
+        self.decoded = records + self.decoded[self.taken :]
+        self.taken = 0
+        self.reader.position = Position(records[0].offset, records[0].leader_epoch)
+
+    def last_epoch(self) -> int | None:
+        """Leader epoch of the last record that was fetched, wherever it is now."""
+        if self.chunks and not self.chunks[-1].is_decoded:
+            return _last_header(self.chunks[-1]).leader_epoch
+        if self.taken < len(self.decoded):
+            return self.decoded_epoch
+        return self.reader.position.leader_epoch if self.reader.position else None
+
+    def _decode_batch(self) -> None:
+        chunk = self.chunks[0]
+        header = parse_header(chunk.batches, chunk.cursor)
+        self.decoded_epoch = header.leader_epoch
+        if not header.is_control:
+            topic, partition = self.reader.topic_partition
+            self.decoded = decode_consumer_records(
+                chunk.batches,
+                chunk.cursor,
+                topic=topic,
+                partition=partition,
+                from_offset=chunk.from_offset,
+                decompressed_bytes_max=_DECOMPRESSED_BYTES_MAX,
+            )
+        if self.stop_offset is not None:
+            self.decoded = [record for record in self.decoded if record.offset < self.stop_offset]
+        chunk.cursor += header.size_in_bytes
+
+    def _end_chunk(self) -> None:
+        chunk = self.chunks[0] if self.chunks else None
+        if chunk is None or not chunk.is_decoded:
+            return
+        # Compaction may have emptied the end of the answer: the position goes past it all the same.
+        self.reader.position = Position(chunk.next_offset, self.decoded_epoch)
+        _release(self.chunks.popleft())
+
+
+class FetchBuffer:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lanes: dict[PartitionReader, _Lane] = {}
+        #: lanes that have something to hand out, in the order of their turns
+        self._ready: deque[_Lane] = deque()
+        #: troubles to be told once, each under the name of what it is about
+        self._reports: dict[str, QuorateError] = {}
+        self._waiters: list[asyncio.Future[None]] = []
+        self.records_taken = 0
+
+    # -- for the application, on its own thread
+
+    def take(self, records_max: int) -> list[ConsumerRecord]:
+        """Records that are there, at most so many. Raises what has to be told, if no record comes before it."""
+        records: list[ConsumerRecord] = []
+        while len(records) < records_max:
+            with self._lock:
+                if self._reports and not records:
+                    raise self._reports.pop(next(iter(self._reports)))
+                if not self._ready:
+                    break
+                lane = self._ready[0]
+                if lane.is_empty:
+                    if records:
+                        break
+                    assert lane.reader.failure is not None, "a lane without records is ready only to fail"
+                    self._ready.rotate(-1)
+                    raise copy_of(lane.reader.failure)
+                self._take_from(lane, records, records_max)
+        self.records_taken += len(records)
+        return records
+
+    def _take_from(self, lane: _Lane, records: list[ConsumerRecord], records_max: int) -> None:
+        chunk_count = len(lane.chunks)
+        try:
+            records += lane.take(records_max - len(records))
+        except QuorateError as error:
+            lane.clear()
+            lane.reader.failure = _located(error, lane.reader)
+            return
+        if lane.is_empty and lane.reader.failure is None:
+            self._ready.popleft()
+        elif len(lane.chunks) < chunk_count:
+            self._ready.rotate(-1)
+
+    def put_back(self, records: list[ConsumerRecord]) -> None:
+        """Records that were taken, the last ones first of all to be taken again."""
+        by_lane: dict[_Lane, list[ConsumerRecord]] = {}
+        with self._lock:
+            names = {lane.reader.topic_partition: lane for lane in self._lanes.values()}
+            for record in records:
+                # One that was unassigned since is nobody's business any more.
+                if (lane := names.get((record.topic, record.partition))) is not None:  # type: ignore[call-overload]
+                    by_lane.setdefault(lane, []).append(record)
+            for lane, own in by_lane.items():
+                lane.put_back(own)
+                self._make_ready(lane, first=True)
+            self.records_taken -= len(records)
+
+    # -- for the event loop
+
+    def put(self, reader: PartitionReader, chunk: Chunk) -> None:
+        with self._lock:
+            lane = self._lane(reader)
+            lane.append(chunk)
+            self._make_ready(lane)
+
+    def tell_failure(self, reader: PartitionReader, *, stop_offset: int | None = None) -> None:
+        """The reader has failed; what was fetched before comes first, but nothing from ``stop_offset`` on."""
+        with self._lock:
+            lane = self._lane(reader)
+            lane.stop_offset = stop_offset
+            self._make_ready(lane)
+
+    def report(self, about: str, error: QuorateError) -> None:
+        """Something to be told once, and then again when it has happened again."""
+        with self._lock:
+            self._reports[about] = error
+            self._wake()
+
+    def out_of_range(
+        self, reader: PartitionReader, error: OffsetOutOfRange, log_start_offset: int | None, reset: Start | None
+    ) -> bool:
+        """`PartitionReader.out_of_range`, while nobody takes records and so begins to read."""
+        with self._lock:
+            is_reset = reader.out_of_range(error, log_start_offset, reset)
+            if is_reset:
+                self._drop(reader)
+            else:
+                self._make_ready(self._lane(reader))
+            return is_reset
+
+    def drop(self, reader: PartitionReader) -> None:
+        """Forget what was fetched: the application has sought, or given the partition up."""
+        with self._lock:
+            self._drop(reader)
+
+    def pause(self, reader: PartitionReader) -> None:
+        with self._lock:
+            lane = self._lanes.get(reader)
+            if lane is not None and lane in self._ready:
+                self._ready.remove(lane)
+
+    def resume(self, reader: PartitionReader) -> None:
+        with self._lock:
+            lane = self._lanes.get(reader)
+            if lane is not None and not (lane.is_empty and reader.failure is None):
+                self._make_ready(lane)
+
+    def last_epoch(self, reader: PartitionReader) -> int | None:
+        """Leader epoch of the last record that was fetched; None: of none that is known."""
+        with self._lock:
+            return self._lane(reader).last_epoch()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until there is something to take, or the time is over."""
+        with self._lock:
+            if self._ready or self._reports:
+                return
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            pass
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def buffered_bytes(self) -> int:
+        with self._lock:
+            return sum(len(chunk.batches) for lane in self._lanes.values() for chunk in lane.chunks)
+
+    def _lane(self, reader: PartitionReader) -> _Lane:
+        lane = self._lanes.get(reader)
+        if lane is None:
+            lane = self._lanes[reader] = _Lane(reader)
+        return lane
+
+    def _make_ready(self, lane: _Lane, *, first: bool = False) -> None:
+        if lane.reader.is_paused:
+            return
+        if first and lane in self._ready:
+            self._ready.remove(lane)
+        if lane not in self._ready:
+            (self._ready.appendleft if first else self._ready.append)(lane)
+        self._wake()
+
+    def _drop(self, reader: PartitionReader) -> None:
+        lane = self._lanes.pop(reader, None)
+        if lane is None:
+            return
+        lane.clear()
+        if lane in self._ready:
+            self._ready.remove(lane)
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+
+def _release(chunk: Chunk) -> None:
+    chunk.account.buffered_bytes -= len(chunk.batches)
+    chunk.account.on_room()
+
+
+def _last_header(chunk: Chunk) -> BatchHeader:
+    position = chunk.cursor
+    while True:
+        header = parse_header(chunk.batches, position)
+        position += header.size_in_bytes
+        if position >= len(chunk.batches):
+            return header
+
+
+def _located(error: QuorateError, reader: PartitionReader) -> QuorateError:
+    topic, partition = reader.topic_partition
+    offset = reader.position.offset if reader.position else None
+    message = f"{reader}: what was fetched at offset {offset} cannot be read: {error.message}"
+    return type(error)(message, **error.facts | {"topic": topic, "partition": partition, "offset": offset})

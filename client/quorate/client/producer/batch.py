@@ -1,0 +1,173 @@
+"""Records of one partition that are sent, and answered, together.
+
+A batch is filled by the threads that send, under the accumulator's lock; once it has been taken out to be sent
+it belongs to the client's loop. Its outcome is set there, once. Whoever waits for a record waits for its batch:
+records have no lock, event or future of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from quorate.core.ids import Offset, TimestampMs
+from quorate.core.logging import get_logger
+from quorate.core.records import EncodableHeaders
+from quorate.errors import InvalidRequest, QuorateError, copy_of
+from quorate.v1 import broker_pb2
+
+if TYPE_CHECKING:
+    from quorate.client.producer.partition_queue import PartitionQueue
+
+__all__ = ["OnDelivery", "ProducerBatch", "RecordMetadata"]
+
+log = get_logger(__name__)
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    #: None: not known, because it was sent with acks=0
+    offset: Offset | None
+    #: milliseconds since 1970, UTC
+    timestamp: TimestampMs
+
+
+#: on the client's loop: what became of one record
+OnDelivery = Callable[[RecordMetadata | None, QuorateError | None], None]
+
+
+class ProducerBatch:
+    __slots__ = (
+        "_on_delivery",
+        "_waiters",
+        "acks",
+        "attempt",
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "bytes",
+        "created_at",
+        "deadline",
+        "encoded",
+        "error",
+        "expected_offset",
+        "headers",
+        "is_done",
+        "is_numbered",
+        "keys",
+        "may_be_written",
+        "producer_epoch",
+        "producer_id",
+        "queue",
+        "timestamps",
+        "values",
+    )
+
+    def __init__(
+        self,
+        queue: PartitionQueue,
+        *,
+        acks: broker_pb2.Acks,
+        is_numbered: bool,
+        expected_offset: int | None,
+        created_at: float,
+        deadline: float,
+    ) -> None:
+        self.queue = queue
+        self.acks = acks
+        #: whether brokers recognize it when it is sent again
+        self.is_numbered = is_numbered
+        self.expected_offset = expected_offset
+        self.created_at = created_at
+        self.deadline = deadline
+        # -- the records, as columns
+        self.values: list[bytes | None] = []
+        #: None: no record has a key
+        self.keys: list[bytes | None] | None = None
+        #: None: no record has headers
+        self.headers: list[EncodableHeaders] | None = None
+        self.timestamps: list[int] = []
+        #: about; what counts against the buffer
+        self.bytes = 0
+        # -- on its way
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+        self.encoded = b""
+        #: the request that it is on its way in; None: not under way
+        self.attempt: Any = None
+        self.attempts = 0
+        #: an attempt ended without a clear no: it may be in the log, or get there yet
+        self.may_be_written = False
+        # -- its outcome
+        self.is_done = False
+        self.base_offset: Offset | None = None
+        self.error: QuorateError | None = None
+        self._waiters: list[Callable[[], None]] = []
+        self._on_delivery: list[tuple[int, OnDelivery]] = []
+
+    @property
+    def record_count(self) -> int:
+        return len(self.timestamps)
+
+    # -- waiting
+
+    def when_done(self, wake: Callable[[], None]) -> bool:
+        """``wake`` is called on the client's loop; False: it is done, and ``wake`` is not called."""
+        with self.queue.lock:
+            if not self.is_done:
+                self._waiters.append(wake)
+            return not self.is_done
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Block this thread until the outcome is known; ``TimeoutError`` after ``timeout_s``."""
+        if self.queue.is_on_loop():
+            raise InvalidRequest("not delivered yet, and waiting here would block the client itself: await it")
+        gate = threading.Lock()
+        gate.acquire()
+        if self.when_done(gate.release) and not gate.acquire(timeout=-1 if timeout_s is None else timeout_s):
+            raise TimeoutError(f"not delivered within {timeout_s} s; it still may be")
+
+    # -- the outcome
+
+    def on_delivery(self, index: int, callback: OnDelivery) -> None:
+        """Under the lock, while the batch is being filled."""
+        self._on_delivery.append((index, callback))
+
+    def finish(self, base_offset: Offset | None, error: QuorateError | None) -> None:
+        """On the loop, once: everybody who waits is told."""
+        assert not self.is_done
+        with self.queue.lock:
+            self.base_offset = base_offset
+            self.error = error
+            self.is_done = True
+            waiters, self._waiters = self._waiters, []
+        self.values, self.keys, self.headers, self.encoded = [], None, None, b""
+        for wake in waiters:
+            run_callback(wake)
+        for index, callback in self._on_delivery:
+            metadata = self.metadata(index) if error is None else None
+            run_callback(callback, metadata, error)
+        self._on_delivery.clear()
+
+    def metadata(self, index: int) -> RecordMetadata:
+        topic, partition = self.queue.topic_partition
+        offset = None if self.base_offset is None else Offset(self.base_offset + index)
+        return RecordMetadata(topic, partition, offset, TimestampMs(self.timestamps[index]))
+
+    def raise_error(self) -> None:
+        """A copy each time: the same one raised again and again would pile up its traceback."""
+        if self.error is not None:
+            raise copy_of(self.error) from self.error.__cause__
+
+
+def run_callback(callback: Callable[..., object], *arguments: object) -> None:
+    """A user's mistake in a callback must not stop the client."""
+    try:
+        callback(*arguments)
+    except Exception:  # noqa: BLE001 - whatever the callback raises
+        log.exception("delivery_callback_failed")

@@ -1,0 +1,105 @@
+"""What can be set about a producer: checked once, when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from quorate.core.records import Compression
+from quorate.errors import InvalidConfig
+from quorate.v1 import broker_pb2
+
+__all__ = ["IN_FLIGHT_MAX", "AcksName", "CompressionName", "Partitioner", "ProducerOptions", "acks_of"]
+
+AcksName: TypeAlias = Literal["all", 0, 1, -1, "0", "1", "-1"]
+CompressionName: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+#: (topic, key, number of partitions) -> partition
+Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
+Serializer: TypeAlias = Callable[[Any], bytes | None]
+
+#: Brokers remember so many batches of a producer: one more in flight, and a repeated batch might no longer
+#: be known as a duplicate (rule 50).
+IN_FLIGHT_MAX: Final = 5
+
+_ACKS: Final[dict[object, broker_pb2.Acks]] = {
+    "all": broker_pb2.ACKS_ALL,
+    "-1": broker_pb2.ACKS_ALL,
+    -1: broker_pb2.ACKS_ALL,
+    "1": broker_pb2.ACKS_LEADER,
+    1: broker_pb2.ACKS_LEADER,
+    "0": broker_pb2.ACKS_NONE,
+    0: broker_pb2.ACKS_NONE,
+}
+
+
+def acks_of(name: object) -> broker_pb2.Acks:
+    found = _ACKS.get(name)
+    if found is None:
+        raise InvalidConfig(f'acks={name!r}: "all", 1 and 0 are possible', key="acks")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerOptions:
+    #: which copies must exist before a record counts as delivered; less than "all" may lose it
+    acks: AcksName = "all"
+    #: how long a batch waits for more records although it could leave; more fills batches, and delays each record
+    linger_ms: float = 0
+    #: a batch is closed when it has so many bytes; more costs memory and saves requests
+    batch_bytes: int = 128 << 10
+    #: of whole batches, on this machine
+    compression: CompressionName = "none"
+    #: number batches, so that a repeated one is written once and in order; for acks="all" only
+    enable_idempotence: bool = True
+    #: batches of a partition that may be on their way at once; 1 to 5
+    max_in_flight: int = IN_FLIGHT_MAX
+    #: from send to the last word, however many attempts that takes
+    delivery_timeout_ms: int = 120_000
+    #: how long a broker may wait for the copies that acks asks for, in one attempt
+    request_timeout_ms: int = 30_000
+    #: most bytes of records that wait or are on their way; then send waits
+    buffer_bytes: int = 64 << 20
+    #: how long send waits for room, or for a topic's partitions to be known
+    max_block_ms: int = 60_000
+    #: a request is closed when it has so many bytes
+    max_request_bytes: int = 1 << 20
+    #: None: the key's hash as Kafka's, and without a key one partition until a batch is full, then another.
+    #: "round_robin": one after the other, whatever the key.
+    partitioner: Partitioner | Literal["round_robin"] | None = None
+    #: what turns a key into bytes; None: str is UTF-8, bytes are taken as they are
+    key_serializer: Serializer | None = None
+    #: the same for values
+    value_serializer: Serializer | None = None
+
+    def __post_init__(self) -> None:
+        acks_of(self.acks)
+        if self.compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
+            raise InvalidConfig(
+                f"compression={self.compression!r}: none, gzip, snappy, lz4 and zstd are possible",
+                key="compression",
+            )
+        if not 1 <= self.max_in_flight <= IN_FLIGHT_MAX:
+            raise InvalidConfig(
+                f"max_in_flight={self.max_in_flight}: 1 to {IN_FLIGHT_MAX} are possible", key="max_in_flight"
+            )
+        if self.linger_ms < 0:
+            raise InvalidConfig(f"linger_ms={self.linger_ms}: it cannot be negative", key="linger_ms")
+        for key in ("batch_bytes", "delivery_timeout_ms", "request_timeout_ms", "max_request_bytes"):
+            if getattr(self, key) < 1:
+                raise InvalidConfig(f"{key}={getattr(self, key)}: at least 1 is needed", key=key)
+        if self.max_block_ms < 0:
+            raise InvalidConfig(f"max_block_ms={self.max_block_ms}: it cannot be negative", key="max_block_ms")
+        if self.buffer_bytes < self.batch_bytes:
+            raise InvalidConfig(
+                f"buffer_bytes={self.buffer_bytes} has no room for one batch of {self.batch_bytes}",
+                key="buffer_bytes",
+            )
+        if not (self.partitioner is None or self.partitioner == "round_robin" or callable(self.partitioner)):
+            raise InvalidConfig(
+                f'partitioner={self.partitioner!r}: None, "round_robin" or a callable', key="partitioner"
+            )
+
+    @property
+    def compression_type(self) -> Compression:
+        return Compression[self.compression.upper()]
