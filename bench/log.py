@@ -25,7 +25,7 @@ from crc32c import crc32c
 
 from bench.figure import Figure, show
 from quorate.core.clock import SystemClock
-from quorate.core.ids import BrokerEpoch, LeaderEpoch, PartitionId, TopicId, TopicName
+from quorate.core.ids import LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.core.os_disk import OsDisk
 from quorate.core.records import encode_values
 from quorate.storage import (
@@ -145,9 +145,11 @@ def _bare_scan(path: str) -> None:
     os.close(descriptor)
 
 
-def _scan(context: LogContext, directory: str) -> None:
-    state, _ = open_state(context, LogConfig(), directory, StartKind.PROCESS_CRASH)
+async def _scan_seconds(context: LogContext, directory: str) -> float:
+    began = time.perf_counter()
+    state, _ = await open_state(context, LogConfig(), directory, StartKind.PROCESS_CRASH)
     assert state.damage is None
+    return time.perf_counter() - began
 
 
 async def recovery_figures() -> list[Figure]:
@@ -163,7 +165,7 @@ async def recovery_figures() -> list[Figure]:
             path = f"{directory}/{0:020d}.log"
 
             rounds = [
-                (_seconds(partial(_bare_scan, path)), _seconds(partial(_scan, context, directory)))
+                (_seconds(partial(_bare_scan, path)), await _scan_seconds(context, directory))
                 for _ in range(ROUNDS)
             ]
         ratio = statistics.median(bare / ours for bare, ours in rounds)
@@ -185,7 +187,7 @@ async def recovery_figures() -> list[Figure]:
 
 async def _make_idle_logs(directory: str) -> None:
     with _scratch() as (_, context):
-        logs = await LogDirectory.open(context, directory)
+        logs = await LogDirectory.open(context, directory, start=StartKind.CLEAN)
         batch = _batch_of(1 << 10)
         for number in range(IDLE_LOGS):
             key = PartitionKey(TopicName("bench"), PartitionId(number), TopicId("A" * 22))
@@ -193,7 +195,7 @@ async def _make_idle_logs(directory: str) -> None:
             log.become_leader(EPOCH)
             for _ in range(10):
                 log.append_as_leader(batch, leader_epoch=EPOCH)
-        assert await logs.close(broker_epoch=BrokerEpoch(1))
+        assert await logs.close()
 
 
 def _resident_bytes() -> int:
@@ -206,13 +208,13 @@ async def _open_idle_logs(directory: str) -> tuple[float, float]:
     with _scratch() as (_, context):
         before = _resident_bytes()
         began = time.perf_counter()
-        logs = await LogDirectory.open(context, directory)
-        assert logs.start is StartKind.CLEAN
-        count = len([key async for key, _ in logs.open_logs(lambda _: LogConfig())])
+        logs = await LogDirectory.open(context, directory, start=StartKind.CLEAN)
+        await logs.open_logs(lambda _: LogConfig())
+        count = len(list(logs))
         seconds = time.perf_counter() - began
         bytes_per_log = (_resident_bytes() - before) / count
         assert count == IDLE_LOGS
-        assert await logs.close(broker_epoch=BrokerEpoch(1))
+        assert await logs.close()
     return seconds, bytes_per_log
 
 

@@ -15,7 +15,7 @@ Measures = Mapping[str, Sequence[float]]
 class Comparison(NamedTuple):
     name: str
     unit: str
-    #: the names of the measures that are compared; they differ where the sides have clients of different kinds
+    #: the names of the measures that are compared; they differ where the sides' clients do
     ours: str
     theirs: str
     better: Literal["higher", "lower"]
@@ -42,7 +42,9 @@ class Result(NamedTuple):
         value = self.ours if self.comparison.is_absolute else self.ratio
         if value is None or self.comparison.bar is None:
             return None
-        return value >= self.comparison.bar if self.comparison.better == "higher" else value <= self.comparison.bar
+        if self.comparison.better == "higher":
+            return value >= self.comparison.bar
+        return value <= self.comparison.bar
 
 
 def compare(comparisons: Sequence[Comparison], ours: Measures, theirs: Measures) -> list[Result]:

@@ -1,8 +1,8 @@
 """How long nobody's write is acknowledged after a leader was killed.
 
 A client writes one record after the other, each acknowledged before the next is sent. The time runs from the
-signal to the acknowledgement of the first write that was sent after it: what was under way when the leader
-died may have been acknowledged by it.
+signal to the acknowledgement of the first write that was sent once the process was gone: what was under way
+before may have been acknowledged by the dead.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ async def seconds_until_acknowledged(writer: tuple[str, ...], kill: Callable[[],
     async with running(*writer) as process, asyncio.timeout(_TIMEOUT_S):
         for _ in range(_WRITES_BEFORE):
             await _next_write(process)
-        await kill()
         killed_at = time.monotonic()
+        await kill()
+        gone_at = time.monotonic()
         while True:
             sent_at, acknowledged_at = await _next_write(process)
-            if sent_at > killed_at:
+            if sent_at > gone_at:
                 return acknowledged_at - killed_at
 
 

@@ -176,9 +176,7 @@ class Memory(Work):
     """After all that produced and consumed before it."""
 
     name = "memory"
-    comparisons = (
-        Comparison("resident memory of a node after these loads", "MB", name, name, "lower", 0.2),
-    )
+    comparisons = (Comparison("resident memory of a node after these loads", "MB", name, name, "lower", 0.2),)
 
     async def run(self, peer: Peer) -> Measured:
         return {self.name: [size / _MB for size in peer.resident_bytes()]}

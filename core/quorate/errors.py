@@ -61,6 +61,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── BufferExhausted         the producer's buffer stayed full for too long; not sent
     │   ├── DeliveryTimedOut        not acknowledged in time; it may be written, now or later
     │   ├── DeliveryExpired         its time was over before it was sent: not written
+    │   ├── DeliveryUnknown         given up, and whether it was written cannot be found out
     │   └── ClientClosed
     ├── UnsupportedOperation        this node, or this version, does not do that
     ├── StorageError                this replica's disk
@@ -97,6 +98,7 @@ __all__ = [
     "CorruptBatch",
     "DeliveryExpired",
     "DeliveryTimedOut",
+    "DeliveryUnknown",
     "DiskFull",
     "DuplicateBroker",
     "DuplicateSequence",
@@ -540,6 +542,13 @@ class DeliveryExpired(ClientError):
 
     code = "DELIVERY_EXPIRED"
     retriable = True
+
+
+class DeliveryUnknown(ClientError):
+    """Given up before its time: it may be in the log, and no further attempt could tell or would be safe."""
+
+    code = "DELIVERY_UNKNOWN"
+    outcome_unknown = True
 
 
 class ClientClosed(ClientError):

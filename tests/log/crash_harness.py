@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
+from quorate.broker.directory.run_notes import read_run_notes
 from quorate.core.ids import LeaderEpoch
 from quorate.core.os_disk import OsDisk
-from quorate.storage import LogDirectory, PartitionLog, StartKind
+from quorate.storage import PartitionLog, StartKind
 from quorate.storage.inspect import Problem, ProblemKind, verify
-from tests.log.crash_scenarios import BROKER_EPOCH, CONFIG, KEY
+from tests.log.crash_scenarios import CONFIG, KEY, start_in
 from tests.log.killing_disk import Change, HastyDisk, KillPoint
 from tests.log.log_harness import batch, make_context
 from tests.log.log_model import LogModel, Stages, adopt, stamped
@@ -183,20 +184,19 @@ def check_recovery(corpse: Corpse) -> Corpse:
 async def _check_recovery(corpse: Corpse) -> Corpse:
     path = corpse.directory
     _check_files(path)
-    is_new = not (path / "incarnation").exists()
-    is_marked = (path / "clean-shutdown").exists()
-    assert not is_marked or corpse.ledger.under_way in {"close", "open", None}
     disk = HastyDisk()
+    notes = read_run_notes(disk, str(path))
+    is_marked = notes is None or notes.is_clean
+    assert not is_marked or corpse.ledger.under_way in {"close", "open", None}
     try:
-        logs = await LogDirectory.open(make_context(disk), str(path))
-        assert logs.start is (StartKind.CLEAN if is_new or is_marked else StartKind.PROCESS_CRASH)
-        found = [log async for _, log in logs.open_logs(lambda _: CONFIG)]
-        log = found[0] if found else await logs.create(KEY, CONFIG)
+        data = await start_in(make_context(disk), str(path))
+        assert data.start is (StartKind.CLEAN if is_marked else StartKind.PROCESS_CRASH)
+        log = data.logs.get(KEY) or await data.logs.create(KEY, CONFIG)
         assert log.damage is None, log.damage
         was_clean = log.opening_report.start is StartKind.CLEAN
         model = adopt(corpse.ledger.stages, log, after_crash=not was_clean)
         model = await _go_on(log, model)
-        assert await logs.close(broker_epoch=BROKER_EPOCH)
+        assert await data.close()
     finally:
         disk.close()
     # What can be rebuilt need not be there: retention gives up indexes first.

@@ -8,18 +8,20 @@ of ``log_model``. So whoever listens knows at any moment which states the log ma
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, Protocol
 
+from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.core.disk import Disk
-from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.records import Compression
 from quorate.errors import QuorateError
-from quorate.storage import LogConfig, LogDirectory, PartitionKey, PartitionLog
+from quorate.storage import LogConfig, LogContext, PartitionKey, PartitionLog
 from tests.log.log_harness import NOW_MS, ManualClock, batch, make_context
 from tests.log.log_model import stamped
 
-__all__ = ["BROKER_EPOCH", "CONFIG", "KEY", "SCENARIOS", "Life", "Report", "prepare", "stream"]
+__all__ = ["CONFIG", "KEY", "SCENARIOS", "Life", "Report", "prepare", "start_in", "stream"]
 
 KEY: Final = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("A" * 22))
 BROKER_EPOCH: Final = BrokerEpoch(7)
@@ -31,6 +33,17 @@ CONFIG: Final = LogConfig(
     retention_ms=1_000,
     max_message_bytes=1 << 20,
 )
+
+
+async def start_in(context: LogContext, directory: str) -> BrokerDirectory:
+    """All that a process does with its directory before it serves."""
+    data = await BrokerDirectory.open(
+        context, directory, node_id=BrokerId(1), cluster_id=None, random_bytes=os.urandom
+    )
+    await data.recover_logs(lambda _: CONFIG)
+    await data.note_incarnation("this one")
+    await data.note_epoch(BROKER_EPOCH, "the cluster")
+    return data
 
 
 class Report(Protocol):
@@ -49,7 +62,7 @@ class Life:
         self._directory = directory
         self._context = make_context(disk, self.clock)
         self._report = report
-        self._logs: LogDirectory | None = None
+        self._data: BrokerDirectory | None = None
         self._log: PartitionLog | None = None
         self._values = itertools.count(1)
 
@@ -67,9 +80,8 @@ class Life:
         """The first life makes the log, every other one finds it."""
 
         async def open_or_create() -> None:
-            self._logs = await LogDirectory.open(self._context, self._directory)
-            found = [log async for _, log in self._logs.open_logs(lambda _: CONFIG)]
-            self._log = found[0] if found else await self._logs.create(KEY, CONFIG)
+            self._data = await start_in(self._context, self._directory)
+            self._log = self._data.logs.get(KEY) or await self._data.logs.create(KEY, CONFIG)
             assert self._log.damage is None, self._log.damage
 
         await self.do("open", action=open_or_create)
@@ -144,8 +156,8 @@ class Life:
 
     async def close(self) -> None:
         async def close() -> None:
-            assert self._logs is not None
-            assert await self._logs.close(broker_epoch=BROKER_EPOCH)
+            assert self._data is not None
+            assert await self._data.close()
 
         await self.do("close", action=close)
 

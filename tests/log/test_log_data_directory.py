@@ -1,57 +1,49 @@
-"""A data directory: one process at a time, and the truth about how the last one ended (rules 30 and 31)."""
+"""Every log in one directory: opening all, making one, deleting one, and what is due now and then."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import random
 
 import pytest
 
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth, fail_path
-from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
-from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed
+from quorate.errors import InvalidTopic, StorageFailed, TopicAlreadyExists
 from quorate.storage import LogContext, LogDirectory, PartitionKey, StartKind
 from tests.log.log_harness import (
     NOW_MS,
     SMALL_CONFIG,
     ManualClock,
-    ProcessEnded,
     batch,
     image_of,
     make_context,
     os_error,
-    record_operations,
+    read_all,
     small_config,
 )
 
 PATH = "/var/quorate"
-MARKER = f"{PATH}/clean-shutdown"
 KEY = PartitionKey(TopicName("orders"), PartitionId(3), TopicId("AAAAAAAAAAAAAAAAAAAAAA"))
 OTHER = KEY._replace(partition=PartitionId(4))
-EPOCH = BrokerEpoch(17)
 
 
 async def open_directory(
-    disk: SimDisk, *, broker_epoch: int | None = None, context: LogContext | None = None
+    disk: SimDisk, *, start: StartKind = StartKind.CLEAN, context: LogContext | None = None
 ) -> LogDirectory:
-    epoch = None if broker_epoch is None else BrokerEpoch(broker_epoch)
-    return await LogDirectory.open(context or make_context(disk), PATH, broker_epoch=epoch)
+    return await LogDirectory.open(context or make_context(disk), PATH, start=start)
 
 
-async def open_all(directory: LogDirectory) -> None:
-    async for _ in directory.open_logs(lambda key: SMALL_CONFIG):
-        pass
-
-
-async def disk_with_log(disk: SimDisk | None = None) -> tuple[SimDisk, LogDirectory]:
-    """One log with one batch in it."""
-    disk = disk or SimDisk()
+async def disk_with_log(*keys: PartitionKey) -> tuple[SimDisk, LogDirectory]:
+    """One log with one batch in it, or one for each key."""
+    disk = SimDisk()
     directory = await open_directory(disk)
-    log = await directory.create(KEY, SMALL_CONFIG)
-    log.become_leader(LeaderEpoch(1))
-    log.append_as_leader(batch(b"v"), leader_epoch=LeaderEpoch(1))
+    for key in keys or (KEY,):
+        log = await directory.create(key, SMALL_CONFIG)
+        log.become_leader(LeaderEpoch(1))
+        log.append_as_leader(batch(b"v"), leader_epoch=LeaderEpoch(1))
     return disk, directory
 
 
@@ -111,254 +103,167 @@ async def test_created_partition_survives_power_loss_at_once() -> None:
     assert (await open_directory(disk)).partitions_on_disk() == [KEY]
 
 
-# -- the lock
-
-
-async def test_data_directory_belongs_to_one_process_at_a_time() -> None:
-    disk, directory = await disk_with_log()
-    with pytest.raises(StorageFailed, match="another process"):
-        await open_directory(disk)
-    assert await directory.close(broker_epoch=EPOCH)
-    await open_directory(disk)
-
-
-async def test_lock_of_a_dead_process_is_free() -> None:
-    disk, _ = await disk_with_log()
-    disk.crash()
-    await open_directory(disk)
-
-
-async def test_directory_that_could_not_be_opened_is_not_held() -> None:
-    disk, directory = await disk_with_log()
-    assert await directory.close(broker_epoch=EPOCH)
-    disk.fault_hook = fail_path("incarnation", lambda: os_error(errno.EIO))
-    with pytest.raises(StorageFailed):
-        await open_directory(disk)
-    disk.fault_hook = None
-    await open_directory(disk)
-
-
-# -- how the last process ended
-
-
-async def test_new_directory_starts_clean() -> None:
-    assert (await open_directory(SimDisk())).start is StartKind.CLEAN
-
-
-async def test_start_after_a_clean_stop_is_clean() -> None:
-    disk, directory = await disk_with_log()
-    assert await directory.close(broker_epoch=EPOCH)
-    disk.power_loss()
-    assert (await open_directory(disk, broker_epoch=17)).start is StartKind.CLEAN
-
-
-async def test_marker_of_another_broker_epoch_does_not_count() -> None:
-    """A directory put back from an old copy: it is clean, and old."""
-    disk, directory = await disk_with_log()
-    assert await directory.close(broker_epoch=EPOCH)
-    copy = disk.snapshot()
-    for known, expected in ((17, StartKind.CLEAN), (18, StartKind.LOSSY), (None, StartKind.CLEAN)):
-        disk.restore(copy)
-        assert (await open_directory(disk, broker_epoch=known)).start is expected
-        disk.crash()
-
-
-async def test_start_after_a_crash_of_the_process_counts_on_the_page_cache() -> None:
-    disk, _ = await disk_with_log()
-    disk.crash()
-    directory = await open_directory(disk)
-    assert directory.start is StartKind.PROCESS_CRASH
-    await open_all(directory)
-    log = directory.get(KEY)
-    assert log is not None
-    assert log.log_end_offset == 1
-
-
-async def test_start_after_the_machine_went_down_is_lossy() -> None:
-    disk, _ = await disk_with_log()
-    disk.power_loss()
-    assert (await open_directory(disk)).start is StartKind.LOSSY
-
-
-async def test_partitions_without_a_note_of_the_boot_are_of_unknown_origin() -> None:
-    disk, _ = await disk_with_log()
-    disk.crash()
-    disk.unlink(f"{PATH}/incarnation")
-    assert (await open_directory(disk)).start is StartKind.LOSSY
-
-
-@pytest.mark.parametrize("name", ["clean-shutdown", "incarnation"])
-async def test_every_flipped_bit_of_marker_or_note_makes_the_start_lossy(name: str) -> None:
-    disk, directory = await disk_with_log()
-    assert await directory.close(broker_epoch=EPOCH)
-    copy = disk.snapshot()
-    for bit in range(8 * disk.size(f"{PATH}/{name}")):
-        disk.restore(copy)
-        disk.flip_bit(f"{PATH}/{name}", bit)
-        assert (await open_directory(disk, broker_epoch=17)).start is StartKind.LOSSY
-        disk.crash()
-
-
-async def test_marker_is_gone_before_anything_else_happens() -> None:
-    disk, directory = await disk_with_log()
-    assert await directory.close(broker_epoch=EPOCH)
-    trace = record_operations(disk)
-    directory = await open_directory(disk)
-    await open_all(directory)
-    changes = [op for op in trace if op.name in ("unlink", "rename", "pwrite", "pwritev", "truncate")]
-    assert (changes[0].name, changes[0].path) == ("unlink", MARKER)
-    synced = next(op.number for op in trace if (op.name, op.path) == ("fsync_directory", PATH))
-    assert synced < min(op.number for op in trace if KEY.directory_name in op.path)
-
-
-@pytest.mark.parametrize("is_full", [False, True], ids=["with room", "full disk"])
-async def test_marker_never_vouches_for_a_later_crash(is_full: bool) -> None:
-    """Also where the start had no room for a note of its own."""
-    for seed in range(20):
-        disk, directory = await disk_with_log()
-        assert await directory.close(broker_epoch=EPOCH)
-        if is_full:
-            disk.capacity_bytes = disk.used_bytes
-        directory = await open_directory(disk)
-        disk.capacity_bytes = None
-        await open_all(directory)
-        disk.power_loss(random.Random(seed))
-        assert (await open_directory(disk)).start is StartKind.LOSSY
-
-
-async def test_loss_of_power_is_not_forgotten_before_every_log_is_recovered() -> None:
-    """A process that dies on the way is not the crash that the next start has to reckon with."""
-    disk, _ = await disk_with_log()
-    disk.power_loss()
-    copy, first = disk.snapshot(), disk.operation_count
-    directory = await open_directory(disk)
-    await open_all(directory)
-    steps = disk.operation_count - first
-    # The last three write and rename the note itself, and sync its name.
-    for number in range(1, steps - 1):
-        disk.crash()
-        disk.restore(copy)
-        disk.fault_hook = fail_nth(number, ProcessDied())
-        with pytest.raises(ProcessDied):
-            await open_all(await open_directory(disk))
-        disk.fault_hook = None
-        disk.crash()
-        assert (await open_directory(disk)).start is StartKind.LOSSY, f"operation {number} of {steps}"
-    disk.crash()
-    await open_all(await open_directory(disk))
-    disk.crash()
-    assert (await open_directory(disk)).start is StartKind.PROCESS_CRASH
-
-
-async def test_no_marker_while_a_log_was_not_opened() -> None:
-    disk, directory = await disk_with_log()
-    await directory.abandon()
-    directory = await open_directory(disk)
-    assert not await directory.close(broker_epoch=EPOCH)
-    assert not disk.exists(MARKER)
-
-
-# -- leaving
-
-
-async def test_no_marker_after_a_storage_error() -> None:
-    """Whatever it was about, and although every log could be closed (rule 31)."""
-    disk, directory = await disk_with_log()
-    disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"pread"})
-    log = directory.get(KEY)
-    assert log is not None
-    with pytest.raises(StorageError):
-        log.read(Offset(0), bytes_max=1)
-    disk.fault_hook = None
-    assert not await directory.close(broker_epoch=EPOCH)
-    assert not disk.exists(MARKER)
-
-
-async def test_start_after_a_storage_error_is_lossy_although_only_the_process_ended() -> None:
-    """What a failed sync has lost is still in the page cache, and the next sync succeeds (rule 30)."""
-    disk, directory = await disk_with_log()
-    disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
-    log = directory.get(KEY)
-    assert log is not None
-    with pytest.raises(ProcessEnded):
-        await log.flush()
-    disk.fault_hook = None
-    for _ in range(2):
-        disk.crash()
-        directory = await open_directory(disk)
-        assert directory.start is StartKind.LOSSY
-    await open_all(directory)
-    disk.crash()
-    assert (await open_directory(disk)).start is StartKind.PROCESS_CRASH
-
-
-async def test_disk_full_is_no_storage_error() -> None:
-    disk, directory = await disk_with_log()
-    log = directory.get(KEY)
-    assert log is not None
-    disk.capacity_bytes = disk.used_bytes
-    with pytest.raises(DiskFull):
-        log.append_as_leader(batch(), leader_epoch=LeaderEpoch(1))
-    disk.capacity_bytes = None
-    assert await directory.close(broker_epoch=EPOCH)
-    assert (await open_directory(disk)).start is StartKind.CLEAN
-
-
-async def test_no_marker_when_one_log_is_damaged() -> None:
-    disk, directory = await disk_with_log()
-    await directory.create(OTHER, SMALL_CONFIG)
-    disk.crash()
-    disk.flip_bit(f"{PATH}/{KEY.directory_name}/{0:020d}.log", 300)
-    directory = await open_directory(disk)
-    await open_all(directory)
-    assert not await directory.close(broker_epoch=EPOCH)
-    assert not disk.exists(MARKER)
-
-
-async def test_stop_that_fails_at_any_operation_leaves_no_marker() -> None:
-    undisturbed, directory = await disk_with_log()
-    first = undisturbed.operation_count
-    assert await directory.close(broker_epoch=EPOCH)
-    steps = undisturbed.operation_count - first
-    assert steps > 10
-    for number in (errno.EIO, errno.ENOSPC):
-        for step in range(1, steps + 1):
-            disk, directory = await disk_with_log()
-            disk.fault_hook = fail_nth(step, os_error(number))
-            try:
-                is_clean = await directory.close(broker_epoch=EPOCH)
-            except ProcessEnded:
-                is_clean = False
-            disk.fault_hook = None
-            assert not is_clean, step
-            assert not disk.exists(MARKER), step
-            disk.crash()
-            directory = await open_directory(disk)
-            assert directory.start is not StartKind.CLEAN
-            await open_all(directory)
-            log = directory.get(KEY)
-            assert log is not None
-            assert log.log_end_offset == 1
-
-
-async def test_abandoned_directory_has_no_marker_and_is_free() -> None:
-    disk, directory = await disk_with_log()
-    await directory.abandon()
-    assert not disk.exists(MARKER)
-    assert disk.open_paths == []
-    assert (await open_directory(disk)).start is StartKind.PROCESS_CRASH
+# -- opening all of them
 
 
 async def test_every_log_is_open_again_after_a_stop() -> None:
-    disk, directory = await disk_with_log()
-    await directory.create(OTHER, SMALL_CONFIG)
+    disk, directory = await disk_with_log(KEY, OTHER)
     before = {key: image_of(log) for key, log in directory}
-    assert await directory.close(broker_epoch=EPOCH)
+    assert await directory.close()
     assert disk.open_paths == []
-    directory = await open_directory(disk, broker_epoch=17)
-    opened = [(key, image_of(log)) async for key, log in directory.open_logs(lambda key: SMALL_CONFIG)]
-    assert opened == sorted(before.items())
+    directory = await open_directory(disk)
+    progress: list[tuple[int, int]] = []
+    await directory.open_logs(lambda key: SMALL_CONFIG, lambda *done: progress.append(done))
+    assert {key: image_of(log) for key, log in directory} == before
     assert [key for key, _ in directory] == [KEY, OTHER]
+    assert progress == [(1, 2), (2, 2)]
+    assert directory.failures == {}
+
+
+async def test_log_that_cannot_be_opened_does_not_stop_the_others_nor_pass_for_a_clean_end() -> None:
+    disk, directory = await disk_with_log(KEY, OTHER)
+    disk.crash()
+    disk.fault_hook = fail_path(KEY.directory_name, lambda: os_error(errno.EIO), names={"open"})
+    directory = await open_directory(disk, start=StartKind.PROCESS_CRASH)
+    await directory.open_logs(lambda key: SMALL_CONFIG)
+    assert [key for key, _ in directory] == [OTHER]
+    assert directory.failures.keys() == {KEY}
+    assert isinstance(directory.failures[KEY], StorageFailed)
+    disk.fault_hook = None
+    assert not await directory.close()
+
+
+async def test_log_that_could_not_be_opened_is_found_again_with_all_that_it_holds() -> None:
+    """By whoever would make it: it is the same topic's, and opened no less strictly than at the start."""
+    disk, directory = await disk_with_log()
+    expected = image_of(dict(directory)[KEY])
+    disk.crash()
+    disk.fault_hook = fail_path(KEY.directory_name, lambda: os_error(errno.EIO), names={"open"})
+    directory = await open_directory(disk, start=StartKind.LOSSY)
+    await directory.open_logs(lambda key: SMALL_CONFIG)
+    disk.fault_hook = None
+    log = await directory.create(KEY, SMALL_CONFIG)
+    assert image_of(log) == expected
+    assert log.opening_report.start is StartKind.LOSSY
+    assert directory.failures == {}
+
+
+async def test_log_is_made_once() -> None:
+    _, directory = await disk_with_log()
+    with pytest.raises(TopicAlreadyExists):
+        await directory.create(KEY, SMALL_CONFIG)
+
+
+async def test_quarantined_log_does_not_make_the_others_doubtful() -> None:
+    """Else a single node with one rotten log would start over and over as if it had lost everything."""
+    disk, directory = await disk_with_log(KEY, OTHER)
+    disk.crash()
+    disk.flip_bit(f"{PATH}/{KEY.directory_name}/{0:020d}.log", 300)
+    directory = await open_directory(disk, start=StartKind.PROCESS_CRASH)
+    await directory.open_logs(lambda key: SMALL_CONFIG)
+    assert dict(directory)[KEY].damage is not None
+    assert await directory.close()
+    directory = await open_directory(disk)
+    await directory.open_logs(lambda key: SMALL_CONFIG)
+    assert dict(directory)[KEY].damage is not None
+    assert dict(directory)[OTHER].opening_report.start is StartKind.CLEAN
+
+
+async def test_recovery_of_many_logs_lets_others_have_the_event_loop() -> None:
+    """Each turn is one step of one scan, not one of every log that is being opened."""
+    keys = [KEY._replace(partition=PartitionId(n)) for n in range(8)]
+    config = small_config(segment_bytes=1 << 22, max_message_bytes=1 << 22)
+    disk = SimDisk()
+    directory = await open_directory(disk)
+    for key in keys:
+        log = await directory.create(key, config)
+        log.become_leader(LeaderEpoch(1))
+        for _ in range(3):
+            log.append_as_leader(batch(b"x" * (1 << 20)), leader_epoch=LeaderEpoch(1))
+    disk.crash()
+    directory = await open_directory(disk, start=StartKind.PROCESS_CRASH)
+    recovery = asyncio.create_task(directory.open_logs(lambda key: config))
+    reads_between: list[int] = []
+    while not recovery.done():
+        before = disk.operation_count
+        await asyncio.sleep(0)
+        reads_between.append(disk.operation_count - before)
+    await recovery
+    assert len(reads_between) >= 3 * len(keys)
+    assert len(dict(directory)) == len(keys)
+
+
+# -- deleting
+
+
+async def test_removed_log_is_gone_and_its_files_with_it() -> None:
+    disk, directory = await disk_with_log(KEY, OTHER)
+    await directory.remove(KEY)
+    assert directory.get(KEY) is None
+    assert disk.list(PATH) == [OTHER.directory_name]
+    assert not [path for path in disk.open_paths if KEY.directory_name in path]
+    disk.power_loss()
+    assert disk.list(PATH) == [OTHER.directory_name]
+
+
+async def test_removed_partition_may_be_made_again() -> None:
+    _, directory = await disk_with_log()
+    await directory.remove(KEY)
+    log = await directory.create(KEY, SMALL_CONFIG)
+    assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("loses_power", [False, True], ids=["process dies", "machine dies"])
+async def test_deletion_that_is_cut_short_leaves_the_log_whole_or_is_finished(loses_power: bool) -> None:
+    disk, directory = await disk_with_log()
+    first = disk.operation_count
+    await directory.remove(KEY)
+    steps = disk.operation_count - first
+    assert steps > 5
+    outcomes = set()
+    for number in range(1, steps + 1):
+        disk, directory = await disk_with_log()
+        log = directory.get(KEY)
+        assert log is not None
+        await log.flush()
+        expected = read_all(log)
+        disk.fault_hook = fail_nth(number, ProcessDied())
+        with pytest.raises(ProcessDied):
+            await directory.remove(KEY)
+        disk.fault_hook = None
+        if loses_power:
+            disk.power_loss()
+        else:
+            disk.crash()
+        directory = await open_directory(disk, start=StartKind.LOSSY)
+        outcomes.add(tuple(directory.partitions_on_disk()))
+        if directory.partitions_on_disk():
+            await directory.open_logs(lambda key: SMALL_CONFIG)
+            assert read_all(dict(directory)[KEY]) == expected
+        else:
+            assert disk.list(PATH) == []
+    assert outcomes == {(), (KEY,)}
+
+
+async def test_only_what_was_renamed_for_it_is_deleted_at_a_start() -> None:
+    """Whatever else lies in the directory is somebody's (rule 42)."""
+    disk, _ = await disk_with_log()
+    others = ["notes.gone", "quorum", f"{KEY.directory_name}.gone.gone", f"{OTHER.directory_name}-old"]
+    for name in others:
+        disk.make_directory(f"{PATH}/{name}")
+    disk.crash()
+    await open_directory(disk)
+    assert disk.list(PATH) == sorted([KEY.directory_name, *others])
+
+
+async def test_log_that_cannot_be_deleted_is_a_storage_error_and_may_be_tried_again() -> None:
+    disk, directory = await disk_with_log()
+    disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"rename"})
+    with pytest.raises(StorageFailed):
+        await directory.remove(KEY)
+    disk.fault_hook = None
+    await directory.remove(KEY)
+    assert disk.list(PATH) == []
 
 
 # -- maintenance

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from quorate.chaos.sim.disk import SimDisk
-from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.errors import DiskFull
 from quorate.storage import LogDirectory, PartitionKey, PartitionLog, StartKind
 from quorate.storage.leader_epochs import EpochEnd
@@ -169,22 +169,23 @@ async def test_clean_stop_that_finds_no_room_is_not_a_clean_one() -> None:
 async def test_node_whose_disk_is_full_starts_cleans_up_and_goes_on() -> None:
     disk = SimDisk()
     config = small_config(segment_bytes=4 * len(BATCH), retention_bytes=8 * len(BATCH))
-    directory = await LogDirectory.open(make_context(disk), "/data")
+    directory = await LogDirectory.open(make_context(disk), "/data", start=StartKind.CLEAN)
     log = await directory.create(KEY, config)
     log.become_leader(LeaderEpoch(1))
     disk.capacity_bytes = disk.used_bytes + 5000
     end = append_until_full(log)
     disk.capacity_bytes = disk.used_bytes
     disk.crash()
-    directory = await LogDirectory.open(make_context(disk), "/data")
-    ((_, log),) = [pair async for pair in directory.open_logs(lambda key: config)]
+    directory = await LogDirectory.open(make_context(disk), "/data", start=StartKind.PROCESS_CRASH)
+    await directory.open_logs(lambda key: config)
+    ((_, log),) = directory
     assert log.log_end_offset == end
     assert len(read_all(log)) == end * len(BATCH)
     await directory.maintain(lambda key: log.log_end_offset)
     log.become_leader(LeaderEpoch(2))
     assert append_until_full(log) > end
     disk.capacity_bytes = None
-    assert await directory.close(broker_epoch=BrokerEpoch(1))
+    assert await directory.close()
 
 
 def append_until_full(log: PartitionLog) -> Offset:

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from quorate.chaos.sim.disk import SimDisk
-from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.errors import InvalidRequest, StorageFailed
 from quorate.storage import StartKind
 from quorate.storage.checkpoint import write_durably
 from quorate.storage.file_writes import overwrite
 from quorate.storage.index import OffsetIndex, TimeIndex
 from quorate.storage.inspect import LogReport, Problem, ProblemKind, dump_segment, verify
-from quorate.storage.log_directory import LogDirectory, PartitionKey
+from quorate.storage.log_directory import LogDirectory
+from quorate.storage.partition_key import PartitionKey
 from tests.log.log_harness import NOW_MS, LogHarness, batch, make_context, small_config, split_batches
 
 
@@ -235,23 +236,23 @@ async def test_last_segments_index_files_count_after_a_clean_stop_alone() -> Non
 
 async def test_own_checkpoints_of_a_data_directory_are_checked() -> None:
     disk = SimDisk()
-    directory = await LogDirectory.open(make_context(disk), "/data")
-    assert list(verify(disk, "/data")) == []
+    directory = await LogDirectory.open(make_context(disk), "/data", start=StartKind.CLEAN)
     key = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("A" * 22))
     await directory.create(key, small_config())
-    await write_durably(disk, "/data/metadata", {"topics": []})
-    assert await directory.close(broker_epoch=BrokerEpoch(1))
+    for name in ("identity", "run-notes", "high-watermarks"):
+        await write_durably(disk, f"/data/{name}", {})
+    assert await directory.close()
     (report,) = verify(disk, "/data")
     assert report.problems == []
-    for name in ("metadata", "incarnation", "clean-shutdown"):
+    for name in ("identity", "run-notes", "high-watermarks"):
         disk.flip_bit(f"/data/{name}", 8 * 3)
     own, report = verify(disk, "/data")
     assert report.problems == []
     assert own.directory == "/data"
     assert [(problem.path, problem.kind) for problem in own.problems] == [
-        ("/data/metadata", ProblemKind.DAMAGE),
-        ("/data/incarnation", ProblemKind.REBUILDABLE),
-        ("/data/clean-shutdown", ProblemKind.REBUILDABLE),
+        ("/data/identity", ProblemKind.DAMAGE),
+        ("/data/run-notes", ProblemKind.REBUILDABLE),
+        ("/data/high-watermarks", ProblemKind.REBUILDABLE),
     ]
 
 

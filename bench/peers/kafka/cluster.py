@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from bench.peers.kafka.installation import Installation, KafkaIsUnavailable
 from bench.resident_memory import resident_bytes
+from quorate.console.measuring.values import values_of
 from quorate.node.cluster_layout import HOST, free_ports
 
 __all__ = ["KafkaCluster"]
@@ -126,6 +127,13 @@ class KafkaCluster:
 
     def resident_bytes(self) -> list[int]:
         return [resident_bytes(process.pid) for process in self._processes.values()]
+
+    def file_of_values(self, value_bytes: int) -> str:
+        """For the producer's tool; it goes with the cluster."""
+        path = self._directory / f"values-{value_bytes}"
+        if not path.exists():
+            path.write_bytes(b"\n".join(values_of(value_bytes)) + b"\n")
+        return str(path)
 
     async def _format(self) -> None:
         cluster_id = (await self._tool("random-uuid")).split()[-1]

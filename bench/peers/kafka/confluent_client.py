@@ -84,8 +84,10 @@ def _send_and_wait(producer: Any, topic: str, value: bytes, partition: int = 0) 
         sys.exit(str(outcome[0]))
 
 
-def send_paced(bootstrap: str, topic: str, records: str, value_bytes: str, rate: str, partitions: str) -> None:
-    """Each record holds when it was due, so that a sender that falls behind makes records late, not fewer."""
+def send_paced(
+    bootstrap: str, topic: str, records: str, value_bytes: str, rate: str, partitions: str
+) -> None:
+    """Each record holds when it was due: a sender that falls behind makes records late, not fewer."""
     producer = _producer(bootstrap)
     padding = bytes(int(value_bytes) - _SENT_AT.size)
     began = time.monotonic_ns()
@@ -103,7 +105,7 @@ def send_paced(bootstrap: str, topic: str, records: str, value_bytes: str, rate:
 def receive(bootstrap: str, topic: str, records: str, partitions: str) -> None:
     consumer = _consumer(bootstrap, topic, int(partitions))
     print("ready", flush=True)
-    latencies_ms = []
+    latencies_ms: list[float] = []
     while len(latencies_ms) < int(records):
         for message in consumer.consume(_POLL_RECORDS, 0.05):
             [due] = _SENT_AT.unpack_from(_value_of(message))

@@ -1,8 +1,8 @@
 """Gets Kafka from Maven Central, and confluent-kafka from PyPI, once for each version.
 
-Both go below .tools, outside of the project's environment. confluent-kafka is no requirement of ours, not even
-of our developers: nothing but this comparison imports it, and it runs in a process of its own there, so it has
-an environment of its own too and the project's set-up stays as small as it is.
+Both go below .tools, outside of the project's environment. confluent-kafka is no requirement of ours, not
+even of our developers: nothing but this comparison imports it, and it runs in a process of its own there, so
+it has an environment of its own too, and the project's set-up stays as small as it is.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from bench.cluster.failing_over import seconds_until_acknowledged
@@ -61,15 +62,13 @@ class KafkaPeer(Peer):
             self._cluster.bootstrap,
             topic=load.topic,
             records=load.records,
-            value_bytes=load.value_bytes,
+            values=self._cluster.file_of_values(load.value_bytes),
             warm_up_records=load.warm_up_records,
             properties=properties,
         )
 
     async def send_alone(self, load: Load) -> Latencies:
-        told = await self._ask(
-            "send-alone", load.topic, load.records, load.value_bytes, load.warm_up_records
-        )
+        told = await self._ask("send-alone", load.topic, load.records, load.value_bytes, load.warm_up_records)
         return latencies_of(told["latencies_ms"])
 
     async def end_to_end(self, load: Load, *, rate: float, partitions: int) -> Latencies:
@@ -90,21 +89,22 @@ class KafkaPeer(Peer):
         for _ in range(times):
             controller = await active_controller(self._installation, self._cluster.bootstrap)
             leaders = (await self._ask("describe", topic))["leaders"]
-            partition = next(
-                number for number, leader in enumerate(leaders) if (leader == controller) == with_controller
+            partition, victim = next(
+                (number, leader)
+                for number, leader in enumerate(leaders)
+                if (leader == controller) == with_controller
             )
-            victim = leaders[partition]
             writer = self._command("write", topic, partition, _WRITE_BYTES)
-            seconds.append(
-                await seconds_until_acknowledged(writer, lambda node=victim: self._cluster.kill(node))
-            )
+            seconds.append(await seconds_until_acknowledged(writer, partial(self._cluster.kill, victim)))
             await self._cluster.start_again(victim)
             await self._until_in_sync(topic)
         return seconds
 
     async def _until_in_sync(self, topic: str) -> None:
         async with asyncio.timeout(_IN_SYNC_TIMEOUT_S):
-            while min((await self._ask("describe", topic))["in_sync"]) < NODES:
+            while True:
+                if min((await self._ask("describe", topic))["in_sync"]) == NODES:
+                    return
                 await asyncio.sleep(_POLL_S)
 
     async def _ask(self, command: str, *arguments: object) -> dict[str, Any]:

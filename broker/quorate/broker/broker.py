@@ -17,32 +17,42 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from quorate.broker.controller_link.admin_forwarding import BrokerAdmin
+from quorate.broker.controller_link.calls import ControllerCalls, administer_through
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.controller_link.link import ControllerLink
 from quorate.broker.controller_link.producer_ids import ProducerIds
-from quorate.broker.controller_link.registration import Registration
-from quorate.broker.controller_link.session import BrokerSession
+from quorate.broker.controller_link.registration import Registered, Registration
+from quorate.broker.controller_link.session import BrokerSession, SessionTiming
 from quorate.broker.describing import ReplicaDescriber
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.broker.directory.deletions import LogDeletions
-from quorate.broker.handlers.broker_service import BrokerServiceHandlers
+from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
+from quorate.broker.handlers.broker_service import BrokerService
 from quorate.broker.hosted import Hosted
+from quorate.broker.removed_topics import RemovedTopics
 from quorate.broker.replica.isr_alterations import IsrAlterations
 from quorate.broker.replica.partition import Partition
-from quorate.broker.replicas import Replicas
+from quorate.broker.replicas import Replicas, log_config_of
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.server import ReplicationServer
+from quorate.broker.replication.throttle import ReplicationThrottle
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
+from quorate.core.ids import BrokerEpoch, TopicId
 from quorate.core.logging import get_logger
 from quorate.core.transport import Service, Transport
+from quorate.errors import Unavailable
+from quorate.metadata.admin_forwarding import AdminForwarding
 from quorate.metadata.changes import MetadataDelta
+from quorate.metadata.controller_calls import Backoff
 from quorate.metadata.follower import MetadataFollower
 from quorate.metadata.image import MetadataImage
+from quorate.metadata.leader_descriptions import LeaderDescriptions
+from quorate.metadata.topic_settings import throttled_rate
 from quorate.storage import LogContext, OpenFiles
 from quorate.v1 import replica_pb2
+from quorate.v1.controller_pb2 import AlterPartitionRequest, AlterPartitionResponse, ReplicaName
 
 __all__ = ["Broker"]
 
@@ -51,3 +61,284 @@ log = get_logger(__name__)
 #: Descriptors kept for sealed segments; each active segment has one of its own.
 _SEALED_FILES_OPEN_MAX: Final = 512
 _SEED_BYTES: Final = 16
+_BACKOFF_MIN_S: Final = 0.05
+_BACKOFF_MAX_S: Final = 1.0
+#: A checkpoint that is older makes a restarted replica catch up on its high watermark, nothing else.
+_HIGH_WATERMARK_INTERVAL_S: Final = 5.0
+
+
+class Broker:
+    """``open`` makes one; then its services are served, and ``run`` is run."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        directory: BrokerDirectory,
+        *,
+        clock: Clock,
+        disk: Disk,
+        transport: Transport,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        """For ``open``."""
+        self._config = config
+        self._directory = directory
+        self._clock = clock
+        self._transport = transport
+        self._random_bytes = random_bytes
+        self._rng = random.Random(int.from_bytes(random_bytes(_SEED_BYTES), "big"))
+        self._lease = Lease(clock, duration_s=config.broker_lease_ms / 1000)
+        self._throttle = ReplicationThrottle(clock)
+        self._fetchers = ReplicaFetchers(
+            transport,
+            config.node_id,
+            self._broker_epoch,
+            clock=clock,
+            rng=self._rng,
+            throttle=self._throttle,
+        )
+        self._removed_topics = RemovedTopics(
+            config.node_id, directory.logs, clock=clock, confirm=self._confirm_topics_removed
+        )
+        self._deletions = LogDeletions(
+            directory.logs,
+            clock=clock,
+            delay_s=config.file_delete_delay_ms / 1000,
+            on_deleted=lambda _: self._removed_topics.log_deleted(),
+        )
+        self._isr_alterations = IsrAlterations(
+            config.node_id,
+            self._broker_epoch,
+            self._alter_partition,
+            clock=clock,
+            rng=self._rng,
+            led=lambda: self._replicas.led(),
+            replica_lag_s=config.replica_lag_time_max_ms / 1000,
+        )
+        self._checkpoint = HighWatermarkCheckpoint(disk, config.data_dir, directory.logs)
+        self._replicas = Replicas(
+            config,
+            clock=clock,
+            logs=directory.logs,
+            fetchers=self._fetchers,
+            deletions=self._deletions,
+            on_isr_wish=self._isr_alterations.wish,
+            on_failure=self._report_damaged,
+        )
+        self._hosted = Hosted(config, config.node_id, self._replicas, self._lease)
+        self._producer_ids = ProducerIds(
+            self._allocate_producer_ids,
+            clock=clock,
+            backoff=Backoff(self._rng, min_s=_BACKOFF_MIN_S, max_s=_BACKOFF_MAX_S),
+        )
+        self._service = BrokerService(config, self._hosted, clock, next_producer_id=self._producer_ids.next_id)
+        #: set once the broker is not fenced any more
+        self.is_ready = asyncio.Event()
+        # From ``run`` on.
+        self._link: ControllerLink | None = None
+        self._registered: Registered | None = None
+        self._session: BrokerSession | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        config: NodeConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        transport: Transport,
+        random_bytes: Callable[[int], bytes],
+        on_fatal: Callable[[str], NoReturn],
+    ) -> Broker:
+        """Take the data directory; what is in it is recovered by ``run``."""
+        context = LogContext(disk, clock, OpenFiles(disk, files_max=_SEALED_FILES_OPEN_MAX), on_fatal)
+        directory = await BrokerDirectory.open(
+            context,
+            config.data_dir,
+            node_id=config.node_id,
+            cluster_id=config.cluster_id,
+            random_bytes=random_bytes,
+        )
+        return cls(
+            config, directory, clock=clock, disk=disk, transport=transport, random_bytes=random_bytes
+        )
+
+    # -- what it offers
+
+    def services(self) -> Sequence[Service]:
+        find = self._hosted.find_by_id
+        describer = ReplicaDescriber(find)
+        replication = ReplicationServer(
+            self._config.node_id,
+            find,
+            clock=self._clock,
+            response_bytes_max=self._config.replica_fetch_response_max_bytes,
+            partition_bytes_max=self._config.replica_fetch_max_bytes,
+        )
+        forwarding = AdminForwarding(
+            self._administer,
+            LeaderDescriptions(self._transport, lambda: self._hosted.image.brokers),
+            clock=self._clock,
+            random_bytes=self._random_bytes,
+        )
+        return [
+            self._service.service,
+            forwarding.service(),
+            Service(
+                replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"],
+                {
+                    "DescribeLogEnds": describer.describe_log_ends,
+                    "DescribeReplicas": describer.describe_replicas,
+                    "Replicate": replication.replicate,
+                },
+            ),
+        ]
+
+    # -- from start to stop
+
+    async def run(self, own_address: str) -> None:
+        """Until cancelled; raises what must stop the node. ``own_address``: where this node listens."""
+        config = self._config
+        link = self._link = self._link_to_controllers(own_address)
+        await self._recover()
+        registration = Registration(
+            link,
+            self._directory,
+            broker_id=config.node_id,
+            address=str(config.advertised_address or own_address),
+            rack=config.node_rack,
+            clock=self._clock,
+            rng=self._rng,
+            random_bytes=self._random_bytes,
+        )
+        registered = self._registered = await registration.register()
+        follower = MetadataFollower(
+            self._transport,
+            self._controller_addresses(own_address),
+            clock=self._clock,
+            broker_id=config.node_id,
+            on_image=self._on_image,
+        )
+        session = self._session = BrokerSession(
+            link,
+            registered,
+            self._lease,
+            timing=SessionTiming.of(config),
+            clock=self._clock,
+            metadata_offset=lambda: follower.image.offset,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(follower.run(), name="metadata")
+            tasks.create_task(session.run(), name="session")
+            tasks.create_task(self._replicas.run(), name="replicas")
+            tasks.create_task(self._fetchers.run(), name="replication")
+            tasks.create_task(self._isr_alterations.run(), name="isr-alterations")
+            tasks.create_task(self._producer_ids.run(), name="producer-ids")
+            tasks.create_task(self._deletions.run(), name="deletions")
+            tasks.create_task(self._removed_topics.run(), name="removed-topics")
+            tasks.create_task(self._maintain(), name="maintenance")
+            tasks.create_task(self._checkpoint_high_watermarks(), name="high-watermarks")
+            await follower.wait_for_offset(registered.broker_epoch)
+            session.want_unfence()
+            await session.unfenced()
+            self.is_ready.set()
+
+    async def leave(self) -> None:
+        """Let the controller move leaders away, while everything still serves (rule 36)."""
+        if self._session is not None:
+            await self._session.shut_down(self._config.controlled_shutdown_timeout_ms / 1000)
+
+    def release_waiting(self) -> None:
+        """Answer the fetches that wait, so that a stop need not wait for them."""
+        self._service.release_waiting()
+        self._replicas.stop()
+
+    async def close(self) -> bool:
+        """Sync and close every log. True if the next start need not recover anything."""
+        self.release_waiting()
+        for replica in self._replicas:
+            await replica.wait_stopped()
+        if self._registered is not None:
+            self._checkpoint.save(self._replicas.high_watermarks())
+        is_clean = await self._directory.close()
+        if self._link is not None:
+            await self._link.close()
+        log.info("data_directory_closed", path=self._config.data_dir, clean=is_clean)
+        return is_clean
+
+    async def _recover(self) -> None:
+        """With this node's own settings; those of the topics follow with the metadata."""
+        defaults = log_config_of(self._config, self._config.topic_defaults)
+        await self._directory.recover_logs(lambda _: defaults)
+        self._replicas.recovered(self._checkpoint.load(), self._directory.failures)
+
+    async def _maintain(self) -> NoReturn:
+        """Retention and recovery points, now and then."""
+        while True:
+            await self._clock.sleep(self._config.log_retention_check_interval_ms / 1000)
+            await self._directory.logs.maintain(self._replicas.high_watermark_of)
+
+    async def _checkpoint_high_watermarks(self) -> NoReturn:
+        while True:
+            await self._clock.sleep(_HIGH_WATERMARK_INTERVAL_S)
+            self._checkpoint.save(self._replicas.high_watermarks())
+
+    # -- the metadata
+
+    def _on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Nothing before this process's own registration counts: it speaks about the one before it."""
+        registered = self._registered
+        assert registered is not None
+        if image.offset < registered.broker_epoch:
+            return
+        is_first = delta.before.offset < registered.broker_epoch
+        self._throttle.set_rate(throttled_rate(image))
+        self._hosted.image_changed(image)
+        self._replicas.apply(image, None if is_first else delta)
+        self._removed_topics.image_changed(image)
+
+    def _report_damaged(self, replica: Partition) -> None:
+        if self._session is not None:
+            partition = replica.topic_partition.partition
+            self._session.report_damaged([ReplicaName(topic_id=replica.topic_id, partition=partition)])
+
+    # -- the controller
+
+    def _controller_addresses(self, own_address: str) -> list[str]:
+        """This node's own, where it is one, is where it really listens."""
+        return [
+            own_address if voter.node_id == self._config.node_id else str(voter.address)
+            for voter in self._config.controller_voters
+        ]
+
+    def _link_to_controllers(self, own_address: str) -> ControllerLink:
+        addresses = self._controller_addresses(own_address)
+        return ControllerLink(self._transport, addresses, clock=self._clock, rng=self._rng)
+
+    def _broker_epoch(self) -> BrokerEpoch:
+        return self._run_of_broker().broker_epoch
+
+    def _run_of_broker(self) -> Registered:
+        if self._registered is None:
+            raise Unavailable(f"broker {self._config.node_id} is starting")
+        return self._registered
+
+    def _linked(self) -> ControllerLink:
+        if self._link is None:
+            raise Unavailable(f"broker {self._config.node_id} is starting")
+        return self._link
+
+    def _calls(self) -> ControllerCalls:
+        return ControllerCalls(self._linked(), self._run_of_broker())
+
+    async def _administer(self, method: str, request: bytes, deadline: float) -> bytes:
+        return await administer_through(self._linked(), self._clock)(method, request, deadline)
+
+    async def _alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._calls().alter_partition(request)
+
+    async def _allocate_producer_ids(self) -> range:
+        return await self._calls().allocate_producer_ids()
+
+    async def _confirm_topics_removed(self, topic_ids: Sequence[TopicId]) -> None:
+        await self._calls().confirm_topics_removed(topic_ids)

@@ -103,9 +103,14 @@ class Hosted:
         image = self.image
         topic = image.topics[partition.topic_id]
         leader = image.brokers.get(partition.leader)
+        if leader is None:
+            reason = "nobody does right now"
+        elif partition.leader == self._broker_id:
+            reason = "it is about to"
+        else:
+            reason = f"broker {partition.leader} does"
         return NotLeaderOrFollower(
-            f"broker {self._broker_id} does not lead {topic.name}-{partition.partition}; "
-            + (f"broker {partition.leader} does" if leader is not None else "nobody does right now"),
+            f"broker {self._broker_id} does not lead {topic.name}-{partition.partition}; {reason}",
             topic=topic.name,
             partition=partition.partition,
             leader=partition.leader,

@@ -60,30 +60,36 @@ class Replicas:
         *,
         clock: Clock,
         logs: LogDirectory,
-        high_watermarks: Mapping[PartitionKey, Offset],
-        unusable: Mapping[PartitionKey, QuorateError],
         fetchers: ReplicaFetchers,
         deletions: LogDeletions,
         on_isr_wish: Callable[[Partition], None],
         on_failure: Callable[[Partition], None],
     ) -> None:
-        """``unusable``: logs that could not be opened, and why."""
         self._config = config
         self._broker_id = config.node_id
         self._clock = clock
         self._logs = logs
-        self._high_watermarks = high_watermarks
+        #: as they were saved by the process before this one
+        self._high_watermarks: Mapping[PartitionKey, Offset] = {}
         self._fetchers = fetchers
         self._deletions = deletions
         self._on_isr_wish = on_isr_wish
         self._on_failure = on_failure
         self._image: MetadataImage | None = None
         self._replicas: dict[_Name, Partition] = {}
-        self._unusable = {_Name(key.topic_id, key.partition): error for key, error in unusable.items()}
+        #: logs that could not be opened or made, and why
+        self._unusable: dict[_Name, QuorateError] = {}
         self._followed: dict[_Name, _Leader] = {}
         #: replicas without a log, in the order in which they came
         self._missing: dict[_Name, None] = {}
         self._is_something_missing = asyncio.Event()
+
+    def recovered(
+        self, high_watermarks: Mapping[PartitionKey, Offset], unusable: Mapping[PartitionKey, StorageError]
+    ) -> None:
+        """Every log there is has been opened, or could not be. Before the first metadata."""
+        self._high_watermarks = high_watermarks
+        self._unusable = {_Name(key.topic_id, key.partition): error for key, error in unusable.items()}
 
     # -- looking
 

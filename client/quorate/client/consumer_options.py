@@ -19,12 +19,12 @@ _INT32_MAX: Final = 2**31 - 1
 class ConsumerOptions:
     """Kafka's names in snake case; each field says what it trades."""
 
-    #: Where to begin in a partition that has no position yet. It answers nothing else: unlike Kafka's, it does
-    #: not move a position that the application has read to.
+    #: Where to begin in a partition that has no position yet. It answers nothing else: unlike Kafka's, it
+    #: does not move a position that the application has read to.
     auto_offset_reset: AutoOffsetReset = "earliest"
-    #: What to do when retention has deleted the records at the position before they were read. They are lost to
-    #: this reader, so by default it hears of it (rule 66); "earliest" and "latest" go on there, with a warning
-    #: in the log and a count in the statistics.
+    #: What to do when retention has deleted the records at the position before they were read. They are lost
+    #: to this reader, so by default it hears of it (rule 66); "earliest" and "latest" go on there, with a
+    #: warning in the log and a count in the statistics.
     out_of_range_reset: AutoOffsetReset = "fail"
     #: Read from a replica in this failure domain, if one is in sync: cheaper, and a little later.
     client_rack: str | None = None
@@ -36,8 +36,8 @@ class ConsumerOptions:
     fetch_max_bytes: int = 50 << 20
     #: Most bytes of one partition in one answer.
     max_partition_fetch_bytes: int = 1 << 20
-    #: Bytes of records that may wait here to be polled, shared by the brokers: more rides out longer pauses of
-    #: the network and of the application. A single batch may exceed it.
+    #: Bytes of records that may wait here to be polled, shared by the brokers: more rides out longer pauses
+    #: of the network and of the application. A single batch may exceed it.
     prefetch_bytes: int = 32 << 20
     #: A broker that is silent for so long counts as gone.
     request_timeout_ms: int = 30_000

@@ -1,14 +1,14 @@
 """Keeps every assigned partition where it belongs: with its leader's fetcher, or on the way there.
 
 A partition is in one place at a time. It is fetched; or its leader is being asked where it starts or whether
-its position is still good; or it waits, because there is no leader, or for a pause after trouble to end; or it
-rests, because it is paused or has failed. ``_place`` decides by the state of the reader and by what is known of
-the cluster, and does so again whenever either has changed. So there are no transitions to get wrong: failover
-is a metadata update after which the same function puts the partition elsewhere.
+its position is still good; or it waits, because there is no leader, or for a pause after trouble to end; or
+it rests, because it is paused or has failed. ``_place`` decides by the state of the reader and by what is
+known of the cluster, and does so again whenever either has changed. So there are no transitions to get wrong:
+failover is a metadata update after which the same function puts the partition elsewhere.
 
 Trouble with a broker, or one that says that it does not lead, has three consequences: metadata is refreshed
-(coalesced, by ClusterView), the hint is used if there is one, and the partition pauses, with jitter and longer
-each time. A reader that is near a follower goes to the leader for a while.
+(coalesced, by ClusterView), the hint is used if there is one, and the partition pauses, with jitter and
+longer each time. A reader that is near a follower goes to the leader for a while.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from quorate.client.cluster import ClusterView
@@ -47,6 +48,8 @@ log = get_logger(__name__)
 
 #: After trouble with a nearby follower the leader is read from for so long.
 _FOLLOWER_AVOIDED_S: Final = 30.0
+#: Trouble that comes after so long without any is a new one, and begins with a short pause.
+_CALM_S: Final = 5.0
 
 _Ask = Callable[..., Awaitable[list[tuple[Question, QuorateError]]]]
 _ASKS: Final[dict[Need, _Ask]] = {Need.OFFSET: look_up_offsets, Need.VALIDATION: validate_positions}
@@ -59,14 +62,14 @@ def start_for(reset: AutoOffsetReset) -> Start | None:
 class _Route:
     """Where one partition is on its way."""
 
-    __slots__ = ("address", "backoff", "follower_avoided_until", "held_until", "is_asked")
+    __slots__ = ("address", "asked", "backoff", "follower_avoided_until", "held_until")
 
     def __init__(self, rng: random.Random) -> None:
         self.backoff = Backoff(rng)
         #: of the broker that it is fetched from
         self.address: str | None = None
-        #: its leader is being asked about it
-        self.is_asked = False
+        #: what its leader is being asked about it
+        self.asked: Question | None = None
         self.held_until = 0.0
         self.follower_avoided_until = 0.0
 
@@ -95,6 +98,7 @@ class Fetching:
         self._tasks: asyncio.TaskGroup | None = None
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         cluster.on_update(self._wake.set)
 
     # -- what the application does
@@ -115,6 +119,14 @@ class Fetching:
         self._routes[reader].held_until = 0.0
         self._wake.set()
 
+    async def progress(self, timeout_s: float) -> None:
+        """Until positions may have become known, or the time is over."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await waiter
+
     # -- the loop
 
     async def run(self) -> None:
@@ -122,6 +134,7 @@ class Fetching:
             while True:
                 self._wake.clear()
                 self._place_all()
+                self._tell_progress()
                 await self._wake.wait()
 
     def _place_all(self) -> None:
@@ -144,27 +157,23 @@ class Fetching:
         now: float,
         questions: dict[tuple[str, Need], list[Question]],
     ) -> None:
-        if route.is_asked:
-            return
-        leader = self._leader(reader) if self._is_wanted(reader, route, now) else None
+        leader = self._leader(reader, route, now) if _is_wanted(reader, route, now) else None
         if leader is None:
             self._displace(reader)
             return
         reader.meet_leader(leader.epoch)
+        if route.asked is not None and not route.asked.is_stale:
+            return
         need = reader.need(lambda: self._buffer.last_epoch(reader))
         if need is Need.FETCH:
             self._fetch(reader, route, leader, now)
             return
         self._displace(reader)
-        route.is_asked = True
         read_epoch = self._buffer.last_epoch(reader) if need is Need.VALIDATION else None
-        question = Question(reader, reader.generation, leader.epoch, read_epoch)
+        route.asked = question = Question(reader, reader.generation, leader.epoch, read_epoch)
         questions.setdefault((leader.address, need), []).append(question)
 
-    def _is_wanted(self, reader: PartitionReader, route: _Route, now: float) -> bool:
-        return reader.failure is None and not reader.is_paused and route.held_until <= now
-
-    def _leader(self, reader: PartitionReader) -> Leader | None:
+    def _leader(self, reader: PartitionReader, route: _Route, now: float) -> Leader | None:
         """None: it is not known, or the reader has failed."""
         topic = self._cluster.known_topic(reader.topic_partition.topic)
         if reader.topic_id is None:
@@ -177,6 +186,12 @@ class Fetching:
             reader.lacks_position()
         if reader.failure is not None:
             self._tell_failure(reader)
+            return None
+        assert topic is not None
+        if reader.topic_partition.partition >= len(topic.partitions):
+            self._buffer.report(str(reader), _no_such_partition(reader, len(topic.partitions)))
+            route.held_until = now + route.backoff.next_s()
+            self._cluster.needs_refresh()
             return None
         leader = self._cluster.leader_of(reader.topic_partition)
         if leader is None or leader.epoch < reader.leader_epoch:
@@ -191,6 +206,12 @@ class Fetching:
         due = [route.held_until for route in self._routes.values() if route.held_until > now]
         if due:
             self._timer = self._clock.call_later(min(due) - now, self._wake.set)
+
+    def _tell_progress(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
 
     # -- fetching
 
@@ -257,19 +278,15 @@ class Fetching:
         troubled = {question.reader for question, _ in refused}
         for question in questions:
             route = self._routes.get(question.reader)
-            if route is not None:
-                route.is_asked = False
-                if question.reader not in troubled:
-                    route.backoff.reset()
-                    self._tell_if_truncated(question.reader)
-        for question, error in refused:
+            if route is None or route.asked is not question:
+                continue
+            route.asked = None
+            if question.reader not in troubled and question.reader.failure is not None:
+                self._tell_failure(question.reader)
+        for question, refusal in refused:
             if question.reader in self._routes:
-                self._trouble(question.reader, error)
+                self._trouble(question.reader, refusal)
         self._wake.set()
-
-    def _tell_if_truncated(self, reader: PartitionReader) -> None:
-        if isinstance(reader.failure, LogTruncated):
-            self._tell_failure(reader)
 
     # -- trouble
 
@@ -330,19 +347,36 @@ class Fetching:
         # A disk that fails, or is damaged, costs its broker the leadership soon.
         if error.refresh_metadata or not error.retriable:
             self._cluster.needs_refresh()
-        route = self._routes[reader]
-        route.held_until = self._clock.monotonic() + route.backoff.next_s()
         self._displace(reader)
+        self._hold(reader, self._routes[reader])
         self._wake.set()
 
+    def _hold(self, reader: PartitionReader, route: _Route) -> None:
+        leader = self._cluster.leader_of(reader.topic_partition)
+        if leader is not None and leader.epoch > reader.leader_epoch:
+            return  # the hint names another leader, who has not been asked yet
+        now = self._clock.monotonic()
+        if now - route.held_until > _CALM_S:
+            route.backoff.reset()
+        route.held_until = now + route.backoff.next_s()
+
     def _tell_failure(self, reader: PartitionReader) -> None:
-        error = reader.failure
-        assert error is not None
-        log.warning("partition_failed", partition=str(reader), code=error.code, error=error.message)
+        failure = reader.failure
+        assert failure is not None
+        log.warning("partition_failed", partition=str(reader), code=failure.code, error=failure.message)
         stop_offset = None
-        if isinstance(error, LogTruncated):
-            end_offset = error.facts.get("end_offset")
+        if isinstance(failure, LogTruncated):
+            end_offset = failure.facts.get("end_offset")
             stop_offset = end_offset if isinstance(end_offset, int) else 0
-        elif isinstance(error, UnknownTopicOrPartition):
-            stop_offset = None  # what was read before the topic was deleted is still its records
         self._buffer.tell_failure(reader, stop_offset=stop_offset)
+
+
+def _is_wanted(reader: PartitionReader, route: _Route, now: float) -> bool:
+    return reader.failure is None and not reader.is_paused and route.held_until <= now
+
+
+def _no_such_partition(reader: PartitionReader, count: int) -> UnknownTopicOrPartition:
+    topic, partition = reader.topic_partition
+    return UnknownTopicOrPartition(
+        f"{reader}: the topic has {count} partitions", topic=topic, partition=partition, partition_count=count
+    )

@@ -1,8 +1,8 @@
 """What was fetched and not handed out yet: the one thing that a consumer's two threads share.
 
-Brokers answer on the event loop's thread; a synchronous application polls on its own. Batches wait here as the
-bytes they came in and are decoded by whoever takes them, so that polling costs no switch between threads while
-something is there, and so that the bound on memory is one of bytes and not of objects.
+Brokers answer on the event loop's thread; a synchronous application polls on its own. Batches wait here as
+the bytes they came in and are decoded by whoever takes them, so that polling costs no switch between threads
+while something is there, and so that the bound on memory is one of bytes and not of objects.
 
 Invariants:
 
@@ -101,7 +101,7 @@ class _Lane:
             _release(self.chunks.popleft())
 
     def take(self, records_max: int) -> list[ConsumerRecord]:
-        """The next records of one batch, and the position after them. None may come of a batch that has none."""
+        """The next records of one batch; the position moves behind them. A batch may have none."""
         if self.taken >= len(self.decoded):
             self._decode_batch()
         end = self.taken + records_max
@@ -170,7 +170,7 @@ class FetchBuffer:
     # -- for the application, on its own thread
 
     def take(self, records_max: int) -> list[ConsumerRecord]:
-        """Records that are there, at most so many. Raises what has to be told, if no record comes before it."""
+        """Records that are there, at most so many. Raises what has to be told, unless records come first."""
         records: list[ConsumerRecord] = []
         while len(records) < records_max:
             with self._lock:
@@ -238,7 +238,11 @@ class FetchBuffer:
             self._wake()
 
     def out_of_range(
-        self, reader: PartitionReader, error: OffsetOutOfRange, log_start_offset: int | None, reset: Start | None
+        self,
+        reader: PartitionReader,
+        error: OffsetOutOfRange,
+        log_start_offset: int | None,
+        reset: Start | None,
     ) -> bool:
         """`PartitionReader.out_of_range`, while nobody takes records and so begins to read."""
         with self._lock:

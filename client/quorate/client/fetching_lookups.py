@@ -43,7 +43,7 @@ class Question:
 
     @property
     def is_stale(self) -> bool:
-        """The application has sought meanwhile, or there is another leader (rule 10's reason holds here too)."""
+        """The application has sought meanwhile, or there is another leader."""
         reader = self.reader
         return reader.generation != self.generation or reader.leader_epoch != self.leader_epoch
 

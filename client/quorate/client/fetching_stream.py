@@ -1,11 +1,12 @@
 """Fetching from one broker: one stream, and on it one request at a time for all partitions read there.
 
-The next request leaves as soon as an answer is here, long before the application has polled it, and names every
-partition: what has nothing new waits at the broker (long poll), and the first record anywhere wakes it. It does
-not leave while the broker's share of the buffer is full.
+The next request leaves as soon as an answer is here, long before the application has polled it, and names
+every partition: what has nothing new waits at the broker (long poll), and the first record anywhere wakes it.
+It does not leave while the broker's share of the buffer is full.
 
 Answers come in the order of the requests, so a request with a partition that has just been assigned or sought
-would wait behind a long poll. Then the stream is ended and begun anew; what was on its way is asked for again.
+would wait behind a long poll. Then the stream is ended and begun anew; what was on its way is asked for
+again.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ class BrokerFetcher:
                 if response.HasField("error"):
                     raise error_from_detail(response.error)
                 if asked is None or len(asked) != len(response.response.partitions):
-                    raise UnknownServerError(f"{self.address} answers what was not asked", address=self.address)
+                    raise UnknownServerError(
+                        f"{self.address} answers what was not asked", address=self.address
+                    )
                 self._backoff.reset()
                 self._statistics.fetches += 1
                 for each, result in zip(asked, response.response.partitions, strict=True):
@@ -226,8 +229,8 @@ class BrokerFetcher:
     def _keep(self, asked: _Asked, result: broker_pb2.FetchPartitionResult) -> None:
         if result.next_fetch_offset <= asked.fetch_offset:
             raise UnknownServerError(
-                f"{self.address} answers a fetch of {asked.reader} at {asked.fetch_offset} with records up to "
-                f"{result.next_fetch_offset}",
+                f"{self.address} answers a fetch of {asked.reader} at {asked.fetch_offset} with records "
+                f"that end at {result.next_fetch_offset}",
                 address=self.address,
             )
         chunk = Chunk(

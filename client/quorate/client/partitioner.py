@@ -1,31 +1,44 @@
-"""Which partition a key belongs to: Kafka's choice, so that mixed clients agree."""
+"""Which partition a record goes to.
+
+Records with a key go where Kafka's clients would put them, so that mixed clients agree. Records without one stay
+on a partition until about a batch's worth of bytes is there, then go on to another: spreading them one by one would
+make many small batches of a few large ones.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import random
+from collections.abc import Sequence
 
-__all__ = ["murmur2", "partition_for_key"]
+from quorate.core.records import murmur2
 
-_SEED: Final = 0x9747B28C
-_MULTIPLIER: Final = 0x5BD1E995
-_MASK: Final = 0xFFFFFFFF
-
-
-def murmur2(key: bytes) -> int:
-    """The 32-bit hash that Kafka's clients use, as an unsigned number."""
-    length = len(key)
-    whole = length & ~3
-    state = _SEED ^ length
-    for position in range(0, whole, 4):
-        word = int.from_bytes(key[position : position + 4], "little") * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
-        state = (state * _MULTIPLIER & _MASK) ^ word
-    if length > whole:
-        state = (state ^ int.from_bytes(key[whole:], "little")) * _MULTIPLIER & _MASK
-    state = (state ^ state >> 13) * _MULTIPLIER & _MASK
-    return state ^ state >> 15
+__all__ = ["StickyChoice", "murmur2", "partition_for_key"]
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The same key goes to the same partition for as long as their number does not change."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyChoice:
+    """Where records without a key go now."""
+
+    __slots__ = ("_batch_bytes", "_rng", "bytes_left", "partition")
+
+    def __init__(self, rng: random.Random, batch_bytes: int) -> None:
+        self._rng = rng
+        self._batch_bytes = batch_bytes
+        self.partition = -1
+        #: below 0: it is time to move on
+        self.bytes_left = -1
+
+    def move_on(self, queued: Sequence[int], candidates: Sequence[int]) -> int:
+        """To another partition. Of two at random the one with less queued: a slow leader gets less.
+
+        ``candidates``: partitions that have a leader; ``queued``: batches that wait, for each partition.
+        """
+        others = [partition for partition in candidates if partition != self.partition] or candidates
+        first, second = self._rng.choice(others), self._rng.choice(others)
+        self.partition = first if queued[first] <= queued[second] else second
+        self.bytes_left = self._batch_bytes
+        return self.partition

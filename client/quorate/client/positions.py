@@ -16,8 +16,9 @@ Invariants:
 - A reader belongs to one topic id for ever (rule 43). A topic that was made anew has other records.
 - ``generation`` grows with each new position. What was asked for in an older one is dropped when it arrives.
 
-All of it is plain state without I/O. It belongs to the event loop's thread, but for ``position``, ``is_begun``
-and the failure of a batch that cannot be decoded: whoever takes records writes these, under the buffer's lock.
+All of it is plain state without I/O. It belongs to the event loop's thread, but for ``position``,
+``is_begun`` and the failure of a batch that cannot be decoded: whoever takes records writes these, under the
+buffer's lock.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class PartitionReader:
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
 
     def need(self, read_epoch: Callable[[], int | None]) -> Need:
-        """``read_epoch()``: of the last record that was fetched, handed out or not; None: nothing is known."""
+        """``read_epoch()``: of the last record that was fetched, handed out or not; None: not known."""
         if self.start is not None:
             return Need.OFFSET
         if self.validated_epoch < self.leader_epoch:
@@ -148,7 +149,7 @@ class PartitionReader:
             self.validated_epoch = leader_epoch
 
     def validated(self, end: EpochEnd, *, read_epoch: int, leader_epoch: int) -> None:
-        """The leader of ``leader_epoch`` has said where ``read_epoch`` ends; fails if records have vanished."""
+        """The leader of ``leader_epoch`` says where ``read_epoch`` ends; fails if records have vanished."""
         assert self.fetch_offset is not None
         has_vanished = end.end_offset < self.fetch_offset
         # The log may be longer than before and yet another one: it goes past the position in an older epoch.
@@ -159,7 +160,7 @@ class PartitionReader:
         self.validated_epoch = leader_epoch
 
     def _has_read(self) -> bool:
-        """Else the position was only looked up: its epoch is a leader's, who may have written nothing in it."""
+        """Else the position was only looked up: its epoch is a leader's that may have written nothing."""
         return self.is_begun or (self.position is not None and self.fetch_offset != self.position.offset)
 
     # -- trouble
@@ -169,8 +170,8 @@ class PartitionReader:
     ) -> bool:
         """The leader does not hold the fetch offset. True: another place is looked up, ``reset``.
 
-        A position that nobody has read from was only looked up; retention has overtaken it, and the same place
-        is looked up again. A position beyond the log's end is never reset: retention does not explain it.
+        A position that nobody has read from was only looked up; retention has overtaken it, and the same
+        place is looked up again. One beyond the log's end is never reset: retention does not explain it.
         """
         assert self.fetch_offset is not None
         is_deleted = log_start_offset is not None and self.fetch_offset < log_start_offset
@@ -205,8 +206,8 @@ class PartitionReader:
     ) -> LogTruncated:
         where = f"ends at {end.end_offset} now" if is_known else "is not in the log any more"
         return LogTruncated(
-            f"{self}: read up to offset {self.fetch_offset} in leader epoch {read_epoch}, which {where}: records "
-            "that were read have vanished; seek to choose where to go on",
+            f"{self}: read up to offset {self.fetch_offset} in leader epoch {read_epoch}, which {where}: "
+            "records that were read have vanished; seek to choose where to go on",
             topic=self.topic_partition.topic,
             partition=self.topic_partition.partition,
             offset=self.fetch_offset,

@@ -22,6 +22,7 @@ _ADVICE: Final = {
     "CORRUPT_BATCH": "run `quorate log verify` on the node's data directory; keep the files",
     "DELIVERY_EXPIRED": "not written; look at `quorate cluster health`, then send it again",
     "DELIVERY_TIMED_OUT": "it may be in the log: look (`quorate consume`) before you send it again",
+    "DELIVERY_UNKNOWN": "it may be in the log: look (`quorate consume`) before you send it again",
     "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
     "DUPLICATE_BROKER_REGISTRATION": (
         "give each broker a node.id of its own, or wait until the other's session has lapsed"

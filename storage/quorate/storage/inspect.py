@@ -24,13 +24,14 @@ from quorate.core.records import (
 )
 from quorate.errors import InvalidRequest, QuorateError, StorageFailed
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint
+from quorate.storage.data_directory_files import HIGH_WATERMARKS_NAME, IDENTITY_NAME, RUN_NOTES_NAME
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
-from quorate.storage.log_directory import INCARNATION_NAME, MARKER_NAME, METADATA_NAME, PartitionKey
 from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments, list_snapshots, snapshot_path
 from quorate.storage.open_files import OpenFiles
+from quorate.storage.partition_key import PartitionKey
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import DAMAGE_NAME
 from quorate.storage.recovery import BATCH_BYTES_MAX, LogScanner
@@ -93,9 +94,9 @@ class ProblemKind(enum.Enum):
 
 #: a data directory's own checkpoints, and what it means if one is damaged
 _OWN_CHECKPOINTS: Final = {
-    METADATA_NAME: ProblemKind.DAMAGE,  # no start without: every topic would be unknown
-    INCARNATION_NAME: ProblemKind.REBUILDABLE,
-    MARKER_NAME: ProblemKind.REBUILDABLE,
+    IDENTITY_NAME: ProblemKind.DAMAGE,
+    RUN_NOTES_NAME: ProblemKind.REBUILDABLE,
+    HIGH_WATERMARKS_NAME: ProblemKind.REBUILDABLE,
 }
 
 #: so that a scan leaves an index entry for every batch, whatever the interval of the files on disk

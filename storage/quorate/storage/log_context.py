@@ -53,7 +53,7 @@ class LogContext:
     storage_error: str | None = None
     #: told of that first error
     on_storage_error: Callable[[], None] | None = None
-    #: told of a log's directory, before anything is done about it, when opening it finds more than a torn tail
+    #: told of a log's directory when opening it finds more than a torn tail, before anything is done about it
     on_recovery_damage: Callable[[str], Awaitable[None]] | None = None
     #: one log is scanned at a time; others wait for the device meanwhile. A turn of the event loop then takes
     #: no longer than one step of one scan, however many logs are being opened

@@ -3,8 +3,8 @@
     <topic>-<partition>.<topic id>/        one log each
     <topic>-<partition>.<topic id>.gone/   a log that is being deleted
 
-A log goes only when the cluster has decided so, by topic id; none is ever taken for an orphan (rule 42). It is
-renamed first, so that a crash leaves either all of it or something that no start takes for a log, and that
+A log goes only when the cluster has decided so, by topic id; none is ever taken for an orphan (rule 42). It
+is renamed first, so that a crash leaves either all of it or something that no start takes for a log, and that
 the next one may finish deleting.
 
 Who else uses the directory, and how the process before this one ended, is the owner's business: it says how
@@ -132,12 +132,7 @@ class LogDirectory:
             disk.make_directory(self._path_of(key))
             await disk.fsync_directory(self._path)
         except OSError as error:
-            if is_disk_full(error):
-                raise DiskFull(f"no space left to create {key.directory_name}", path=self._path) from error
-            if lacks_descriptors(error):
-                raise too_many_open_files("create", key.directory_name) from error
-            self._context.note_storage_error("create", key.directory_name, error)
-            raise StorageFailed(f"cannot create {key.directory_name}: {error}", path=self._path) from error
+            raise self._failed("create", key, error) from error
         start = StartKind.PROCESS_CRASH if is_new else self.start
         self._logs[key] = await self._open_log(key, config, start)
         self.failures.pop(key, None)
@@ -169,8 +164,7 @@ class LogDirectory:
                 await disk.fsync_directory(self._path)
                 await self._delete_files(gone)
         except OSError as error:
-            self._context.note_storage_error("delete", self._path_of(key), error)
-            raise StorageFailed(f"cannot delete {key.directory_name}: {error}", path=self._path) from error
+            raise self._failed("delete", key, error) from error
 
     async def _delete_files(self, directory: str) -> None:
         disk = self._context.disk
@@ -179,6 +173,15 @@ class LogDirectory:
             # Freeing a large file takes the file system a while.
             await asyncio.sleep(0)
         disk.remove_directory(directory)
+
+    def _failed(self, doing: str, key: PartitionKey, error: OSError) -> StorageError:
+        path = self._path_of(key)
+        if is_disk_full(error):
+            return DiskFull(f"no space left to {doing} {path}", path=path)
+        if lacks_descriptors(error):
+            return too_many_open_files(doing, path)
+        self._context.note_storage_error(doing, path, error)
+        return StorageFailed(f"cannot {doing} {path}: {error}", path=path)
 
     # -- all logs at once
 

@@ -1,7 +1,7 @@
 """The handlers of a broker over real replicas and logs, on a simulated disk in virtual time.
 
-The metadata is made by hand: topics appear, leaders and ISRs change as a test says. Other brokers exist in the
-metadata alone; what they would acknowledge, a test acknowledges for them.
+The metadata is made by hand: topics appear, leaders and ISRs change as a test says. Other brokers exist in
+the metadata alone; what they would acknowledge, a test acknowledges for them.
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ class World:
             brokers=Map({each: broker_image(each) for each in (SELF, SECOND, THIRD)}),
         )
         self.hosted.image_changed(self.image)
-        self.service = BrokerService(config, self.hosted, self.clock, CountingProducerIds())
-        self._handlers = {
-            method.name: handler for method, handler in self.service.service.handlers.items()
-        }
+        self.service = BrokerService(
+            config, self.hosted, self.clock, next_producer_id=CountingProducerIds().next_id
+        )
+        self._handlers = {method.name: handler for method, handler in self.service.service.handlers.items()}
         self._context = LogContext(disk, self.clock, OpenFiles(disk, files_max=16), _fatal)
 
     @property
@@ -169,9 +169,7 @@ class World:
         directory = f"{DATA_DIRECTORY}/{topic.name}-{image.partition}"
         self.disk.make_directory(directory)
         config = self.hosted.topic_config(topic.topic_id)
-        log_config = LogConfig(
-            max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
-        )
+        log_config = LogConfig(max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes)
         return Partition(
             TopicPartition(topic.name, image.partition),
             topic.topic_id,
@@ -237,15 +235,17 @@ class World:
     # -- calls
 
     async def call(self, name: str, request: Any) -> Any:
-        handler: Any = self._handlers[name]
         try:
-            return await handler(request, NoCall())
+            return await self.handler(name)(request, NoCall())
         finally:
             self.validate()
 
+    def handler(self, name: str) -> Any:
+        return self._handlers[name]
+
     def stream(self, name: str) -> Stream:
-        """An open stream; close it."""
-        return Stream(self._handlers[name])
+        """An open stream; close it, or receive all of it."""
+        return Stream(self.handler(name))
 
     async def produce(
         self, *values: str, partition: int = 0, acks: broker_pb2.Acks = broker_pb2.ACKS_ALL, **more: Any
@@ -290,7 +290,7 @@ class World:
 
 
 class Stream:
-    """A client's end of a stream. What it sends is read when the handler wants it, as flow control would do."""
+    """A client's end of a stream. What it sends is read when the handler wants it, as with flow control."""
 
     def __init__(self, handler: Any) -> None:
         self._unread: asyncio.Queue[Any] = asyncio.Queue()

@@ -266,7 +266,7 @@ def test_stop_answers_fetches_that_wait() -> None:
         began = world.now
         fetching = asyncio.create_task(world.fetch(0, max_wait_ms=60_000))
         await settle()
-        world.broker.release_waiting()
+        world.service.release_waiting()
         assert not (await fetching).HasField("error")
         await world.fetch(0, max_wait_ms=60_000)
         assert world.now == began

@@ -70,7 +70,7 @@ class Appender:
             try:
                 self._append(append, entry, target, acks, now_ms)
             except QuorateError as error:
-                append.error = for_client(error, target, self._hosted)
+                append.error = for_client(error, self._hosted)
         produce.one_answered()
         return produce
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quorate.broker.controller_link.producer_ids import ProducerIds
+from collections.abc import Awaitable, Callable
+
 from quorate.broker.handlers.appending import Appender
 from quorate.broker.handlers.fetch import FetchHandler
 from quorate.broker.handlers.fetch_stream import FetchStreamHandler
@@ -16,6 +17,7 @@ from quorate.broker.handlers.request_memory import RequestMemory
 from quorate.broker.hosted import Hosted
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
+from quorate.core.ids import ProducerId
 from quorate.core.transport import Service
 from quorate.v1 import broker_pb2
 
@@ -23,7 +25,14 @@ __all__ = ["BrokerService"]
 
 
 class BrokerService:
-    def __init__(self, config: NodeConfig, hosted: Hosted, clock: Clock, producer_ids: ProducerIds) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        hosted: Hosted,
+        clock: Clock,
+        *,
+        next_producer_id: Callable[[], Awaitable[ProducerId]],
+    ) -> None:
         bytes_max = config.queued_max_request_bytes
         appender = Appender(config, hosted, clock)
         self._fetch = FetchHandler(config, hosted, clock)
@@ -39,7 +48,7 @@ class BrokerService:
                 "ListOffsets": ListOffsetsHandler(config, hosted),
                 "OffsetForLeaderEpoch": OffsetForLeaderEpochHandler(config, hosted),
                 "GetMetadata": GetMetadataHandler(hosted),
-                "InitProducerId": InitProducerIdHandler(producer_ids),
+                "InitProducerId": InitProducerIdHandler(next_producer_id),
             },
         )
 

@@ -1,14 +1,14 @@
-"""What clients are told when a replica cannot do what they asked.
+"""What clients are told when this broker cannot do what they asked.
 
-An error inside the broker says what is wrong with this replica. A client needs to know what to do: ask the
-broker that leads, or try again once there is one. So the broker that leads is named, and a replica that is
-out of order is no longer a replica that serves: another one will lead.
+An error inside the broker says what is wrong here. A client needs to know what to do: ask the broker that
+leads, or try again once there is one. So the leader is named with its address, and a replica that is out of
+order is one that does not lead: another will.
 """
 
 from __future__ import annotations
 
 from quorate.broker.hosted import Hosted
-from quorate.broker.replica.partition import Partition
+from quorate.core.ids import BrokerId
 from quorate.errors import (
     BrokerFenced,
     LogDamaged,
@@ -21,34 +21,24 @@ from quorate.errors import (
 __all__ = ["appended_while_fenced", "fenced", "for_client"]
 
 
-def for_client(error: QuorateError, partition: Partition, hosted: Hosted) -> QuorateError:
-    """The error that a client gets for one that was raised while ``partition`` was used. Nothing was done."""
+def for_client(error: QuorateError, hosted: Hosted) -> QuorateError:
     if isinstance(error, LogDamaged | StorageFailed):
-        # Never skipped and never served (rule 44), but not the client's concern either: it shall try again.
-        topic, number = partition.topic_partition
-        return NotLeaderOrFollower(
-            f"{partition.topic_partition} cannot be served from this broker any more ({error.code}); "
-            "another replica takes over",
-            topic=topic,
-            partition=number,
-            leader_epoch=partition.leader_epoch,
-            cause=error.code,
-        )
+        # Never served (rule 44), and not for the client to mend.
+        return NotLeaderOrFollower(f"this replica cannot be used: {error.message}", cause=error.code)
     if isinstance(error, NotLeaderOrFollower):
-        return _with_leader(error, partition, hosted)
+        return _with_address(error, hosted)
     return error
 
 
-def _with_leader(error: NotLeaderOrFollower, partition: Partition, hosted: Hosted) -> NotLeaderOrFollower:
+def _with_address(error: NotLeaderOrFollower, hosted: Hosted) -> NotLeaderOrFollower:
     """Saves the client a question: it knows where to go on from the answer alone."""
-    leader = hosted.image.brokers.get(partition.leader)
-    facts = {
-        **error.facts,
-        "leader": partition.leader,
-        "leader_epoch": partition.leader_epoch,
-        "leader_address": leader.address if leader is not None else None,
-    }
-    return NotLeaderOrFollower(error.message, **facts)
+    leader = error.facts.get("leader")
+    if not isinstance(leader, int) or "leader_address" in error.facts:
+        return error
+    broker = hosted.image.brokers.get(BrokerId(leader))
+    if broker is None:
+        return error
+    return NotLeaderOrFollower(error.message, **error.facts, leader_address=broker.address)
 
 
 def fenced() -> BrokerFenced:

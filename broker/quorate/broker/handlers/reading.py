@@ -14,9 +14,10 @@ from quorate.broker.handlers.client_errors import fenced, for_client
 from quorate.broker.handlers.structured_records import decode_records
 from quorate.broker.handlers.targets import known_epoch
 from quorate.broker.hosted import Hosted
-from quorate.broker.replica.partition import Partition, Reader
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replica.reader import Reader
 from quorate.core.ids import Offset
-from quorate.errors import BrokerFenced, QuorateError
+from quorate.errors import BrokerFenced, OffsetNotAvailable, OffsetOutOfRange, QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import broker_pb2, records_pb2
 
@@ -122,8 +123,10 @@ def read_partition(
             bytes_max = min(asked, budget.bytes_left)
             structured = request.format == broker_pb2.RECORD_FORMAT_RECORDS
             _read(reading, reader, budget, structured=structured, bytes_max=bytes_max)
+    except OffsetOutOfRange as error:
+        reading.error = _not_yet(error) if _is_behind(target, reading) else error
     except QuorateError as error:
-        reading.error = for_client(error, target, hosted)
+        reading.error = for_client(error, hosted)
     return reading
 
 
@@ -141,6 +144,15 @@ def _read(
     if budget.allows(decoded.size):
         reading.records, reading.next_fetch_offset = decoded.records, decoded.next_offset
         budget.spend(decoded.size)
+
+
+def _is_behind(partition: Partition, reading: PartitionReading) -> bool:
+    """A follower that lacks the offset says nothing about the log: only the leader knows where it ends."""
+    return partition.leadership is None and reading.next_fetch_offset > partition.log.log_end_offset
+
+
+def _not_yet(error: OffsetOutOfRange) -> OffsetNotAvailable:
+    return OffsetNotAvailable(f"this follower is behind: {error.message}", **error.facts)
 
 
 def fill_fetch_response(

@@ -79,7 +79,7 @@ def find_partitions(
         try:
             partition = hosted.find(each.topic, each.topic_id, each.partition)
         except QuorateError as error:
-            found.append(error)
+            found.append(for_client(error, hosted))
             continue
         if partition in seen:
             topic, number = partition.topic_partition
@@ -129,4 +129,4 @@ def _answer(
     try:
         fill(result, named, target)
     except QuorateError as error:
-        result.error.CopyFrom(detail_from_error(for_client(error, target, hosted)))
+        result.error.CopyFrom(detail_from_error(for_client(error, hosted)))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from quorate.core.ids import Offset
 from quorate.errors import QuorateError
 
-__all__ = ["CommitWaiter", "CommitWaiters"]
+__all__ = ["CommitWaiter", "CommitWaiters", "OnDone"]
 
 #: None: it is done; an error: whether it is will never be known here (rule 19)
 OnDone = Callable[[QuorateError | None], None]

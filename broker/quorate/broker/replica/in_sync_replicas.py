@@ -29,7 +29,7 @@ from immutables import Map
 from quorate.core.ids import BrokerId
 from quorate.errors import IneligibleReplica, OperationNotAttempted
 from quorate.metadata.image import BrokerImage, Recovery
-from quorate.v1.controller_pb2 import IsrMember, PartitionAlteration
+from quorate.v1.controller_pb2 import PartitionAlteration
 
 __all__ = ["InSyncReplicas"]
 
@@ -128,11 +128,3 @@ class InSyncReplicas:
         if self._wish is not None:
             assert self._wish.alteration.partition_epoch == self.partition_epoch
             assert not self._wish.additions & self.committed
-
-
-def members(broker_ids: Collection[BrokerId], brokers: Map[BrokerId, BrokerImage]) -> list[IsrMember]:
-    """With the broker epochs that are registered; a follower is admitted only with that one (rule 23)."""
-    return [
-        IsrMember(broker_id=broker_id, broker_epoch=brokers[broker_id].broker_epoch)
-        for broker_id in sorted(broker_ids)
-    ]

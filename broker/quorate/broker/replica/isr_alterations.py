@@ -72,7 +72,7 @@ class IsrAlterations:
         self._is_wished = asyncio.Event()
 
     def wish(self, partition: Partition) -> None:
-        """The partition's leadership may have something to ask for. Cheap, and may be said any number of times."""
+        """The partition's leadership may have something to ask for. May be said any number of times."""
         if partition not in self._resting:
             self._wishing[partition] = None
             self._is_wished.set()
@@ -99,7 +99,7 @@ class IsrAlterations:
                 await self._ask(asked)
 
     def _collect(self) -> list[tuple[Partition, Leadership, PartitionAlteration]]:
-        asked = []
+        asked: list[tuple[Partition, Leadership, PartitionAlteration]] = []
         while self._wishing and len(asked) < _PARTITIONS_PER_REQUEST_MAX:
             partition = next(iter(self._wishing))
             del self._wishing[partition]

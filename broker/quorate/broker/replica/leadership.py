@@ -4,15 +4,10 @@ A ``Leadership`` is made when committed metadata says that this broker leads, an
 epoch, by a failing disk or by the node's end. A new epoch gets a new object, so nothing about followers can
 leak from one into the next (rule 7), and whoever still holds an old one gets an error from it.
 
-**Committing.** The high watermark is the smallest log end over the maximal ISR (``InSyncReplicas``), the
+**Committing.** The high watermark is the smallest log end over the maximal ISR (``IsrMembership``), the
 leader's own copy included (``OwnCopy``); it does not move while the committed ISR has fewer than MinISR
 members (rules 13 and 14). From this follows rule 1: whoever the controller may elect has every record below
 it. Three events can move it: a follower's fetch, a sync or append here, a change of the ISR.
-
-*A follower that is about to join* is waited for, too. Under load the high watermark runs just behind the
-slowest member; a follower that is a moment slower would never be seen at or above it, and never be admitted.
-It is waited for only while it keeps pace and could be admitted, and for at most ``_JOIN_WAIT_S`` after it was
-last caught up: a broker that dies on the threshold holds up acknowledgements no longer than that.
 
 **Outcomes.** What was appended and cannot be confirmed here any more ends as unknown, exactly once (rule 19):
 never as done, and never as failed, for the next leader may have it. An append that is refused before anything
@@ -24,14 +19,14 @@ Everything here is synchronous: between a check and what it allows nothing else 
 from __future__ import annotations
 
 import asyncio
-import enum
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from quorate.broker.replica.commit_waiters import CommitWaiter, CommitWaiters, OnDone
-from quorate.broker.replica.followers import Follower, Followers
+from quorate.broker.replica.divergence import Divergence, find_divergence
 from quorate.broker.replica.high_watermark import HighWatermark
-from quorate.broker.replica.in_sync_replicas import InSyncReplicas, members
+from quorate.broker.replica.isr_membership import IsrMembership
+from quorate.broker.replica.news import News, Wake, Wakers
 from quorate.broker.replica.own_copy import OwnCopy
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.core.clock import Clock, Timer
@@ -44,46 +39,21 @@ from quorate.errors import (
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     OffsetNotAvailable,
-    OffsetOutOfRange,
     QuorateError,
     StaleBrokerEpoch,
     StorageError,
     StorageFailed,
     Unavailable,
     copy_of,
-    wrong_leader_epoch,
 )
-from quorate.metadata.image import Recovery
 from quorate.metadata.records import RECOVERY_OF_STATE
 from quorate.storage import Appended, LogRead, PartitionLog, TimestampedOffset
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.v1.controller_pb2 import PartitionAlteration, PartitionAlterationResult
-from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_UNSPECIFIED
 
 __all__ = ["Divergence", "Leadership", "LeadershipHooks", "LogEndsLater", "News"]
 
 log = get_logger(__name__)
-
-#: Several exchanges with a follower on a busy machine, and short beside a session's time-out.
-_JOIN_WAIT_S: Final = 0.5
-
-
-class News(enum.Enum):
-    """What a follower's stream is woken for."""
-
-    APPENDED = enum.auto()
-    HIGH_WATERMARK = enum.auto()
-    #: of this leadership: nothing more will come
-    ENDED = enum.auto()
-
-
-class Divergence(NamedTuple):
-    """The follower's log is not a prefix of the leader's (rule 8)."""
-
-    #: the leader's largest epoch that is not beyond the follower's last one
-    epoch: LeaderEpoch
-    #: where that one ends in the leader's log (exclusive)
-    end_offset: Offset
 
 
 class LogEndsLater(NamedTuple):
@@ -108,22 +78,17 @@ class Leadership:
         "_broker_id",
         "_clock",
         "_ended",
-        "_followers",
-        "_gating",
         "_high_watermark",
         "_hooks",
-        "_isr",
         "_join_timer",
-        "_joining",
-        "_lag_s",
         "_log",
+        "_membership",
         "_own_copy",
         "_state",
         "_stored_waiters",
         "_topic_partition",
         "_waiters",
         "_wakers",
-        "_wakers_by_broker",
         "epoch",
         "epoch_start_offset",
     )
@@ -150,20 +115,18 @@ class Leadership:
         self._state = state
         self._broker_id = state.image.leader
         self._clock = clock
-        self._lag_s = replica_lag_s
         self._hooks = hooks
-        self._isr = InSyncReplicas(state.image.isr, state.image.partition_epoch, state.image.recovery)
-        self._followers = Followers()
-        #: followers that the high watermark waits for: the maximal ISR
-        self._gating: list[Follower] = []
-        #: all others; it waits for those that are about to join
-        self._joining: list[Follower] = []
+        self._membership = IsrMembership(
+            state,
+            high_watermark,
+            epoch_start_offset=self.epoch_start_offset,
+            replica_lag_s=replica_lag_s,
+            now=clock.monotonic(),
+        )
         self._join_timer: Timer | None = None
         self._waiters = CommitWaiters()
         self._stored_waiters = CommitWaiters()
-        self._wakers_by_broker: dict[BrokerId, Callable[[News], None]] = {}
-        #: the same, replaced as a whole: a waker may add or remove one
-        self._wakers: tuple[Callable[[News], None], ...] = ()
+        self._wakers = Wakers()
         #: what every call gets from when this leadership is over
         self._ended: QuorateError | None = None
         self._own_copy = OwnCopy(
@@ -178,38 +141,27 @@ class Leadership:
 
     def begin(self) -> None:
         """Once, when everybody knows of this leadership: committing alone, or asking for another ISR."""
-        self._replicas_changed()
         self._advance_high_watermark()
         self._wish_if_any()
 
     def apply(self, state: PartitionState) -> None:
         """The same leader epoch; anything else may have changed."""
         assert state.image.leader_epoch == self.epoch
-        image = state.image
         self._state = state
-        self._isr.commit(image.isr, image.partition_epoch, image.recovery)
-        self._isr.drop_hopeless_wish(state.brokers)
+        self._membership.apply(state, self._clock.monotonic())
         self._own_copy.set_durability(state.durability)
-        self._replicas_changed()
         self._isr_changed()
         self._wish_if_any()
 
-    def _replicas_changed(self) -> None:
-        others = [each for each in self._state.image.replicas if each != self._broker_id]
-        self._followers.assign(others, self._isr.committed, self._clock.monotonic())
-        self._sort_followers()
-
-    def _sort_followers(self) -> None:
-        maximal = self._isr.maximal
-        self._gating = [each for each in self._followers if each.broker_id in maximal]
-        self._joining = [each for each in self._followers if each.broker_id not in maximal]
-
     def _isr_changed(self) -> None:
-        """Committed, proposed or taken back: count anew."""
-        self._sort_followers()
-        if len(self._isr.committed) < self._state.min_insync_replicas:
+        """Who has to store a record, or how many, is not what it was."""
+        if not self._membership.has_enough:
             self._waiters.give_up(self._too_few_after_append())
         self._advance_high_watermark()
+
+    def _wish_if_any(self) -> None:
+        if self._membership.has_wish(self._clock.monotonic()):
+            self._hooks.on_isr_wish()
 
     # -- its end
 
@@ -229,10 +181,8 @@ class Leadership:
         unknown = self._outcome_unknown(reason)
         self._waiters.give_up(unknown)
         self._stored_waiters.give_up(unknown)
-        wakers, self._wakers = self._wakers, ()
-        self._wakers_by_broker.clear()
-        for wake in wakers:
-            wake(News.ENDED)
+        self._wakers.wake(News.ENDED)
+        self._wakers.clear()
         return syncing
 
     def _check_leading(self) -> None:
@@ -253,7 +203,7 @@ class Leadership:
         """One batch, whole or not at all. With ``acks_all`` only if it could be committed now (rule 15)."""
         if self._ended is not None:
             raise copy_of(self._ended)
-        if acks_all and len(self._isr.committed) < self._state.min_insync_replicas:
+        if acks_all and not self._membership.has_enough:
             raise self._too_few()
         try:
             appended = self._log.append_as_leader(batch, leader_epoch=self.epoch)
@@ -271,7 +221,7 @@ class Leadership:
         that is refused leaves no trace, in the producer's state neither.
         """
         self._check_leading()
-        if len(self._isr.committed) < self._state.min_insync_replicas:
+        if not self._membership.has_enough:
             raise self._too_few()
         try:
             duplicate = self._log.find_duplicate(batch)
@@ -291,14 +241,13 @@ class Leadership:
         return self.append(batch, acks_all=True)
 
     def _log_grew(self) -> None:
-        if self._followers.is_anyone_at_end:
-            self._followers.log_grows(self._clock.monotonic())
+        if self._membership.followers.is_anyone_at_end:
+            self._membership.followers.log_grows(self._clock.monotonic())
         if self._own_copy.needs_sync:
             self._own_copy.sync_soon()
-        elif not self._gating:
+        elif self._membership.is_leader_alone:
             self._advance_high_watermark()
-        for wake in self._wakers:
-            wake(News.APPENDED)
+        self._wakers.wake(News.APPENDED)
 
     def _append_failed(self, error: StorageError) -> QuorateError:
         """A full disk refuses the append and nothing else; a disk that fails ends the leadership."""
@@ -312,7 +261,7 @@ class Leadership:
         return error
 
     def _too_few(self) -> NotEnoughReplicas:
-        size, needed = len(self._isr.committed), self._state.min_insync_replicas
+        size, needed = len(self._membership.isr.committed), self._state.min_insync_replicas
         return NotEnoughReplicas(
             f"{self._topic_partition} has {size} replicas in sync, min.insync.replicas is {needed}; "
             "nothing was written",
@@ -321,7 +270,7 @@ class Leadership:
         )
 
     def _too_few_after_append(self) -> NotEnoughReplicasAfterAppend:
-        size, needed = len(self._isr.committed), self._state.min_insync_replicas
+        size, needed = len(self._membership.isr.committed), self._state.min_insync_replicas
         return NotEnoughReplicasAfterAppend(
             f"{self._topic_partition}: appended, then only {size} replicas were left in sync, "
             f"min.insync.replicas is {needed}",
@@ -340,7 +289,7 @@ class Leadership:
             return None
         if self._ended is not None:
             raise self._outcome_unknown(self._ended.message)
-        if len(self._isr.committed) < self._state.min_insync_replicas:
+        if not self._membership.has_enough:
             raise self._too_few_after_append()
         return self._waiters.add(next_offset, on_done)
 
@@ -356,31 +305,23 @@ class Leadership:
 
     def _advance_high_watermark(self) -> None:
         """Rules 13 and 14."""
-        if self._ended is not None or len(self._isr.committed) < self._state.min_insync_replicas:
+        membership, high_watermark = self._membership, self._high_watermark
+        if self._ended is not None or not membership.has_enough:
             return
-        offset = self._own_copy.end_offset
-        for follower in self._gating:
-            if follower.log_end_offset < offset:
-                offset = follower.log_end_offset
-        if self._joining and offset > self._high_watermark.offset:
+        offset = membership.stored_everywhere(self._own_copy.end_offset)
+        if offset > high_watermark.offset and membership.is_anyone_outside:
             offset = self._wait_for_joining(offset)
-        if offset <= self._high_watermark.offset:
+        if offset <= high_watermark.offset:
             return
-        self._high_watermark.advance(offset)
+        high_watermark.advance(offset)
         self._waiters.reached(offset)
-        for wake in self._wakers:
-            wake(News.HIGH_WATERMARK)
+        self._wakers.wake(News.HIGH_WATERMARK)
 
     def _wait_for_joining(self, offset: Offset) -> Offset:
         now = self._clock.monotonic()
-        held_until = now
-        for follower in self._joining:
-            wait_end = follower.caught_up_at + _JOIN_WAIT_S
-            if follower.log_end_offset < offset and wait_end > now and self._may_join(follower):
-                offset = follower.log_end_offset
-                held_until = max(held_until, wait_end)
-        if held_until > now and self._join_timer is None:
-            self._join_timer = self._clock.call_later(held_until - now, self._joining_took_too_long)
+        offset, wait_end = self._membership.stored_by_joining(offset, now)
+        if wait_end > now and self._join_timer is None:
+            self._join_timer = self._clock.call_later(wait_end - now, self._joining_took_too_long)
         return offset
 
     def _joining_took_too_long(self) -> None:
@@ -474,7 +415,8 @@ class Leadership:
         It counts as an acknowledgement only if that log is a prefix of this one (rules 8 and 16).
         """
         self._check_leading()
-        follower = self._followers.get(broker_id)
+        membership = self._membership
+        follower = membership.followers.get(broker_id)
         if follower is None:
             raise NotLeaderOrFollower(
                 f"broker {broker_id} has no replica of {self._topic_partition}",
@@ -483,13 +425,17 @@ class Leadership:
             )
         self._check_broker_epoch(broker_id, broker_epoch)
         log_end_offset = self._log.log_end_offset
-        divergence = self._divergence(fetch_offset, last_epoch, log_end_offset)
-        if divergence is not None:
-            return divergence
-        self._followers.note(follower, broker_epoch, fetch_offset, log_end_offset, self._clock.monotonic())
+        # Nearly always its last batch is of this epoch, and then there is nothing to look up.
+        if last_epoch != self.epoch or not self._log.log_start_offset <= fetch_offset <= log_end_offset:
+            divergence = find_divergence(self._log, fetch_offset, last_epoch)
+            if divergence is not None:
+                return divergence
+        now = self._clock.monotonic()
+        membership.followers.note(follower, broker_epoch, fetch_offset, log_end_offset, now)
         self._advance_high_watermark()
-        if not self._isr.is_change_pending and broker_id not in self._isr.committed:
-            self._wish_if_any()
+        isr = membership.isr
+        if broker_id not in isr.committed and not isr.is_change_pending and membership.can_admit(follower):
+            self._hooks.on_isr_wish()
         return None
 
     def _check_broker_epoch(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
@@ -502,30 +448,6 @@ class Leadership:
                 broker_epoch=broker_epoch,
             )
 
-    def _divergence(
-        self, fetch_offset: Offset, last_epoch: LeaderEpoch, log_end_offset: Offset
-    ) -> Divergence | None:
-        log_start_offset = self._log.log_start_offset
-        if fetch_offset < log_start_offset or (last_epoch < 0 and fetch_offset > log_end_offset):
-            raise OffsetOutOfRange(
-                f"{self._topic_partition}: offset {fetch_offset} is not within "
-                f"{log_start_offset} and {log_end_offset}",
-                offset=fetch_offset,
-                log_start_offset=log_start_offset,
-                log_end_offset=log_end_offset,
-            )
-        if last_epoch < 0:
-            return None  # an empty log is a prefix of any
-        if last_epoch == self.epoch and fetch_offset <= log_end_offset:
-            return None  # nearly always: what it has last came from this leadership
-        end = self._log.end_of_epoch(last_epoch)
-        if end is None:
-            # Followed in this very epoch, and with records of a later one: no leader before us wrote those.
-            raise wrong_leader_epoch(self._topic_partition, request=last_epoch, current=self.epoch)
-        if end.epoch < last_epoch or end.end_offset < fetch_offset:
-            return Divergence(end.epoch, end.end_offset)
-        return None
-
     def read_for_follower(self, offset: Offset, *, bytes_max: int) -> LogRead:
         """Up to the end of the log."""
         self._check_leading()
@@ -534,135 +456,63 @@ class Leadership:
         except (LogDamaged, StorageFailed) as error:
             raise self._read_failed(error) from error
 
-    def wake_on_news(self, broker_id: BrokerId, wake: Callable[[News], None]) -> None:
+    def wake_on_news(self, broker_id: BrokerId, wake: Wake) -> None:
         """``wake`` is called at every append and move of the high watermark; it has to be cheap."""
         self._check_leading()
-        self._wakers_by_broker[broker_id] = wake
-        self._wakers = tuple(self._wakers_by_broker.values())
+        self._wakers.add(broker_id, wake)
 
     def forget(self, broker_id: BrokerId) -> None:
-        if self._wakers_by_broker.pop(broker_id, None) is not None:
-            self._wakers = tuple(self._wakers_by_broker.values())
+        self._wakers.remove(broker_id)
 
     # -- the ISR
 
     @property
     def isr(self) -> tuple[BrokerId, ...]:
         """As committed, as far as is known here."""
-        return tuple(sorted(self._isr.committed))
+        return tuple(sorted(self._membership.isr.committed))
 
     @property
     def partition_epoch(self) -> int:
-        return self._isr.partition_epoch
+        return self._membership.isr.partition_epoch
 
     def check_lag(self, now: float) -> None:
         """Now and then: followers that stopped fetching are noticed by nothing else (rule 26)."""
-        if (
-            self._ended is None
-            and not self._isr.is_change_pending
-            and self._wanted_isr(now) != self._isr.committed
-        ):
+        if self._ended is None and self._membership.has_wish(now):
             self._hooks.on_isr_wish()
 
     def next_alteration(self) -> PartitionAlteration | None:
         """What to ask the controller for now. None: nothing, or it was asked and has not answered."""
         if self._ended is not None:
             return None
-        if not self._isr.is_change_pending:
-            self._propose(self._clock.monotonic())
-        return self._isr.send()
-
-    def _propose(self, now: float) -> None:
-        is_recovering = self._isr.recovery is Recovery.RECOVERING
-        wanted = self._wanted_isr(now)
-        if self._broker_id not in self._state.brokers or (
-            wanted == self._isr.committed and not is_recovering
-        ):
-            return
-        image = self._state.image
-        self._isr.propose(
-            PartitionAlteration(
-                topic_id=image.topic_id,
-                partition=image.partition,
-                leader_epoch=self.epoch,
-                partition_epoch=self._isr.partition_epoch,
-                isr=members(wanted, self._state.brokers),
-                # To lead is to confirm: what this log holds is what counts from now on (rule 34).
-                recovery_state=RECOVERY_STATE_NORMAL if is_recovering else RECOVERY_STATE_UNSPECIFIED,
-            )
-        )
-        for follower in self._joining:
-            if follower.broker_id in wanted:
-                follower.give_time(now)
-        self._isr_changed()
-
-    def _wanted_isr(self, now: float) -> frozenset[BrokerId]:
-        if self._isr.recovery is Recovery.RECOVERING:
-            return self._isr.committed  # stays at one until the controller has the confirmation (rule 34)
-        committed, brokers = self._isr.committed, self._state.brokers
-        wanted = {self._broker_id}
-        for follower in self._followers:
-            broker_id = follower.broker_id
-            if broker_id in committed:
-                if broker_id in brokers and not follower.is_lagging(now, self._lag_s):
-                    wanted.add(broker_id)
-            elif self._is_complete(follower) and self._may_join(follower):
-                wanted.add(broker_id)
-        return frozenset(wanted)
-
-    def _is_complete(self, follower: Follower) -> bool:
-        """Rule 23, what its log has to hold: all that is committed, and all of earlier epochs."""
-        end = follower.log_end_offset
-        return follower.has_fetched and end >= self._high_watermark.offset and end >= self.epoch_start_offset
-
-    def _may_join(self, follower: Follower) -> bool:
-        """Rule 23, who its broker has to be: active, and the process that fetched."""
-        broker = self._state.brokers.get(follower.broker_id)
-        return (
-            broker is not None
-            and broker.is_active
-            and broker.broker_epoch == follower.broker_epoch
-            and self._isr.recovery is Recovery.NORMAL
-        )
-
-    def _wish_if_any(self) -> None:
-        if self._isr.is_change_pending:
-            return
-        if self._isr.recovery is Recovery.RECOVERING or any(
-            self._is_complete(each) and self._may_join(each) for each in self._joining
-        ):
-            self._hooks.on_isr_wish()
+        return self._membership.next_alteration(self._clock.monotonic())
 
     def alteration_answered(self, result: PartitionAlterationResult) -> None:
         """The controller's word on the last ``next_alteration``."""
         if self._ended is not None:
             return
+        isr = self._membership.isr
         if result.HasField("error"):
-            self._isr.refused(result.error.code)
+            isr.refused(result.error.code)
         elif result.leader_epoch != self.epoch:
             # A new epoch comes from the metadata, with the MinISR that belongs to it; until then both count.
-            self._isr.unanswered(may_be_applied=True)
+            isr.unanswered(may_be_applied=True)
         else:
-            isr = [BrokerId(each) for each in result.isr]
-            recovery = RECOVERY_OF_STATE.get(result.recovery_state, self._isr.recovery)
-            self._isr.answered(isr, result.partition_epoch, recovery)
+            recovery = RECOVERY_OF_STATE.get(result.recovery_state, isr.recovery)
+            isr.answered([BrokerId(each) for each in result.isr], result.partition_epoch, recovery)
+        self._membership.recount()
         self._isr_changed()
 
     def alteration_unanswered(self, *, may_be_applied: bool = True) -> None:
-        """It stays pending; the same wish is sent again. False: the controller is known to have done nothing."""
+        """The same wish is sent again. ``may_be_applied`` False: the controller has surely done nothing."""
         if self._ended is None:
-            self._isr.unanswered(may_be_applied=may_be_applied)
+            self._membership.isr.unanswered(may_be_applied=may_be_applied)
 
     # -- invariants
 
     def validate(self) -> None:
         """For tests, after every step."""
-        self._isr.validate()
+        self._membership.validate()
         self._waiters.validate(self._high_watermark.offset)
         self._stored_waiters.validate(self._own_copy.end_offset)
-        assert self._broker_id in self._isr.committed
         assert self.epoch_start_offset <= self._log.log_end_offset
-        gating = {each.broker_id for each in self._gating}
-        assert gating == self._isr.maximal - {self._broker_id}
-        if len(self._isr.committed) < self._state.min_insync_replicas:
-            assert len(self._waiters) == 0
+        assert self._membership.has_enough or len(self._waiters) == 0

@@ -100,7 +100,7 @@ class Partition:
     @property
     def high_watermark(self) -> Offset:
         """Exclusive; a lower bound of what is committed, never beyond this log's end."""
-        return max(self._high_watermark.offset, self.log.log_start_offset)
+        return min(max(self._high_watermark.offset, self.log.log_start_offset), self.log.log_end_offset)
 
     @property
     def leader(self) -> BrokerId:
@@ -207,6 +207,9 @@ class Partition:
     def require_leadership(self, current_leader_epoch: int | None) -> Leadership:
         """For a caller that knows the current epoch, or names none (rule 3)."""
         leadership = self.leadership
+        if leadership is None and self._is_waiting_to_lead:
+            self.begin_waiting_leadership()
+            leadership = self.leadership
         if leadership is None or (
             current_leader_epoch is not None and current_leader_epoch != leadership.epoch
         ):

@@ -1,7 +1,7 @@
 """Every partition that this broker follows, by leader: one stream to each broker that leads some.
 
-Which partition follows whom is told by ``follow`` and ``unfollow``, which never wait: metadata is applied in one
-turn of the event loop. They may be called before ``run``, and take effect with it.
+Which partition follows whom is told by ``follow`` and ``unfollow``, which never wait: metadata is applied in
+one turn of the event loop. They may be called before ``run``, and take effect with it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
 """The leader's end of the stream to one follower, for every partition that it follows here.
 
-The follower names positions, the leader owes one answer to each. An answer that has something to say leaves at
-once; the others wait, and the partition's leadership calls when there is news. All that is ready when the
+The follower names positions, the leader owes one answer to each. An answer that has something to say leaves
+at once; the others wait, and the partition's leadership calls when there is news. All that is ready when the
 transport takes the next response leaves in it, so one message carries what several partitions got in the same
-turn of the event loop, and while a response is on its way to a slow follower nothing is read for the next one.
+turn of the event loop, and while a response is on its way to a slow follower nothing is read for the next
+one.
 
 *Fairness.* Partitions are served in the order in which they became ready, each with a bounded share, and one
 that was served comes back at the end of the queue when it has named its next position. So a busy partition
 cannot starve the others, whatever fits into one response.
 
-*A high watermark alone is no reason to hurry.* It reaches the follower with the next records, or after a moment.
-At once, it would cost two more messages for every lone record; and nobody waits for it: producers are answered by
-the leader, and a follower that serves reads may lag behind.
+*A high watermark alone is no reason to hurry.* It reaches the follower with the next records, or after a
+moment. At once, it would cost two more messages for every lone record; and nobody waits for it: producers are
+answered by the leader, and a follower that serves reads may lag behind.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from quorate.v1.replica_pb2 import (
     DivergingEpoch,
     FollowerHello,
     FollowerPosition,
-    ReplicaUpdate,
     ReplicateRequest,
     ReplicateResponse,
+    ReplicaUpdate,
 )
 
 __all__ = ["FindPartition", "FollowerStream"]
@@ -50,7 +51,15 @@ _NOT_TOLD: Final = Offset(-1)
 class _Served:
     """One partition in one leader epoch."""
 
-    __slots__ = ("high_watermark_told", "is_waiting", "key", "leader_epoch", "leadership", "offset", "partition")
+    __slots__ = (
+        "high_watermark_told",
+        "is_waiting",
+        "key",
+        "leader_epoch",
+        "leadership",
+        "offset",
+        "partition",
+    )
 
     def __init__(self, key: ReplicaKey, partition: Partition, leadership: Leadership) -> None:
         self.key = key
@@ -94,8 +103,8 @@ class FollowerStream:
         #: waiting, with nothing but a new high watermark
         self._quiet: dict[ReplicaKey, _Served] = {}
         self._quiet_timer: Timer | None = None
-        #: answers that need no look at the log; at most one for each position of a request
-        self._refusals: list[ReplicaUpdate] = []
+        #: answers that need no look at the log
+        self._refusals: dict[ReplicaKey, ReplicaUpdate] = {}
         self._sender: asyncio.Future[None] | None = None
         self._is_ended = False
         self._failure: Exception | None = None
@@ -132,10 +141,9 @@ class FollowerStream:
             self._refuse(position, error, partition)
             return
         if divergence is not None:
-            self._drop(key)
-            self._refusals.append(_diverging(position, divergence, partition))
-            self._wake()
+            self._answer(key, _diverging(position, divergence, partition))
             return
+        self._refusals.pop(key, None)
         served = self._served.get(key)
         if served is None or served.leadership is not leadership:
             self._drop(key)
@@ -149,20 +157,23 @@ class FollowerStream:
             self._serve_in_a_moment(served)
 
     def _refuse(self, position: FollowerPosition, error: QuorateError, partition: Partition | None) -> None:
-        self._drop(ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition)))
-        self._refusals.append(
-            ReplicaUpdate(
-                topic_id=position.topic_id,
-                partition=position.partition,
-                leader_epoch=position.leader_epoch,
-                error=detail_from_error(error),
-                # A follower whose end lies before this has to begin anew here (rule 12).
-                log_start_offset=0 if partition is None else partition.log.log_start_offset,
-            )
+        update = ReplicaUpdate(
+            topic_id=position.topic_id,
+            partition=position.partition,
+            leader_epoch=position.leader_epoch,
+            error=detail_from_error(error),
+            # A follower whose end lies before this has to begin anew here (rule 12).
+            log_start_offset=0 if partition is None else partition.log.log_start_offset,
         )
+        self._answer(ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition)), update)
+
+    def _answer(self, key: ReplicaKey, update: ReplicaUpdate) -> None:
+        self._drop(key)
+        self._refusals[key] = update
         self._wake()
 
     def _drop(self, key: ReplicaKey) -> None:
+        self._refusals.pop(key, None)
         self._ready.pop(key, None)
         self._quiet.pop(key, None)
         served = self._served.pop(key, None)
@@ -218,7 +229,8 @@ class FollowerStream:
 
     def _make_response(self) -> ReplicateResponse | None:
         """None: there was nothing to say after all."""
-        updates, self._refusals = self._refusals, []
+        updates = list(self._refusals.values())
+        self._refusals.clear()
         # A message leaves anyway.
         self._hurry_quiet()
         room = self._response_bytes_max
@@ -250,7 +262,9 @@ class FollowerStream:
             if partition.leadership is not leadership:
                 # Asked again, it says what is the case now.
                 partition.require_leadership(served.leader_epoch)
-                raise NotLeaderOrFollower(f"{partition.topic_partition}: leader epoch {leadership.epoch} is over")
+                raise NotLeaderOrFollower(
+                    f"{partition.topic_partition}: leader epoch {leadership.epoch} is over"
+                )
             if served.has_records:
                 update.batches = leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
             elif not served.has_high_watermark:

@@ -2,19 +2,18 @@
 
 A follower goes round in a circle: it names its position, the leader answers, and the answer says what has to
 happen before the position is named again. Naming a position acknowledges everything before it (rule 16), so
-all that acknowledging demands stands in one place, ``before_naming``, and no way leads around it: not after an
-append, not after a cut, not when a stream is opened anew, nor when a leader becomes a follower and still has
-records that were never synced.
+all that acknowledging demands stands in one place, ``before_naming``, and no way leads around it: not after
+an append, not after a cut, not when a stream is opened anew, nor when a leader becomes a follower and still
+has records that were never synced.
 
-What the leader says is believed only in the leader epoch in which it was asked (rule 10); the caller drops the
-rest. Trouble falls into three kinds, which must not be mixed up:
+What the leader says is believed only in the leader epoch in which it was asked (rule 10); the caller drops
+the rest. Trouble falls into three kinds, which must not be mixed up:
 
-- *The leader's, or the way's*: it does not lead, it is behind in its metadata, its bytes fail their checksums.
-  The log stays as it is, and the position is named again later. In particular, nothing is cut because a
-  question got no answer (rule 9).
+- *The leader's, or the way's*: it does not lead, it is behind in its metadata, its bytes fail their
+  checksums. The log stays as it is, and the position is named again later. In particular, nothing is cut
+  because a question got no answer (rule 9).
 - *The log's*: damaged bytes, a failed write. The replica has failed: it neither leads nor follows (rule 44).
-- *Nobody's*, a disk that is full for the moment: as the first.
-"""
+- *Nobody's*, a disk that is full for the moment: as the first."""
 
 from __future__ import annotations
 
@@ -22,9 +21,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from quorate.broker.replica.partition import Partition
+from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replication.truncation import crosses_unclean_epoch, truncation_offset
 from quorate.core.config import Durability
-from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.core.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from quorate.errors import (
     LogDamaged,
     OffsetOutOfRange,
@@ -52,6 +52,7 @@ __all__ = [
     "before_naming",
     "is_log_trouble",
     "is_throttled",
+    "may_refetch",
     "position_of",
     "take_update",
 ]
@@ -107,18 +108,29 @@ WAIT_FOR_CUT: Final = WaitForCut()
 _FIRST_OFFSET: Final = Offset(0)
 
 
-def before_naming(partition: Partition) -> Next:
+def before_naming(partition: Partition, *, may_refetch: bool = False) -> Next:
     """What has to happen before the position may be named."""
     log = partition.log
     if log.is_being_cut:
         return WAIT_FOR_CUT
-    if log.damage is not None:
-        # ``Partition.is_following`` holds a damaged replica back until the controller no longer counts it. From
-        # then on it is as good as empty; if the leader begins later, it says so.
-        return ResetTo(_FIRST_OFFSET)
-    if partition.durability is Durability.FSYNC and log.recovery_point < log.log_end_offset:
+    if log.failure is not None:
+        # Refetched, it is as good as empty; if the leader begins later, it says so.
+        return ResetTo(_FIRST_OFFSET) if may_refetch else Fail(log.failure)
+    if _state_of(partition).durability is Durability.FSYNC and log.recovery_point < log.log_end_offset:
         return SYNC
     return NAME_POSITION
+
+
+def may_refetch(partition: Partition, broker_id: BrokerId) -> bool:
+    """Whether a damaged log may be dropped; to be asked when a leader epoch begins, and only then (rule 44).
+
+    While the replica is in ISR or ELR it may be elected, and must not become emptier than it is. Within the
+    epoch in which the damage was found it must not either, even if it is in neither: the leader still trusts
+    in what the replica acknowledged before, and may be asking to have it back in the ISR. In a new epoch the
+    leader has forgotten (rule 7).
+    """
+    image = _state_of(partition).image
+    return partition.log.damage is not None and broker_id not in image.isr and broker_id not in image.elr
 
 
 def position_of(partition: Partition, leader_epoch: LeaderEpoch) -> FollowerPosition:
@@ -155,20 +167,21 @@ def is_log_trouble(error: QuorateError) -> bool:
 
 def is_throttled(partition: Partition, broker_id: BrokerId) -> bool:
     """A reassignment adds this replica, and nobody counts on it yet."""
-    state = partition.state
-    return (
-        state is not None
-        and broker_id in state.image.adding_replicas
-        and broker_id not in state.image.isr
-    )
+    image = _state_of(partition).image
+    return broker_id in image.adding_replicas and broker_id not in image.isr
 
 
 def _refused(partition: Partition, update: ReplicaUpdate) -> Next:
     error = error_from_detail(update.error)
-    if isinstance(error, OffsetOutOfRange) and update.log_start_offset > partition.log.log_end_offset:
-        # What comes next is deleted at the leader, so it was committed and its time was over (rule 48). With a
-        # gap, offsets would no longer tell where a record lies: begin anew where the leader begins (rule 12).
-        return ResetTo(Offset(update.log_start_offset))
+    log = partition.log
+    log_end_offset, leader_start = log.log_end_offset, Offset(update.log_start_offset)
+    is_empty = log.log_start_offset == log_end_offset and log.latest_leader_epoch == NO_LEADER_EPOCH
+    # What comes next is deleted at the leader, so it was committed and its time was over (rule 48). A log has
+    # no gaps, so it begins anew where the leader begins (rule 12). One that has nothing may begin anywhere.
+    if isinstance(error, OffsetOutOfRange) and (
+        leader_start > log_end_offset or (is_empty and leader_start < log_end_offset)
+    ):
+        return ResetTo(leader_start)
     return TryAgain(error)
 
 
@@ -179,8 +192,8 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
     if offset < partition.high_watermark and not _may_lack_committed(partition):
         return Fail(
             ReplicaDiverged(
-                f"{partition.topic_partition}: the leader of epoch {partition.leader_epoch} lacks records from "
-                f"offset {offset} on, and those before {partition.high_watermark} are committed",
+                f"{partition.topic_partition}: the leader of epoch {partition.leader_epoch} lacks records "
+                f"from offset {offset} on, and those before {partition.high_watermark} are committed",
                 topic=partition.topic_partition.topic,
                 partition=partition.topic_partition.partition,
                 leader=partition.leader,
@@ -200,11 +213,15 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
 
 
 def _may_lack_committed(partition: Partition) -> bool:
-    state = partition.state
-    assert state is not None, "it follows, so metadata has told it whom"
     return crosses_unclean_epoch(
         partition.log,
         high_watermark=partition.high_watermark,
         leader_epoch=partition.leader_epoch,
-        unclean_leader_epochs=state.image.unclean_leader_epochs,
+        unclean_leader_epochs=_state_of(partition).image.unclean_leader_epochs,
     )
+
+
+def _state_of(partition: Partition) -> PartitionState:
+    state = partition.state
+    assert state is not None, "it follows, so metadata has told it whom"
+    return state

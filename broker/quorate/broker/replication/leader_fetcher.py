@@ -14,8 +14,8 @@ A partition is in one of these states:
     FAILED    nothing goes on until metadata changes
 
 A connection that breaks takes all answers that are owed with it, so the next one begins with the positions of
-everything that is ready or named. A new leader epoch replaces the whole entry: what was under way in the old one comes
-back to an entry that is no longer there, and is dropped (rule 10).
+everything that is ready or named. A new leader epoch replaces the whole entry: what was under way in the old
+one comes back to an entry that is no longer there, and is dropped (rule 10).
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from quorate.broker.replication.following import (
     before_naming,
     is_log_trouble,
     is_throttled,
+    may_refetch,
     position_of,
     take_update,
 )
@@ -99,7 +100,7 @@ class FollowerContext:
 
     def backoff_s(self, failures: int, *, shortest: float, longest: float) -> float:
         """Jittered, so that partitions and brokers that failed together do not come back together."""
-        pause_s = min(longest, shortest * 2 ** min(failures, _DOUBLINGS_MAX))
+        pause_s = min(longest, shortest * (1 << min(failures, _DOUBLINGS_MAX)))
         return pause_s * self.rng.uniform(0.5, 1.0)
 
 
@@ -115,15 +116,17 @@ class _State(enum.Enum):
 class _Followed:
     """One partition in one leader epoch."""
 
-    __slots__ = ("failures", "key", "leader_epoch", "partition", "state")
+    __slots__ = ("failures", "key", "leader_epoch", "may_refetch", "partition", "state")
 
-    def __init__(self, key: ReplicaKey, partition: Partition) -> None:
+    def __init__(self, key: ReplicaKey, partition: Partition, *, may_refetch: bool) -> None:
         self.key = key
         self.partition = partition
         self.leader_epoch: LeaderEpoch = partition.leader_epoch
         self.state = _State.PAUSED
         #: in a row
         self.failures = 0
+        #: its log is damaged, and may be dropped
+        self.may_refetch = may_refetch
 
 
 class LeaderFetcher:
@@ -146,7 +149,11 @@ class LeaderFetcher:
 
     def follow(self, key: ReplicaKey, partition: Partition) -> None:
         """In the partition's current leader epoch."""
-        followed = self._followed[key] = _Followed(key, partition)
+        before = self._followed.get(key)
+        is_new_epoch = before is None or before.leader_epoch != partition.leader_epoch
+        followed = self._followed[key] = _Followed(
+            key, partition, may_refetch=is_new_epoch and may_refetch(partition, self._context.broker_id)
+        )
         if self._outbox is None:
             # Metadata names it as a leader just now, so it may be there by now.
             self._failed_dials = 0
@@ -240,13 +247,16 @@ class LeaderFetcher:
             return
         if update.batches and is_throttled(followed.partition, self._context.broker_id):
             self._context.throttle.took(len(update.batches))
-        self._proceed(followed, take_update(followed.partition, update))
+        what = take_update(followed.partition, update)
+        if not isinstance(what, TryAgain):
+            followed.failures = 0
+        self._proceed(followed, what)
 
     # -- what comes next
 
     def _resume(self, followed: _Followed) -> None:
         if self._is_current(followed):
-            self._proceed(followed, before_naming(followed.partition))
+            self._proceed(followed, before_naming(followed.partition, may_refetch=followed.may_refetch))
 
     def _proceed(self, followed: _Followed, what: Next) -> None:
         match what:
@@ -272,7 +282,6 @@ class LeaderFetcher:
             if wait_s > 0:
                 self._resume_later(followed, min(wait_s, _THROTTLED_S_MAX))
                 return
-        followed.failures = 0
         self._name(followed)
 
     def _name(self, followed: _Followed) -> None:
@@ -302,14 +311,6 @@ class LeaderFetcher:
 
     def _fail(self, followed: _Followed, error: QuorateError) -> None:
         """The partition tells whoever has to know, the controller among them (rules 11 and 44)."""
-        log.error(
-            "replica_failed",
-            partition=str(followed.partition.topic_partition),
-            leader=self.leader_id,
-            leader_epoch=followed.leader_epoch,
-            code=error.code,
-            error=error.message,
-        )
         followed.state = _State.FAILED
         followed.partition.fail(error)
 
@@ -351,5 +352,8 @@ class LeaderFetcher:
             elif self._is_current(followed):
                 self._try_again(followed, error)
         else:
-            self._resume(followed)
+            # What is damaged from here on is damaged anew.
+            followed.may_refetch = False
         self._context.cut_finished(partition)
+        if followed.state is _State.WORKING:
+            self._resume(followed)

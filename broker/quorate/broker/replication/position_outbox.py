@@ -1,7 +1,7 @@
 """What a follower has to say to one leader, over one connection.
 
-Everything that is ready when the transport takes the next request leaves in it: the positions of all partitions
-that an answer of the leader brought forward are acknowledged by one message, not by one each.
+Everything that is ready when the transport takes the next request leaves in it: the positions of all
+partitions that an answer of the leader brought forward are acknowledged by one message, not by one each.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class ReplicationServer:
         if before is not None:
             if before.broker_epoch > hello.broker_epoch:
                 raise StaleBrokerEpoch(
-                    f"broker {follower} follows with epoch {before.broker_epoch}, this is an earlier run of it",
+                    f"broker {follower} follows with epoch {before.broker_epoch}, this is an earlier run",
                     broker_id=follower,
                     broker_epoch=hello.broker_epoch,
                 )

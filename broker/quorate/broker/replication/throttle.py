@@ -1,9 +1,9 @@
 """How fast a broker takes records for replicas that a reassignment adds to it.
 
 Paid afterwards: what arrived is a debt that shrinks at the rate, and while there is one, no replica that is
-throttled asks for more. How much an answer will hold is not known when it is asked for, so paying before would
-mean to set aside the most that it could be, and a move of many small partitions would crawl. The price is that
-one answer may run ahead; over any longer time the rate holds.
+throttled asks for more. How much an answer will hold is not known when it is asked for, so paying before
+would mean to set aside the most that it could be, and a move of many small partitions would crawl. The price
+is that one answer may run ahead; over any longer time the rate holds.
 
 Replicas that belong to the partition already are never throttled: holding them up would shrink the ISR.
 """

@@ -230,6 +230,13 @@ class NodeConfig:
         about="How often expired segments are looked for.",
         trade_off="More often frees disk sooner; each look costs a little time per partition.",
     )
+    file_delete_delay_ms: int = setting(
+        "file.delete.delay.ms",
+        DurationMs(0, _HOUR_MS * 24 * 365),
+        default=60_000,
+        about="How long a replica's files stay after its topic was deleted or it was moved to another broker.",
+        trade_off="Longer leaves time to undo a mistake; the disk space comes back as much later.",
+    )
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms",
         DurationMs(1, INT64_MAX),
@@ -287,6 +294,14 @@ class NodeConfig:
         default=55 << 20,
         about="Most bytes of records in one fetch answer, whatever the request asks for.",
         trade_off="Larger answers help readers that are far behind; each is held in memory until sent.",
+    )
+    replica_lag_time_max_ms: int = setting(
+        "replica.lag.time.max.ms",
+        DurationMs(100, _HOUR_MS),
+        default=10_000,
+        about="A follower that has not caught up with the end of its leader's log for this long leaves the ISR.",
+        trade_off="Shorter makes acknowledgements wait less for a follower that is stuck; a burst then throws "
+        "followers out that would have caught up.",
     )
     replica_fetch_max_bytes: int = setting(
         "replica.fetch.max.bytes",

@@ -19,7 +19,9 @@ from quorate.core.records.codec import (
     decode_consumer_records,
     encode_batch,
     encode_values,
+    murmur2,
     parse_header,
+    partitions_for_keys,
     patch_header,
     scan_batches,
     scan_run,
@@ -45,6 +47,7 @@ from quorate.core.records.format import (
     TimestampType,
     stated_bytes,
 )
+from quorate.core.records.renumber import renumbered
 from quorate.core.records.split import split_batches
 
 __all__ = [
@@ -76,8 +79,11 @@ __all__ = [
     "decode_consumer_records",
     "encode_batch",
     "encode_values",
+    "murmur2",
     "parse_header",
+    "partitions_for_keys",
     "patch_header",
+    "renumbered",
     "scan_batches",
     "scan_run",
     "split_batches",

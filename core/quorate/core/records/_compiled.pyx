@@ -63,7 +63,9 @@ __all__ = [
     "decode_consumer_records",
     "encode_batch",
     "encode_values",
+    "murmur2",
     "parse_header",
+    "partitions_for_keys",
     "patch_header",
     "scan_batches",
     "scan_run",
@@ -75,5 +77,6 @@ include "_cython/checksum.pxi"
 include "_cython/header.pxi"
 include "_cython/run.pxi"
 include "_cython/encode.pxi"
+include "_cython/key_hash.pxi"
 include "_cython/decode.pxi"
 include "_cython/columns.pxi"

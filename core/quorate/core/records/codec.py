@@ -32,7 +32,9 @@ __all__ = [
     "decode_consumer_records",
     "encode_batch",
     "encode_values",
+    "murmur2",
     "parse_header",
+    "partitions_for_keys",
     "patch_header",
     "scan_batches",
     "scan_run",
@@ -51,7 +53,9 @@ decode_columns = _codec.decode_columns
 decode_consumer_records = _codec.decode_consumer_records
 encode_batch = _codec.encode_batch
 encode_values = _codec.encode_values
+murmur2 = _codec.murmur2
 parse_header = _codec.parse_header
+partitions_for_keys = _codec.partitions_for_keys
 patch_header = _codec.patch_header
 scan_batches = _codec.scan_batches
 scan_run = _codec.scan_run

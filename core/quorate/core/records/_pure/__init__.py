@@ -11,6 +11,7 @@ from quorate.core.records._pure.header import (
     scan_batches,
     stamped_prefix,
 )
+from quorate.core.records._pure.key_hash import murmur2, partitions_for_keys
 from quorate.core.records._pure.run import BatchRun, scan_run
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "decode_consumer_records",
     "encode_batch",
     "encode_values",
+    "murmur2",
     "parse_header",
+    "partitions_for_keys",
     "patch_header",
     "scan_batches",
     "scan_run",

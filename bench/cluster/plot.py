@@ -1,0 +1,136 @@
+"""The comparison as a picture: how many times better than the other system, on a logarithmic scale.
+
+Better always points to the right: for a time or a size that is the other's divided by ours. Written by hand as
+SVG: a plotting package would be a requirement for one picture of a dozen bars.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from bench.cluster.comparison import Result
+from bench.cluster.report import number
+
+__all__ = ["plot"]
+
+_WIDTH: Final = 1100
+_NAMES: Final = 400
+_VALUES: Final = 190
+_ROW: Final = 28
+_TOP: Final = 78
+_BOTTOM: Final = 44
+_MET, _MISSED, _STATED = "#2a9d5c", "#c8443c", "#7a8794"
+_TEXT, _FAINT, _GRID = "#1d2530", "#5c6773", "#dde2e7"
+
+
+class _Scale(NamedTuple):
+    """Powers of two, from the lowest to the highest that is needed."""
+
+    lowest: int
+    highest: int
+
+    def x(self, times: float) -> float:
+        span = _WIDTH - _NAMES - _VALUES
+        return _NAMES + span * (math.log2(times) - self.lowest) / (self.highest - self.lowest)
+
+
+def plot(title: str, results: Sequence[Result]) -> str:
+    """Only what both sides measured."""
+    rows = [(result, advantage) for result in results if (advantage := _advantage(result)) is not None]
+    marks = [mark for result, advantage in rows for mark in (advantage, *_marks(result))]
+    powers = [math.log2(mark) for mark in marks]
+    scale = _Scale(math.floor(min(powers, default=0) - 0.1), math.ceil(max(powers, default=1) + 0.1))
+    height = _TOP + _ROW * len(rows) + _BOTTOM
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {_WIDTH} {height}" font-family="system-ui, sans-serif" font-size="13">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        _text(16, 28, title, size=17, weight="600"),
+        _text(16, 50, "Times better than the other system (a bar to the right is better).", fill=_FAINT),
+        *_grid(scale, height),
+    ]
+    for index, (result, advantage) in enumerate(rows):
+        parts += _row(result, advantage, scale, _TOP + _ROW * index)
+    parts += [*_legend(height), "</svg>"]
+    return "\n".join(parts) + "\n"
+
+
+def _advantage(result: Result) -> float | None:
+    if not result.ratio:
+        return None
+    return result.ratio if result.comparison.better == "higher" else 1 / result.ratio
+
+
+def _marks(result: Result) -> list[float]:
+    """Where the bar and the aim are, on the same scale."""
+    row = result.comparison
+    limits = [limit for limit in (row.bar, row.aim) if limit is not None]
+    if row.is_absolute:
+        assert result.theirs is not None
+        limits = [limit / result.theirs for limit in limits]
+    return [limit if row.better == "higher" else 1 / limit for limit in limits]
+
+
+def _grid(scale: _Scale, height: int) -> list[str]:
+    parts = []
+    for power in range(scale.lowest, scale.highest + 1):
+        x = scale.x(2.0**power)
+        colour = _TEXT if power == 0 else _GRID
+        bottom = height - _BOTTOM + 4
+        parts.append(f'<line x1="{x:.1f}" y1="{_TOP - 6}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}"/>')
+        label = f"{2**power}x" if power >= 0 else f"1/{2**-power}"
+        parts.append(_text(x, _TOP - 10, label, fill=_FAINT, anchor="middle", size=11))
+    return parts
+
+
+def _row(result: Result, advantage: float, scale: _Scale, top: int) -> list[str]:
+    row = result.comparison
+    colour = {True: _MET, False: _MISSED, None: _STATED}[result.passed]
+    left, right = sorted((scale.x(1.0), scale.x(advantage)))
+    middle = top + _ROW / 2 + 4
+    assert result.ours is not None
+    assert result.theirs is not None
+    values = f"{number(result.ours)} : {number(result.theirs)} {row.unit}"
+    parts = [
+        _text(_NAMES - 12, middle, row.name, anchor="end"),
+        f'<rect x="{left:.1f}" y="{top + 6}" width="{max(right - left, 1):.1f}" height="{_ROW - 12}" '
+        f'fill="{colour}" rx="2"/>',
+        _text(_WIDTH - 16, middle, values, anchor="end", fill=_FAINT),
+    ]
+    for mark, dash in zip(_marks(result), ("", ' stroke-dasharray="3 3"'), strict=False):
+        x = scale.x(mark)
+        parts.append(
+            f'<line x1="{x:.1f}" y1="{top + 2}" x2="{x:.1f}" y2="{top + _ROW - 2}" '
+            f'stroke="{_TEXT}" stroke-width="2"{dash}/>'
+        )
+    return parts
+
+
+def _legend(height: int) -> list[str]:
+    parts = []
+    x = _NAMES
+    for colour, what in ((_MET, "bar met"), (_MISSED, "bar missed"), (_STATED, "stated")):
+        parts.append(f'<rect x="{x}" y="{height - 24}" width="12" height="12" fill="{colour}" rx="2"/>')
+        parts.append(_text(x + 18, height - 13, what, fill=_FAINT))
+        x += 100
+    parts.append(_text(x, height - 13, "| bar   ¦ aim   values: ours : theirs", fill=_FAINT))
+    return parts
+
+
+def _text(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    fill: str = _TEXT,
+    anchor: str = "start",
+    size: int = 13,
+    weight: str = "400",
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" font-size="{size}" '
+        f'font-weight="{weight}">{escape(content)}</text>'
+    )

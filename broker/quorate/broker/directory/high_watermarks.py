@@ -1,0 +1,88 @@
+"""The high watermarks that this broker's replicas knew, kept for the next process (rule 18).
+
+A lower bound, so that after a restart of the whole cluster a leader need not wait for its followers before
+it serves what was committed long ago. It is never a truncation point: that is for leader epochs to decide
+(rule 8).
+
+What has to hold is that it is never *above* the truth. All that was below a high watermark when it was saved
+was committed. But the log may be another one by now: reset and fetched anew, cut after a recovery that
+accepted a loss, or shortened by a power loss. So the leader epoch of the last committed batch is saved with
+it. A leader writes each offset once, and followers copy it: two logs that have a batch of the same epoch at
+the same offset agree on everything before it. If the log has the same epoch there, what lies below is what
+was committed then. If it has not, or does not reach that far, the mark is forgotten, and the log start is the
+bound.
+
+So an old file does no harm either, and nothing needs a sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from quorate.core.disk import Disk
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.logging import get_logger
+from quorate.storage import LogDirectory, PartitionKey, PartitionLog
+from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached
+from quorate.storage.data_directory_files import HIGH_WATERMARKS_NAME
+
+__all__ = ["HighWatermarkCheckpoint"]
+
+log = get_logger(__name__)
+
+_NOTHING: Final = Offset(0)
+
+
+class HighWatermarkCheckpoint:
+    """One file for all replicas: it is rewritten every few seconds, and a file each would be many writes."""
+
+    def __init__(self, disk: Disk, directory: str, logs: LogDirectory) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{HIGH_WATERMARKS_NAME}"
+        self._logs = logs
+
+    def load(self) -> dict[PartitionKey, Offset]:
+        """For every open log: at least its start, at most its end."""
+        saved = self._read()
+        return {key: _lower_bound(partition_log, saved.get(key)) for key, partition_log in self._logs}
+
+    def save(self, high_watermarks: Mapping[PartitionKey, Offset]) -> None:
+        """To the page cache. A disk that has no room for it, or fails, costs the next start some time."""
+        state = {}
+        for key, high_watermark in sorted(high_watermarks.items()):
+            partition_log = self._logs.get(key)
+            if partition_log is not None and partition_log.log_start_offset < high_watermark:
+                epoch = partition_log.leader_epoch_at(Offset(high_watermark - 1))
+                state[key.directory_name] = [high_watermark, epoch]
+        try:
+            write_cached(self._disk, self._path, {"high_watermarks": state})
+        except OSError as error:
+            log.warning("high_watermarks_not_saved", path=self._path, error=str(error))
+
+    def _read(self) -> dict[PartitionKey, tuple[Offset, LeaderEpoch]]:
+        try:
+            state = read_checkpoint(self._disk, self._path)
+        except (DamagedCheckpoint, OSError) as error:
+            log.warning("high_watermarks_unreadable", path=self._path, error=str(error))
+            return {}
+        saved = {}
+        for name, (high_watermark, epoch) in (state or {"high_watermarks": {}})["high_watermarks"].items():
+            key = PartitionKey.parse(name)
+            if key is not None:
+                saved[key] = (Offset(high_watermark), LeaderEpoch(epoch))
+        return saved
+
+
+def _lower_bound(partition_log: PartitionLog, saved: tuple[Offset, LeaderEpoch] | None) -> Offset:
+    if partition_log.damage is not None:
+        return _NOTHING
+    log_start_offset = partition_log.log_start_offset
+    if saved is None:
+        return log_start_offset
+    high_watermark, epoch = saved
+    if not log_start_offset < high_watermark <= partition_log.log_end_offset:
+        return log_start_offset
+    if partition_log.leader_epoch_at(Offset(high_watermark - 1)) != epoch:
+        return log_start_offset
+    return high_watermark

@@ -1,0 +1,109 @@
+"""Finds the topics that a consumer reads, and the partitions that are added to them.
+
+A topic that nobody knows is an error to tell, and to look for again: it may be made in a moment. Partitions
+that appear later are read from their beginning, whatever ``auto_offset_reset`` says: they have no records
+that are older than the consumer, and beginning at their end would skip the first ones.
+
+Only partitions of the topic that was found first are added. One made anew under the same name is another
+topic (rule 43), and the readers of the old one say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final
+
+from quorate.client.cluster import ClusterView
+from quorate.client.fetching_buffer import FetchBuffer
+from quorate.client.retrying import Backoff
+from quorate.client.topology import TopicView
+from quorate.core.clock import Clock
+from quorate.core.ids import PartitionId, TopicId, TopicName, TopicPartition
+from quorate.errors import QuorateError
+
+__all__ = ["TopicSearch"]
+
+#: While a topic is not there, brokers are asked that often.
+_PAUSE_S_MAX: Final = 5.0
+
+
+class TopicSearch:
+    """``run`` for as long as the consumer lives."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        buffer: FetchBuffer,
+        add_partition: Callable[[TopicPartition, bool], None],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        timeout_s: float,
+        metadata_age_s: float,
+    ) -> None:
+        self._cluster = cluster
+        self._buffer = buffer
+        #: called with each partition of a topic that is read as a whole, and whether it is new in the topic
+        self._add_partition = add_partition
+        self._clock = clock
+        self._rng = rng
+        self._timeout_s = timeout_s
+        self._metadata_age_s = metadata_age_s
+        #: to be found, by the order of asking
+        self._sought: asyncio.Queue[TopicName] = asyncio.Queue()
+        self._asked_for: set[TopicName] = set()
+        #: topics that are read as a whole: the id and the number of partitions that were seen; None: not
+        #: found yet
+        self._whole: dict[TopicName, tuple[TopicId, int] | None] = {}
+        cluster.on_update(self._add_partitions)
+
+    def want(self, topic: TopicName) -> None:
+        if topic not in self._asked_for:
+            self._asked_for.add(topic)
+            self._sought.put_nowait(topic)
+
+    def want_whole(self, topic: TopicName) -> None:
+        self._whole.setdefault(topic, None)
+        self.want(topic)
+
+    def forget_whole(self) -> None:
+        """Partitions are assigned one by one from now on."""
+        self._whole.clear()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._refresh_what_is_old())
+            while True:
+                topic = await self._sought.get()
+                tasks.create_task(self._find(topic))
+
+    async def _find(self, topic: TopicName) -> None:
+        backoff = Backoff(self._rng, pause_s_max=_PAUSE_S_MAX)
+        while True:
+            try:
+                await self._cluster.topic(topic, timeout_s=self._timeout_s)
+            except QuorateError as error:
+                self._buffer.report(topic, error)
+            else:
+                self._add_partitions()
+                return
+            await self._clock.sleep(backoff.next_s())
+
+    async def _refresh_what_is_old(self) -> None:
+        while True:
+            await self._clock.sleep(self._metadata_age_s)
+            self._cluster.needs_refresh()
+
+    def _add_partitions(self) -> None:
+        for topic, seen in list(self._whole.items()):
+            view = self._cluster.known_topic(topic)
+            if view is None or (seen is not None and seen[0] != view.topic_id):
+                continue
+            self._whole[topic] = view.topic_id, len(view.partitions)
+            self._add_those(view, first=0 if seen is None else seen[1], is_new=seen is not None)
+
+    def _add_those(self, view: TopicView, *, first: int, is_new: bool) -> None:
+        for number in range(first, len(view.partitions)):
+            self._add_partition(TopicPartition(view.name, PartitionId(number)), is_new)

@@ -1,0 +1,384 @@
+"""Where records wait to be sent: appended by any thread, taken out by the client's loop.
+
+One lock, held for the appending of a record or a run of them, and for the taking out of a batch. Under it are the
+open and the waiting batches of every partition, the buffer's count, and the list of partitions that the loop has to
+look at. The loop is woken only when it is not yet: for the first record of a batch, and when a batch is full; a
+thread that sends a thousand records in a row wakes it once or twice.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Final, NamedTuple
+
+from quorate.client.partitioner import StickyChoice, partition_for_key
+from quorate.client.producer.batch import OnDelivery, ProducerBatch
+from quorate.client.producer.buffer import Buffer, Ticket
+from quorate.client.producer.options import ProducerOptions
+from quorate.client.producer.partition_queue import PartitionQueue
+from quorate.client.producer.record_future import RecordFuture
+from quorate.core.clock import Clock
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.records import HEADER_BYTES, EncodableHeaders
+from quorate.errors import BatchTooLarge, ClientClosed, InvalidRequest
+from quorate.v1 import broker_pb2
+
+__all__ = ["RECORD_OVERHEAD_BYTES", "Accumulator", "Placed", "Run", "TopicQueues", "record_bytes"]
+
+#: What a record takes in a batch beside its key, value and headers, about: lengths, deltas, attributes
+RECORD_OVERHEAD_BYTES: Final = 16
+
+
+def record_bytes(value: bytes | None, key: bytes | None, headers: EncodableHeaders | None) -> int:
+    """What a record takes in a batch, about, and never less."""
+    size = RECORD_OVERHEAD_BYTES
+    if value is not None:
+        size += len(value)
+    if key is not None:
+        size += len(key)
+    if headers:
+        for name, content in headers:
+            size += RECORD_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
+    return size
+
+
+class TopicQueues:
+    """One topic's partitions. Grows when the topic does; under the lock."""
+
+    __slots__ = ("_next_in_turn", "available", "name", "queues", "sticky")
+
+    def __init__(self, name: TopicName, sticky: StickyChoice) -> None:
+        self.name = name
+        self.queues: list[PartitionQueue] = []
+        #: partitions that have a leader; all, if none has
+        self.available: list[int] = []
+        self.sticky = sticky
+        self._next_in_turn = 0
+
+    def in_turn(self) -> int:
+        self._next_in_turn = (self._next_in_turn + 1) % len(self.queues)
+        return self._next_in_turn
+
+    def stick(self, size: int) -> int:
+        """The partition for a record without a key."""
+        sticky = self.sticky
+        sticky.bytes_left -= size
+        if sticky.bytes_left >= 0:
+            return sticky.partition
+        queued = [len(queue.waiting) + len(queue.undecided) for queue in self.queues]
+        partition = sticky.move_on(queued, self.available)
+        sticky.bytes_left -= size
+        return partition
+
+
+class Run(NamedTuple):
+    """Consecutive records for one partition, as columns."""
+
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None] | None
+    headers: Sequence[EncodableHeaders] | None
+    timestamp_ms: int
+    #: ``ends[i]``: bytes of records 0 to i together
+    ends: Sequence[int]
+
+    def bytes_between(self, start: int, end: int) -> int:
+        return self.ends[end - 1] - (self.ends[start - 1] if start else 0)
+
+
+class Placed(NamedTuple):
+    """So many records of a run are in a batch, from this place on."""
+
+    batch: ProducerBatch
+    index: int
+    count: int
+
+
+class Accumulator:
+    def __init__(
+        self,
+        options: ProducerOptions,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        wake: Callable[[], None],
+        is_on_loop: Callable[[], bool],
+    ) -> None:
+        self.lock = threading.Lock()
+        self.buffer = Buffer(options.buffer_bytes)
+        self.topics: dict[str, TopicQueues] = {}
+        #: every batch that is not done; a dict for its order
+        self.incomplete: dict[ProducerBatch, None] = {}
+        self._options = options
+        self._clock = clock
+        self._rng = rng
+        self._wake = wake
+        self._is_on_loop = is_on_loop
+        self._is_wake_due = False
+        self._marked: list[PartitionQueue] = []
+        self._is_closed = False
+        self._batch_bytes = options.batch_bytes
+        self._delivery_timeout_s = options.delivery_timeout_ms / 1000
+        self._partitioner = options.partitioner
+
+    # -- topics
+
+    def update_topic(self, name: TopicName, partition_count: int, available: list[int]) -> TopicQueues:
+        """What metadata says of it now; a topic never has fewer partitions than before."""
+        with self.lock:
+            topic = self.topics.get(name)
+            if topic is None:
+                topic = self.topics[name] = TopicQueues(name, StickyChoice(self._rng, self._batch_bytes))
+            for partition in range(len(topic.queues), partition_count):
+                queue = PartitionQueue(
+                    TopicPartition(name, PartitionId(partition)),
+                    lock=self.lock,
+                    is_on_loop=self._is_on_loop,
+                    in_flight_max=self._options.max_in_flight,
+                    rng=self._rng,
+                )
+                topic.queues.append(queue)
+            topic.available = available or list(range(len(topic.queues)))
+            return topic
+
+    # -- appending
+
+    def append(
+        self,
+        topic: TopicQueues,
+        value: bytes | None,
+        key: bytes | None,
+        headers: EncodableHeaders | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        acks: broker_pb2.Acks,
+        expected_offset: int | None,
+        on_delivery: OnDelivery | None,
+        ticket: Ticket | None,
+    ) -> RecordFuture | None:
+        """None: there is no room; ``queue_up`` for it, and come back with the ticket."""
+        size = record_bytes(value, key, headers)
+        if partition is None and (key is not None or self._partitioner is not None):
+            partition = self._partition_for(topic, key)
+        if timestamp_ms is None:
+            timestamp_ms = self._clock.wall_ms()
+        with self.lock:
+            if ticket is not None:
+                self._check_open()
+            elif not self._take_room(size):
+                return None
+            if partition is None:
+                partition = topic.stick(size)
+            queue = topic.queues[partition]
+            batch = queue.open
+            if (
+                batch is None
+                or batch.bytes + size > self._batch_bytes
+                or batch.acks != acks
+                or expected_offset is not None
+                or batch.expected_offset is not None
+            ):
+                batch = self._open_batch(queue, acks, expected_offset)
+            timestamps = batch.timestamps
+            index = len(timestamps)
+            timestamps.append(timestamp_ms)
+            batch.values.append(value)
+            batch.bytes += size
+            if batch.keys is not None:
+                batch.keys.append(key)
+            elif key is not None:
+                batch.keys = [None] * index
+                batch.keys.append(key)
+            if batch.headers is not None:
+                batch.headers.append(headers or ())
+            elif headers:
+                batch.headers = [()] * index
+                batch.headers.append(headers)
+            if on_delivery is not None:
+                batch.on_delivery(index, on_delivery)
+        return RecordFuture(batch, index)
+
+    def append_run(
+        self,
+        topic: TopicQueues,
+        partition: int | None,
+        run: Run,
+        start: int,
+        acks: broker_pb2.Acks,
+        expected_offset: int | None,
+        ticket: Ticket | None,
+    ) -> Placed | None:
+        """As many records from ``start`` on as the open batch, or else a new one, takes. None: no room."""
+        with self.lock:
+            queue = topic.queues[topic.stick(0) if partition is None else partition]
+            batch = queue.open
+            if batch is not None and not self._takes_next(batch, run, start, acks, expected_offset):
+                batch = None
+            end = self._end_of_chunk(batch, run, start, expected_offset, ticket)
+            size = run.bytes_between(start, end)
+            if ticket is not None:
+                self._check_open()
+                # Somebody whose turn comes by this is woken when the next batch is done.
+                self.buffer.used -= ticket.bytes - size
+            elif not self._take_room(size):
+                return None
+            if batch is None:
+                batch = self._open_batch(queue, acks, expected_offset)
+            index = len(batch.timestamps)
+            _extend(batch, run, start, end)
+            batch.bytes += size
+            if end < len(run.ends):
+                # The next one does not fit any more.
+                self._close_open(queue)
+                if partition is None:
+                    topic.sticky.bytes_left = -1
+            return Placed(batch, index, end - start)
+
+    def _takes_next(
+        self, batch: ProducerBatch, run: Run, start: int, acks: broker_pb2.Acks, expected_offset: int | None
+    ) -> bool:
+        has_room = batch.bytes + run.bytes_between(start, start + 1) <= self._batch_bytes
+        return has_room and batch.acks == acks and batch.expected_offset is None and expected_offset is None
+
+    def _end_of_chunk(
+        self, batch: ProducerBatch | None, run: Run, start: int, expected_offset: int | None, ticket: Ticket | None
+    ) -> int:
+        """At least one record, which may be larger than a batch; all of them, where they have a condition."""
+        if expected_offset is not None:
+            return len(run.ends)
+        room = self._batch_bytes - (HEADER_BYTES if batch is None else batch.bytes)
+        if ticket is not None:
+            room = min(room, ticket.bytes)
+        before = run.ends[start - 1] if start else 0
+        return max(bisect_right(run.ends, before + room, lo=start), start + 1)
+
+    def run_bytes(self, run: Run, start: int, expected_offset: int | None) -> int:
+        """Room that is worth waiting for: a batch's worth, or the next record."""
+        everything = run.bytes_between(start, len(run.ends))
+        if expected_offset is not None:
+            return everything
+        return max(run.bytes_between(start, start + 1), min(everything, self._batch_bytes - HEADER_BYTES))
+
+    def queue_up(self, size: int, wake: Callable[[], None]) -> Ticket:
+        with self.lock:
+            self._check_open()
+            return self.buffer.queue_up(size, wake)
+
+    def leave(self, ticket: Ticket) -> None:
+        with self.lock:
+            granted = self.buffer.leave(ticket)
+        for each in granted:
+            each.wake()
+
+    def _take_room(self, size: int) -> bool:
+        self._check_open()
+        if size > self.buffer.bytes_max:
+            raise BatchTooLarge(
+                f"{size} bytes at once do not fit into buffer_bytes={self.buffer.bytes_max}",
+                bytes_max=self.buffer.bytes_max,
+            )
+        return self.buffer.take(size)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClientClosed("the producer was closed")
+
+    def _partition_for(self, topic: TopicQueues, key: bytes | None) -> int:
+        count = len(topic.queues)
+        if self._partitioner is None:
+            assert key is not None
+            return partition_for_key(key, count)
+        if self._partitioner == "round_robin":
+            with self.lock:
+                return topic.in_turn()
+        chosen = self._partitioner(topic.name, key, count)
+        if not 0 <= chosen < count:
+            raise InvalidRequest(f"the partitioner chose {chosen} for {topic.name}, which has {count} partitions")
+        return chosen
+
+    def _open_batch(
+        self, queue: PartitionQueue, acks: broker_pb2.Acks, expected_offset: int | None
+    ) -> ProducerBatch:
+        self._close_open(queue)
+        now = self._clock.monotonic()
+        batch = ProducerBatch(
+            queue,
+            acks=acks,
+            is_numbered=self._options.enable_idempotence and acks == broker_pb2.ACKS_ALL,
+            expected_offset=expected_offset,
+            created_at=now,
+            deadline=now + self._delivery_timeout_s,
+        )
+        batch.bytes = HEADER_BYTES
+        self.buffer.used += HEADER_BYTES
+        queue.open = batch
+        self.incomplete[batch] = None
+        self._mark(queue)
+        return batch
+
+    def _close_open(self, queue: PartitionQueue) -> None:
+        if queue.open is not None:
+            queue.waiting.append(queue.open)
+            queue.open = None
+            self._mark(queue)
+
+    # -- the loop's side
+
+    def _mark(self, queue: PartitionQueue) -> None:
+        if not queue.is_marked:
+            queue.is_marked = True
+            self._marked.append(queue)
+        if not self._is_wake_due:
+            self._is_wake_due = True
+            self._wake()
+
+    def mark(self, queue: PartitionQueue) -> None:
+        """The loop is to look at this partition, soon."""
+        with self.lock:
+            self._mark(queue)
+
+    def take_marked(self) -> list[PartitionQueue]:
+        with self.lock:
+            marked, self._marked = self._marked, []
+            self._is_wake_due = False
+            for queue in marked:
+                queue.is_marked = False
+            return marked
+
+    def completed(self, batch: ProducerBatch) -> None:
+        """Its room is free again."""
+        with self.lock:
+            del self.incomplete[batch]
+            granted = self.buffer.give_back(batch.bytes)
+        for ticket in granted:
+            ticket.wake()
+
+    def all_queues(self) -> list[PartitionQueue]:
+        with self.lock:
+            return [queue for topic in self.topics.values() for queue in topic.queues]
+
+    def close(self) -> None:
+        """Nothing is taken any more; whoever waits for room hears so."""
+        with self.lock:
+            self._is_closed = True
+            waiting = list(self.buffer.waiting)
+            self.buffer.waiting.clear()
+        for ticket in waiting:
+            ticket.wake()
+
+
+def _extend(batch: ProducerBatch, run: Run, start: int, end: int) -> None:
+    before, count = len(batch.timestamps), end - start
+    batch.values.extend(run.values[start:end])
+    batch.timestamps.extend(repeat(run.timestamp_ms, count))
+    if run.keys is not None or batch.keys is not None:
+        if batch.keys is None:
+            batch.keys = [None] * before
+        batch.keys.extend(repeat(None, count) if run.keys is None else run.keys[start:end])
+    if run.headers is not None or batch.headers is not None:
+        if batch.headers is None:
+            batch.headers = [()] * before
+        batch.headers.extend(repeat((), count) if run.headers is None else run.headers[start:end])

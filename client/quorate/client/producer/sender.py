@@ -1,0 +1,392 @@
+"""The part of a producer that runs on the loop: batches out to leaders, answers back to batches.
+
+``drain`` is the heart: once per loop turn, whatever the number of sends and answers before it, it looks at the
+partitions that were marked, takes what may leave, and puts batches for the same leader into shared requests. What
+an answer means for a batch is the partition's business (``PartitionQueue``); who leads is the cluster view's.
+
+A leader that does not answer is not waited for longer than needed. After a second of silence the cluster is asked
+who leads; if that is somebody else by now, numbered batches go there at once, since sending them twice is harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from quorate.client.cluster import ClusterView
+from quorate.client.producer.accumulator import Accumulator
+from quorate.client.producer.batch import ProducerBatch
+from quorate.client.producer.options import ProducerOptions
+from quorate.client.producer.partition_queue import Ended, PartitionQueue
+from quorate.client.producer.produce_stream import ProduceStream, Request
+from quorate.client.producer.statistics import Counts
+from quorate.core.clock import Clock, Timer
+from quorate.core.ids import Offset
+from quorate.core.logging import get_logger
+from quorate.core.records import encode_values
+from quorate.core.transport import method_of
+from quorate.errors import (
+    InvalidRequest,
+    NotLeaderOrFollower,
+    QuorateError,
+    RequestTimedOut,
+    UnknownServerError,
+)
+from quorate.rpc.error_detail import error_from_detail
+from quorate.v1 import broker_pb2
+
+__all__ = ["Sender"]
+
+log = get_logger(__name__)
+
+_INIT_PRODUCER_ID: Final = method_of(
+    broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+    "InitProducerId",
+    broker_pb2.InitProducerIdRequest,
+    broker_pb2.InitProducerIdResponse,
+)
+
+#: Silence after which the cluster is asked whether the leader is still one; and how often to look.
+_SILENCE_S: Final = 1.0
+#: What an answer may take beyond the time that the broker is allowed to wait.
+_MARGIN_S: Final = 5.0
+_NEVER: Final = float("inf")
+
+
+class Sender:
+    def __init__(
+        self, options: ProducerOptions, accumulator: Accumulator, cluster: ClusterView, clock: Clock
+    ) -> None:
+        self._options = options
+        self._accumulator = accumulator
+        self._cluster = cluster
+        self._clock = clock
+        self._compression = options.compression_type
+        self._linger_s = options.linger_ms / 1000
+        self._answer_s_max = options.request_timeout_ms / 1000 + _MARGIN_S
+        self._streams: dict[str, ProduceStream] = {}
+        self._ended_streams: set[ProduceStream] = set()
+        #: have something to send and no leader; a dict for its order
+        self._leaderless: dict[PartitionQueue, None] = {}
+        self._identifying: asyncio.Task[None] | None = None
+        self._awaiting_id: dict[PartitionQueue, None] = {}
+        self._watchdog: Timer | None = None
+        self._flushing = 0
+        self._is_closed = False
+        self.counts = Counts()
+        cluster.on_update(self._cluster_updated)
+
+    # -- sending
+
+    def drain(self) -> None:
+        """Send everything that may leave."""
+        if self._is_closed:
+            return
+        now = self._clock.monotonic()
+        outbox: dict[str, list[ProducerBatch]] = {}
+        for queue in self._accumulator.take_marked():
+            self._expire(queue, now)
+            self._collect(queue, now, outbox)
+            self._set_timer(queue, now)
+        for address, batches in outbox.items():
+            self._send_all(address, batches, now)
+
+    def _collect(self, queue: PartitionQueue, now: float, outbox: dict[str, list[ProducerBatch]]) -> None:
+        if queue.is_empty:
+            return
+        leader = self._cluster.leader_of(queue.topic_partition)
+        if leader is None:
+            queue.trouble = NotLeaderOrFollower(f"{queue.topic_partition} has no leader, as far as is known")
+            self._leaderless[queue] = None
+            self._cluster.needs_refresh()
+            return
+        if queue.needs_producer_id and self._options.enable_idempotence:
+            self._awaiting_id[queue] = None
+            self._get_producer_id()
+        linger_s = 0.0 if self._flushing else self._linger_s
+        while True:
+            with queue.lock:
+                batch = queue.next_to_send(now, linger_s=linger_s)
+            if batch is None:
+                return
+            if batch.encoded or self._encode(batch):
+                # Marks it as under way; the request itself is made when all are collected.
+                batch.attempt = leader
+                outbox.setdefault(leader.address, []).append(batch)
+
+    def _encode(self, batch: ProducerBatch) -> bool:
+        try:
+            batch.encoded = encode_values(
+                batch.values,
+                timestamps=batch.timestamps,
+                keys=batch.keys,
+                headers=batch.headers,
+                compression=self._compression,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                base_sequence=batch.base_sequence,
+            )
+        except InvalidRequest as error:
+            batch.queue.cannot_be_encoded(batch)
+            self._finish(batch, error)
+            return False
+        # The encoded bytes stand for the records from here on: not both in memory.
+        batch.values, batch.keys, batch.headers = [], None, None
+        return True
+
+    def _send_all(self, address: str, batches: list[ProducerBatch], now: float) -> None:
+        stream = self._streams.get(address)
+        if stream is None:
+            stream = self._streams[address] = ProduceStream(
+                self._cluster.channel(address), on_answer=self._answered, on_end=self._stream_ended
+            )
+        for together in _grouped(batches, self._options.max_request_bytes):
+            request = Request(stream, together, self._message(together), now)
+            for batch in together:
+                batch.attempt = request
+                self.counts.retries += batch.attempts > 0
+                batch.attempts += 1
+            self.counts.attempts += len(together)
+            stream.send(request)
+        if self._watchdog is None:
+            self._watchdog = self._clock.call_later(_SILENCE_S, self._look_for_silence)
+
+    def _message(self, batches: Sequence[ProducerBatch]) -> broker_pb2.ProduceRequest:
+        partitions = []
+        for batch in batches:
+            topic, partition = batch.queue.topic_partition
+            view = self._cluster.known_topic(topic)
+            partitions.append(
+                broker_pb2.ProducePartition(
+                    topic=topic,
+                    topic_id="" if view is None else view.topic_id,
+                    partition=partition,
+                    batch=batch.encoded,
+                    expected_offset=batch.expected_offset,
+                )
+            )
+        return broker_pb2.ProduceRequest(
+            acks=batches[0].acks, timeout_ms=self._options.request_timeout_ms, partitions=partitions
+        )
+
+    # -- answers
+
+    def _answered(self, request: Request, response: broker_pb2.ProduceStreamResponse) -> None:
+        now = self._clock.monotonic()
+        if response.HasField("error"):
+            error = error_from_detail(response.error)
+            for batch in request.batches:
+                self._refused(request, batch, error, now)
+            return
+        results = response.response.partitions
+        if len(results) != len(request.batches):
+            error = UnknownServerError(f"{len(results)} results for {len(request.batches)} partitions")
+            for batch in request.batches:
+                self._refused(request, batch, error, now)
+            return
+        for batch, result in zip(request.batches, results, strict=True):
+            if result.HasField("error"):
+                self._refused(request, batch, error_from_detail(result.error), now)
+            elif batch.attempt is request:
+                self._acknowledged(batch, result, now)
+
+    def _acknowledged(self, batch: ProducerBatch, result: broker_pb2.ProducePartitionResult, now: float) -> None:
+        counts = self.counts
+        counts.records_acknowledged += batch.record_count
+        counts.batches_acknowledged += 1
+        counts.bytes_acknowledged += len(batch.encoded)
+        counts.latencies_s.append(now - batch.created_at)
+        batch.queue.acknowledged(batch)
+        # Never a made-up offset (rule 20): without one there is none.
+        self._finish(batch, None, Offset(result.base_offset) if result.HasField("base_offset") else None)
+
+    def _refused(self, request: Request, batch: ProducerBatch, error: QuorateError, now: float) -> None:
+        if batch.attempt is not request:
+            return  # it is sent elsewhere by now, or over
+        queue = batch.queue
+        self._cluster.apply_hint(queue.topic_partition, error)
+        if error.refresh_metadata:
+            self._cluster.needs_refresh()
+        log.debug("batch_refused", partition=queue.topic_partition, code=error.code, error=error.message)
+        end = queue.refused(batch, error, now)
+        if end is not None:
+            self._finish(batch, end)
+        self._accumulator.mark(queue)
+
+    def _stream_ended(self, stream: ProduceStream, unanswered: list[Request], error: QuorateError) -> None:
+        if self._streams.get(stream.address) is stream:
+            del self._streams[stream.address]
+        if self._is_closed:
+            return
+        log.debug("produce_stream_ended", address=stream.address, code=error.code, error=error.message)
+        now = self._clock.monotonic()
+        self._cluster.needs_refresh()
+        for request in unanswered:
+            for batch in request.batches:
+                self._give_back(request, batch, error, now)
+
+    def _give_back(self, request: Request, batch: ProducerBatch, error: QuorateError, now: float) -> None:
+        if batch.attempt is not request:
+            return
+        end = batch.queue.unanswered(batch, error, now, was_sent=request.is_sent)
+        if end is not None:
+            self._finish(batch, end)
+        self._accumulator.mark(batch.queue)
+
+    def _finish(self, batch: ProducerBatch, error: QuorateError | None, base_offset: Offset | None = None) -> None:
+        if error is not None:
+            if error.outcome_unknown:
+                self.counts.records_unknown += batch.record_count
+            else:
+                self.counts.records_refused += batch.record_count
+        self._accumulator.completed(batch)
+        batch.finish(base_offset, error)
+        self._accumulator.mark(batch.queue)
+
+    # -- the cluster
+
+    def _cluster_updated(self) -> None:
+        if self._is_closed:
+            return
+        for name in list(self._accumulator.topics):
+            self.learn_topic(name)
+        for queue in self._leaderless:
+            self._accumulator.mark(queue)
+        self._leaderless.clear()
+        self._leave_old_leaders()
+
+    def learn_topic(self, name: str) -> None:
+        view = self._cluster.known_topic(name)
+        if view is not None:
+            available = [each.partition for each in view.partitions if each.leader is not None]
+            self._accumulator.update_topic(view.name, len(view.partitions), list(available))
+
+    def _leave_old_leaders(self) -> None:
+        """Numbered batches that wait for somebody who is no longer the leader go to the one who is."""
+        now = self._clock.monotonic()
+        for stream in list(self._streams.values()):
+            for request in stream.unanswered():
+                for batch in request.batches:
+                    leader = self._cluster.leader_of(batch.queue.topic_partition)
+                    if batch.is_numbered and leader is not None and leader.address != stream.address:
+                        error = RequestTimedOut(f"{stream.address} does not lead any more, and did not answer")
+                        self._give_back(request, batch, error, now)
+
+    def _get_producer_id(self) -> None:
+        if self._identifying is None:
+            self._identifying = asyncio.get_running_loop().create_task(self._identify())
+
+    async def _identify(self) -> None:
+        try:
+            response = await self._cluster.call(
+                _INIT_PRODUCER_ID,
+                broker_pb2.InitProducerIdRequest(),
+                timeout_s=self._options.request_timeout_ms / 1000,
+            )
+        except QuorateError as error:
+            log.warning("producer_id_not_available", code=error.code, error=error.message)
+            for queue in self._awaiting_id:
+                queue.trouble = error
+            await self._clock.sleep(_SILENCE_S)
+        else:
+            for queue in self._awaiting_id:
+                queue.use_producer_id(response.producer_id, response.producer_epoch)
+        finally:
+            self._identifying = None
+        waiting, self._awaiting_id = list(self._awaiting_id), {}
+        for queue in waiting:
+            self._accumulator.mark(queue)
+
+    # -- time
+
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
+        with queue.lock:
+            ended = queue.expire(now) if queue.next_deadline() <= now else ()
+        for batch, error in ended:
+            self._finish(batch, error)
+
+    def _set_timer(self, queue: PartitionQueue, now: float) -> None:
+        """Look here again when a pause, a linger time or a batch's time is over, whichever comes first."""
+        with queue.lock:
+            wake_at = queue.next_deadline()
+            if queue.undecided:
+                if queue.retry_at > now:
+                    wake_at = min(wake_at, queue.retry_at)
+            elif queue.open is not None and self._linger_s and not self._flushing:
+                wake_at = min(wake_at, queue.open.created_at + self._linger_s)
+        if wake_at == _NEVER or (now < queue.wake_at <= wake_at and queue.wake_timer is not None):
+            return  # nothing to wait for, or it is looked at in time; then the timer is set anew
+        if queue.wake_timer is not None:
+            queue.wake_timer.cancel()
+        queue.wake_at = wake_at
+        queue.wake_timer = self._clock.call_later(max(wake_at - now, 0.0), lambda: self._look_again(queue))
+
+    def _look_again(self, queue: PartitionQueue) -> None:
+        queue.wake_timer = None
+        self._accumulator.mark(queue)
+
+    def _look_for_silence(self) -> None:
+        self._watchdog = None
+        now = self._clock.monotonic()
+        is_any_waiting = False
+        for stream in list(self._streams.values()):
+            oldest = stream.oldest_sent_at()
+            if oldest is None:
+                continue
+            is_any_waiting = True
+            if now - oldest > self._answer_s_max:
+                stream.break_off()
+            elif now - oldest >= _SILENCE_S:
+                self._cluster.needs_refresh()
+        if is_any_waiting and not self._is_closed:
+            self._watchdog = self._clock.call_later(_SILENCE_S, self._look_for_silence)
+
+    # -- the end
+
+    def begin_flush(self) -> None:
+        """Nothing lingers until ``end_flush``."""
+        self._flushing += 1
+        for queue in self._accumulator.all_queues():
+            self._accumulator.mark(queue)
+
+    def end_flush(self) -> None:
+        self._flushing -= 1
+
+    def batches_in_flight(self) -> int:
+        return sum(len(request.batches) for stream in self._streams.values() for request in stream.unanswered())
+
+    async def close(self) -> None:
+        """What is left ends here, with the truth about each batch."""
+        self._is_closed = True
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        ended: list[Ended] = []
+        for queue in self._accumulator.all_queues():
+            if queue.wake_timer is not None:
+                queue.wake_timer.cancel()
+            with queue.lock:
+                ended += queue.abandon_all()
+        for batch, error in ended:
+            self._finish(batch, error)
+        if self._identifying is not None:
+            self._identifying.cancel()
+            await asyncio.wait([self._identifying])
+        for stream in list(self._streams.values()):
+            await stream.closed()
+
+
+def _grouped(batches: list[ProducerBatch], bytes_max: int) -> list[list[ProducerBatch]]:
+    """In order; a request names a partition once, has one value of acks, and a bounded size."""
+    groups: list[list[ProducerBatch]] = []
+    group: list[ProducerBatch] = []
+    size = 0
+    for batch in batches:
+        is_full = size + len(batch.encoded) > bytes_max
+        if group and (is_full or batch.acks != group[0].acks or any(each.queue is batch.queue for each in group)):
+            groups.append(group)
+            group, size = [], 0
+        group.append(batch)
+        size += len(batch.encoded)
+    groups.append(group)
+    return groups

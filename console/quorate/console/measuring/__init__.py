@@ -1,0 +1,1 @@
+"""What ``quorate bench`` measures: a cluster as its clients see it."""

@@ -1,0 +1,16 @@
+"""Names in a broker's data directory, beside those of the logs (``partition_key``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["HIGH_WATERMARKS_NAME", "IDENTITY_NAME", "LOCK_NAME", "RUN_NOTES_NAME"]
+
+#: held while a process uses the directory
+LOCK_NAME: Final = ".lock"
+#: whose directory it is; no start without
+IDENTITY_NAME: Final = "identity"
+#: the last process that served from here, and how it ended; without it no replica here counts
+RUN_NOTES_NAME: Final = "run-notes"
+#: a lower bound of each replica's high watermark; does without
+HIGH_WATERMARKS_NAME: Final = "high-watermarks"

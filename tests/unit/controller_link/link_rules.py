@@ -1,0 +1,118 @@
+"""Rules of the link as scenarios: they hold, and each mutant of ``test_link_mutants`` breaks one."""
+
+from __future__ import annotations
+
+from quorate.broker.controller_link.registration import Registration
+from quorate.chaos.sim.network import LinkFaults
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.errors import ControllerMoved, DuplicateBroker
+from quorate.v1.controller_pb2 import PreviousRun, RegisterBrokerResponse, ReplicaName
+from tests.unit.controller_link.scripted_controllers import (
+    INTERVAL_S,
+    LEASE_S,
+    ScriptedWorld,
+    fenced,
+    partitions_of,
+    replica,
+    silent,
+    unfenced,
+)
+
+
+async def the_lease_runs_from_when_the_heartbeat_was_sent(world: ScriptedWorld) -> None:
+    """Rule 37: however slow the answer was."""
+    [controller] = world.controllers
+    slow_s = 1.5
+    world.network.set_faults(controller.name, "b7", LinkFaults(delay_s=(slow_s, slow_s)))
+    began_at = world.now
+    world.run_session()
+    await world.until(lambda: world.lease.is_valid)
+    assert world.now - began_at > slow_s
+    controller.answer = silent
+    await world.clock.sleep(LEASE_S - slow_s)
+    assert not world.lease.is_valid
+
+
+async def a_fenced_answer_gives_no_lease(world: ScriptedWorld) -> None:
+    [controller] = world.controllers
+    controller.answer = fenced
+    world.run_session()
+    await world.until(lambda: len(controller.heartbeats) == 3)
+    assert not world.lease.is_valid
+    controller.answer = unfenced
+    await world.until(lambda: world.lease.is_valid)
+    controller.answer = fenced
+    await world.clock.sleep(INTERVAL_S + 0.01)
+    assert not world.lease.is_valid
+
+
+async def a_broken_stream_ends_the_lease_at_once(world: ScriptedWorld) -> None:
+    [controller] = world.controllers
+    world.run_session()
+    await world.until(lambda: world.lease.is_valid)
+    controller.answer = silent
+    world.network.break_all_connections(controller.name)
+    await world.clock.sleep(0.001)
+    assert not world.lease.is_valid
+    controller.answer = unfenced
+    await world.until(lambda: world.lease.is_valid)
+
+
+async def damage_is_reported_again_after_a_broken_stream(world: ScriptedWorld) -> None:
+    """Nobody knows whether it was heard, and a replica that is taken for whole may be elected (rule 44)."""
+    [controller] = world.controllers
+    controller.answer = silent
+    world.session.report_damaged([replica(1)])
+    world.run_session()
+    await world.until(lambda: partitions_of(controller.heartbeats) == [[1]])
+    controller.answer = unfenced
+    world.network.break_all_connections(controller.name)
+    await world.clock.sleep(4 * INTERVAL_S)
+    assert partitions_of(controller.heartbeats)[:3] == [[1], [1], []]
+
+
+class FakeDirectory:
+    directory_id = "directory"
+    cluster_id: str | None = None
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[object, ...]] = []
+
+    def previous_run(self) -> PreviousRun | None:
+        return PreviousRun(broker_epoch=3, is_clean=True)
+
+    def damaged(self) -> list[ReplicaName]:
+        return [replica(4)]
+
+    async def note_incarnation(self, incarnation_id: str) -> None:
+        self.notes.append(("incarnation", incarnation_id))
+
+    async def note_epoch(self, broker_epoch: BrokerEpoch, cluster_id: str) -> None:
+        self.notes.append(("epoch", broker_epoch, cluster_id))
+
+
+def registration(world: ScriptedWorld, directory: FakeDirectory) -> Registration:
+    return Registration(
+        world.link,
+        directory,
+        broker_id=BrokerId(7),
+        address="b7:9092",
+        rack="north",
+        clock=world.clock,
+        rng=world.simulation.rng,
+        random_bytes=world.simulation.rng.randbytes,
+    )
+
+
+async def every_attempt_names_the_same_incarnation(world: ScriptedWorld) -> None:
+    """Rule 35: else an attempt whose answer was lost would make the next one a second process."""
+    [controller] = world.controllers
+    granted = RegisterBrokerResponse(broker_epoch=9, cluster_id="cluster")
+    controller.reactions = [None, ControllerMoved("perhaps"), DuplicateBroker("it lives"), granted]
+    directory = FakeDirectory()
+    registered = await registration(world, directory).register()
+    assert (registered.broker_epoch, registered.cluster_id) == (9, "cluster")
+    requests = [request for _, request in controller.calls]
+    assert len(requests) == 4
+    [incarnation_id] = {request.incarnation_id for request in requests}
+    assert directory.notes == [("incarnation", incarnation_id), ("epoch", 9, "cluster")]

@@ -1,0 +1,88 @@
+"""A partition log that is a list: what a leadership needs of one, without files.
+
+One record to a batch, so offsets are indexes. Everything survives but what the test takes away.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from quorate.core.disk import Bytes
+from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
+from quorate.errors import QuorateError
+from quorate.storage import Appended, PartitionLog
+from quorate.storage.leader_epochs import EpochEnd
+
+__all__ = ["Entry", "PlainLog"]
+
+
+class Entry(NamedTuple):
+    leader_epoch: int
+    value: bytes
+
+
+class PlainLog:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        #: (leader epoch, first offset), as a leader noted them or a follower found them
+        self.epochs: list[tuple[int, int]] = []
+        self.is_being_cut = False
+        self.failure: QuorateError | None = None
+        self.log_start_offset = Offset(0)
+
+    def as_log(self) -> PartitionLog:
+        return cast(PartitionLog, self)
+
+    @property
+    def log_end_offset(self) -> Offset:
+        return Offset(len(self.entries))
+
+    @property
+    def recovery_point(self) -> Offset:
+        return self.log_end_offset
+
+    @property
+    def latest_leader_epoch(self) -> LeaderEpoch:
+        return LeaderEpoch(self.epochs[-1][0] if self.epochs else -1)
+
+    @property
+    def last_fetched_epoch(self) -> int:
+        return self.entries[-1].leader_epoch if self.entries else -1
+
+    def become_leader(self, leader_epoch: LeaderEpoch) -> None:
+        self._assign(leader_epoch, len(self.entries))
+
+    def append_as_leader(self, batch: Bytes, *, leader_epoch: LeaderEpoch) -> Appended:
+        offset = self.log_end_offset
+        assert leader_epoch == self.latest_leader_epoch
+        self.entries.append(Entry(leader_epoch, bytes(batch)))
+        return Appended(offset, offset, TimestampMs(0))
+
+    def append_as_follower(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            if entry.leader_epoch != self.last_fetched_epoch:
+                self._assign(entry.leader_epoch, len(self.entries))
+            self.entries.append(entry)
+
+    def _assign(self, leader_epoch: int, offset: int) -> None:
+        self.epochs = [each for each in self.epochs if each[1] < offset]
+        assert not self.epochs or self.epochs[-1][0] <= leader_epoch
+        if not self.epochs or self.epochs[-1][0] < leader_epoch:
+            self.epochs.append((leader_epoch, offset))
+
+    def truncate_to(self, offset: int) -> None:
+        del self.entries[offset:]
+        self.epochs = [each for each in self.epochs if each[1] < offset]
+
+    def end_of_epoch(self, leader_epoch: LeaderEpoch) -> EpochEnd | None:
+        if leader_epoch > self.latest_leader_epoch or not self.epochs:
+            return None
+        if leader_epoch == self.latest_leader_epoch:
+            return EpochEnd(leader_epoch, self.log_end_offset)
+        known = [each for each in self.epochs if each[0] <= leader_epoch]
+        following = self.epochs[len(known)]
+        return EpochEnd(LeaderEpoch(known[-1][0] if known else leader_epoch), Offset(following[1]))
+
+    def validate(self) -> None:
+        epochs = [entry.leader_epoch for entry in self.entries]
+        assert epochs == sorted(epochs)

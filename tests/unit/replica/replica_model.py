@@ -1,0 +1,538 @@
+"""Leaders, followers and the controller in one random walk, with everything that can go wrong between them.
+
+The controller is the real one, decision by decision; the replicas are real, on logs that are lists. The
+network between them loses, delays, repeats and reorders; brokers stop, lose their disks, go on as zombies
+with old metadata. After every step:
+
+- whoever the controller could elect holds every committed record, at its offset (rule 1);
+- a high watermark never moves back, nor beyond what the members of the ISR hold, nor while there are too
+  few of them (rules 13 and 14);
+- no follower is told to cut off what it knows to be committed (rule 11);
+- each producer is told exactly one outcome, and "done" only of what is committed (rule 19);
+- a leader that says where the log ends knows all that was acknowledged before it was elected (rule 17).
+
+At the end everything heals, and then every replica is in the ISR, and every record committed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from quorate.broker.replica.divergence import Divergence
+from quorate.broker.replica.leadership import Leadership
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replica.partition_state import PartitionState
+from quorate.controller.alter_partition import alter_partition
+from quorate.controller.brokers import fence_broker, register_broker
+from quorate.controller.heartbeats import heartbeat
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicName, TopicPartition
+from quorate.errors import OffsetNotAvailable, QuorateError
+from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
+from quorate.v1.controller_pb2 import AlterPartitionRequest, PartitionAlteration, PartitionAlterationResult
+from tests.unit.controller.broker_requests import beat, registration
+from tests.unit.controller.small_cluster import SmallCluster
+from tests.unit.replica.manual_clock import SteppedClock
+from tests.unit.replica.plain_log import Entry, PlainLog
+
+__all__ = ["LAG_S", "ReplicaModel", "walk"]
+
+LAG_S: Final = 3.0
+_NAME: Final = TopicPartition(TopicName("t"), PartitionId(0))
+_BROKERS: Final = 4
+
+
+class _Broker:
+    """One broker's machine: the log outlives its processes."""
+
+    def __init__(self, broker_id: BrokerId) -> None:
+        self.broker_id = broker_id
+        self.log = PlainLog()
+        #: of the running process
+        self.broker_epoch = BrokerEpoch(-1)
+        #: None: the process is dead
+        self.partition: Partition | None = None
+        #: metadata is applied up to here (inclusive)
+        self.applied = 0
+        self.high_watermark = 0
+
+
+class _Fetch(NamedTuple):
+    """A follower's position, on its way to the leader."""
+
+    follower: BrokerId
+    broker_epoch: BrokerEpoch
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    offset: Offset
+    last_epoch: LeaderEpoch
+
+
+class _Update(NamedTuple):
+    """The leader's answer, on its way to the follower."""
+
+    fetch: _Fetch
+    answer: Divergence | list[Entry]
+    high_watermark: Offset
+
+
+class _Ask(NamedTuple):
+    """An AlterPartition on its way to the controller. A copy that nobody waits for has no ``asked_by``."""
+
+    request: AlterPartitionRequest
+    asked_by: Leadership | None
+
+
+class _Answer(NamedTuple):
+    asked_by: Leadership
+    result: PartitionAlterationResult
+
+
+_Message = _Fetch | _Update | _Ask | _Answer
+
+
+class _Produced:
+    """One record whose producer waits."""
+
+    def __init__(self, offset: Offset, value: bytes) -> None:
+        self.offset = offset
+        self.value = value
+        self.outcomes: list[QuorateError | None] = []
+
+
+class ReplicaModel:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.clock = SteppedClock()
+        self.cluster = SmallCluster(_BROKERS, seed=seed)
+        self.cluster.create("t", (1, 2, 3), configs={"min.insync.replicas": "2"})
+        self.history: dict[int, MetadataImage] = {}
+        self._remember()
+        self.brokers = {BrokerId(each): _Broker(BrokerId(each)) for each in range(1, _BROKERS + 1)}
+        self.network: list[_Message] = []
+        #: offset -> value, of every record that some leader has committed
+        self.committed: dict[int, bytes] = {}
+        #: highest offset (exclusive) that was acknowledged, by leader epoch
+        self.acknowledged_end: dict[int, int] = {}
+        self.waiting: list[tuple[Leadership, _Produced]] = []
+        self._values = 0
+        for broker in self.brokers.values():
+            broker.broker_epoch = self.cluster.image.brokers[broker.broker_id].broker_epoch
+            self._start(broker)
+
+    # -- brokers and what they know
+
+    def _remember(self) -> None:
+        self.history[self.cluster.image.offset] = self.cluster.image
+
+    @property
+    def image(self) -> PartitionImage:
+        return self.cluster.partition()
+
+    def _start(self, broker: _Broker) -> None:
+        broker.high_watermark = 0
+        broker.partition = Partition(
+            _NAME,
+            self.image.topic_id,
+            broker.log.as_log(),
+            broker_id=broker.broker_id,
+            clock=self.clock,
+            high_watermark=Offset(0),
+            replica_lag_s=LAG_S,
+            on_isr_wish=lambda _: None,
+        )
+        self._apply(broker, self.cluster.image.offset)
+
+    def _apply(self, broker: _Broker, offset: int) -> None:
+        assert broker.partition is not None
+        broker.applied = offset
+        image = self.history[offset]
+        partition = image.topics[self.image.topic_id].partitions[0]
+        if broker.broker_id not in partition.replicas:
+            return
+        broker.partition.apply(
+            PartitionState(
+                image=partition,
+                min_insync_replicas=min_insync_replicas_of(image, partition),
+                durability=durability_of(image, image.topics[partition.topic_id]),
+                brokers=image.brokers,
+            )
+        )
+
+    def _running(self) -> list[_Broker]:
+        return [each for each in self.brokers.values() if each.partition is not None]
+
+    def _leaders(self) -> list[tuple[_Broker, Leadership]]:
+        """Zombies, too."""
+        return [
+            (each, each.partition.leadership)
+            for each in self._running()
+            if each.partition is not None and each.partition.leadership is not None
+        ]
+
+    def follow_metadata(self) -> None:
+        broker = self.rng.choice(self._running() or [self.brokers[BrokerId(1)]])
+        offsets = [each for each in self.history if each > broker.applied]
+        if broker.partition is not None and offsets:
+            target = max(offsets) if self.rng.random() < 0.6 else self.rng.choice(sorted(offsets))
+            # Every image in turn, or only the last one of several: both happen.
+            for offset in sorted(offsets) if self.rng.random() < 0.5 else [target]:
+                if offset <= target:
+                    self._apply(broker, offset)
+
+    # -- producers
+
+    def produce(self) -> None:
+        leaders = self._leaders()
+        if not leaders:
+            return
+        broker, leadership = self.rng.choice(leaders)
+        self._values += 1
+        value = b"%d" % self._values
+        acks_all = self.rng.random() < 0.8
+        try:
+            appended = leadership.append(value, acks_all=acks_all)
+        except QuorateError as error:
+            self.counts[f"produce: {error.code}"] += 1
+            return
+        self.counts["produced"] += 1
+        assert broker.log.entries[appended.base_offset].value == value
+        if acks_all:
+            self._wait(leadership, _Produced(appended.base_offset, value))
+
+    def _wait(self, leadership: Leadership, produced: _Produced) -> None:
+        def concluded(error: QuorateError | None) -> None:
+            produced.outcomes.append(error)
+            assert len(produced.outcomes) == 1, "one outcome, no more"
+            if error is None:
+                self._acknowledged(leadership, produced)
+            else:
+                assert error.outcome_unknown
+                self.counts[f"unknown: {error.code}"] += 1
+
+        if leadership.when_committed(Offset(produced.offset + 1), concluded) is None:
+            concluded(None)
+        self.waiting.append((leadership, produced))
+
+    def _acknowledged(self, leadership: Leadership, produced: _Produced) -> None:
+        self.counts["acknowledged"] += 1
+        # Told in the middle of the move of a high watermark, so this may be the first to hear of it.
+        assert self.committed.setdefault(produced.offset, produced.value) == produced.value
+        end = self.acknowledged_end
+        end[leadership.epoch] = max(end.get(leadership.epoch, 0), produced.offset + 1)
+
+    # -- replication
+
+    def fetch(self) -> None:
+        followers = [each for each in self._running() if self._position(each) is not None]
+        if followers:
+            position = self._position(self.rng.choice(followers))
+            assert position is not None
+            self.network.append(position)
+
+    def _position(self, broker: _Broker) -> _Fetch | None:
+        partition = broker.partition
+        if partition is None or not partition.is_following(partition.leader_epoch):
+            return None
+        return _Fetch(
+            broker.broker_id,
+            broker.broker_epoch,
+            partition.leader,
+            partition.leader_epoch,
+            broker.log.log_end_offset,
+            LeaderEpoch(broker.log.last_fetched_epoch),
+        )
+
+    def _serve(self, fetch: _Fetch) -> None:
+        leader = self.brokers[fetch.leader]
+        if leader.partition is None:
+            return
+        try:
+            leadership = leader.partition.require_leadership(fetch.leader_epoch)
+            divergence = leadership.follower_at(
+                fetch.follower, fetch.broker_epoch, fetch.offset, fetch.last_epoch
+            )
+        except QuorateError as error:
+            self.counts[f"fetch: {error.code}"] += 1
+            return
+        batches = leader.log.entries[fetch.offset : fetch.offset + self.rng.choice((1, 2, 50))]
+        self.network.append(_Update(fetch, divergence or batches, leadership.high_watermark))
+
+    def _receive(self, update: _Update) -> None:
+        broker = self.brokers[update.fetch.follower]
+        partition, log = broker.partition, broker.log
+        if (
+            partition is None
+            or broker.broker_epoch != update.fetch.broker_epoch
+            or not partition.is_following(update.fetch.leader_epoch)
+            or log.log_end_offset != update.fetch.offset
+            or log.last_fetched_epoch != update.fetch.last_epoch
+        ):
+            return
+        if isinstance(update.answer, Divergence):
+            own_end = log.end_of_epoch(update.answer.epoch)
+            offset = update.answer.end_offset if own_end is None else min(own_end[1], update.answer.end_offset)
+            assert offset >= partition.high_watermark, "cuts off what it knows to be committed (rule 11)"
+            log.truncate_to(offset)
+            partition.begin_waiting_leadership()
+            self.counts["truncated"] += 1
+        else:
+            log.append_as_follower(update.answer)
+            partition.advance_high_watermark_from_leader(update.high_watermark)
+            self.counts["replicated"] += len(update.answer)
+
+    # -- the ISR
+
+    def ask_for_isr(self) -> None:
+        for broker, leadership in self._leaders():
+            leadership.check_lag(self.clock.now)
+            alteration = leadership.next_alteration()
+            if alteration is not None:
+                self._check_admission(broker, alteration)
+                request = AlterPartitionRequest(
+                    broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, partitions=[alteration]
+                )
+                self.network.append(_Ask(request, leadership))
+
+    def _check_admission(self, broker: _Broker, alteration: PartitionAlteration) -> None:
+        """Rule 23, by what the leader could know, when the wish is made for the first time."""
+        self.counts["asked"] += 1
+        assert broker.broker_id in [member.broker_id for member in alteration.isr]
+
+    def _decide(self, ask: _Ask) -> None:
+        try:
+            decision = alter_partition(self.cluster.image, ask.request)
+        except QuorateError as error:
+            self.counts[f"alter: {error.code}"] += 1
+            if ask.asked_by is not None:
+                ask.asked_by.alteration_unanswered(may_be_applied=error.outcome_unknown)
+            return
+        result = self.cluster.commit(decision).partitions[0]
+        self._remember()
+        self.counts[f"alter: {result.error.code or 'done'}"] += 1
+        if ask.asked_by is not None:
+            self.network.append(_Answer(ask.asked_by, result))
+
+    # -- the network
+
+    def deliver(self) -> None:
+        if self.network:
+            self._deliver(self.network.pop(self.rng.randrange(len(self.network))))
+
+    def deliver_twice(self) -> None:
+        """And the second time later, if at all."""
+        messages = [each for each in self.network if not isinstance(each, _Answer)]
+        if messages:
+            message = self.rng.choice(messages)
+            self.network.append(message._replace(asked_by=None) if isinstance(message, _Ask) else message)
+
+    def lose(self) -> None:
+        """Lost, or so late that nobody waits any more."""
+        if not self.network:
+            return
+        message = self.network.pop(self.rng.randrange(len(self.network)))
+        if isinstance(message, _Ask) and message.asked_by is not None:
+            message.asked_by.alteration_unanswered()
+            if self.rng.random() < 0.7:
+                self.network.append(message._replace(asked_by=None))
+        elif isinstance(message, _Answer):
+            message.asked_by.alteration_unanswered()
+
+    def _deliver(self, message: _Message) -> None:
+        match message:
+            case _Fetch():
+                self._serve(message)
+            case _Update():
+                self._receive(message)
+            case _Ask():
+                self._decide(message)
+            case _Answer():
+                message.asked_by.alteration_answered(message.result)
+
+    # -- what happens to brokers
+
+    def fence(self) -> None:
+        broker_id = self.rng.choice(sorted(self.brokers))
+        self.cluster.commit(fence_broker(self.cluster.image, broker_id))
+        self._remember()
+
+    def unfence(self) -> None:
+        for broker in self._running():
+            registered = self.cluster.image.brokers[broker.broker_id]
+            if registered.is_fenced and registered.broker_epoch == broker.broker_epoch:
+                if self.rng.random() < 0.5:
+                    self._apply(broker, self.cluster.image.offset)
+                    self._unfence(broker)
+
+    def _unfence(self, broker: _Broker) -> None:
+        request = beat(self.cluster, broker.broker_id, wants_unfence=True)
+        self.cluster.commit(
+            heartbeat(
+                self.cluster.image, request, state_offset=0, others_offset=None, session_timeout_ms=1
+            )
+        )
+        self._remember()
+
+    def restart(self) -> None:
+        """The process dies, and the next one finds everything, or an empty disk."""
+        broker = self.rng.choice(list(self.brokers.values()))
+        keeps_all = self.rng.random() < 0.6
+        others = {*self.image.isr, *self.image.elr} - {broker.broker_id}
+        if not keeps_all and not others:
+            return  # beyond the fault model: the last complete replica
+        if broker.partition is not None:
+            broker.partition.stop()
+        self._restart(broker, keeps_all=keeps_all)
+
+    def _restart(self, broker: _Broker, *, keeps_all: bool) -> None:
+        self.counts["process crash" if keeps_all else "wiped disk"] += 1
+        if not keeps_all:
+            broker.log = PlainLog()
+        request = registration(
+            self.cluster,
+            broker.broker_id,
+            incarnation_id=f"incarnation-{self.cluster.next_offset}",
+            directory_id=None if keeps_all else f"directory-{self.cluster.next_offset}",
+            is_same_boot=keeps_all,
+        )
+        if not keeps_all:
+            request.ClearField("previous_run")
+        directory = self.cluster.image.brokers[broker.broker_id].directory_id
+        if keeps_all:
+            request.directory_id = directory
+        decision = register_broker(
+            self.cluster.image, request, next_offset=self.cluster.next_offset, has_live_session=False
+        )
+        broker.broker_epoch = BrokerEpoch(self.cluster.commit(decision).broker_epoch)
+        self._remember()
+        self._start(broker)
+
+    def change_min_isr(self) -> None:
+        value = str(self.rng.choice((1, 2, 2, 2, 3)))
+        try:
+            self.cluster.configure("t", {"min.insync.replicas": value})
+        except QuorateError as error:
+            self.counts[f"configure: {error.code}"] += 1
+        self._remember()
+
+    def move(self) -> None:
+        try:
+            self.cluster.move(*sorted(self.rng.sample(range(1, _BROKERS + 1), 3)))
+        except QuorateError as error:
+            self.counts[f"move: {error.code}"] += 1
+        self._remember()
+
+    def pass_time(self) -> None:
+        self.clock.advance(self.rng.choice((0.01, 0.1, 0.6, 2.0)))
+
+    # -- the walk
+
+    def step(self) -> None:
+        actions: list[tuple[Callable[[], None], int]] = [
+            (self.produce, 20),
+            (self.fetch, 30),
+            (self.deliver, 60),
+            (self.follow_metadata, 14),
+            (self.ask_for_isr, 12),
+            (self.pass_time, 6),
+            (self.lose, 4),
+            (self.deliver_twice, 3),
+            (self.fence, 2),
+            (self.unfence, 4),
+            (self.restart, 1),
+            (self.change_min_isr, 1),
+            (self.move, 1),
+        ]
+        chosen = self.rng.choices([each for each, _ in actions], [weight for _, weight in actions])[0]
+        before = {each: self._knowledge(each) for each, _ in self._leaders_and_brokers()}
+        chosen()
+        self.check(before)
+
+    def _leaders_and_brokers(self) -> list[tuple[Leadership, _Broker]]:
+        return [(leadership, broker) for broker, leadership in self._leaders()]
+
+    @staticmethod
+    def _knowledge(leadership: Leadership) -> int:
+        return leadership.high_watermark
+
+    def check(self, before: dict[Leadership, int]) -> None:
+        for broker in self._running():
+            assert broker.partition is not None
+            broker.partition.validate()
+            high_watermark = broker.partition.high_watermark
+            assert high_watermark >= broker.high_watermark, "the high watermark moved back"
+            broker.high_watermark = high_watermark
+        for broker, leadership in self._leaders():
+            if leadership.high_watermark > before.get(leadership, -1):
+                self._moved(broker, leadership)
+            self._check_latest(broker, leadership)
+        self._check_candidates()
+        for leadership, produced in self.waiting:
+            assert produced.outcomes or not leadership.is_ended, "a producer waits for ever"
+        self.waiting = [each for each in self.waiting if not each[1].outcomes]
+
+    def _moved(self, broker: _Broker, leadership: Leadership) -> None:
+        assert broker.partition is not None
+        for offset in range(leadership.high_watermark):
+            value = broker.log.entries[offset].value
+            assert self.committed.setdefault(offset, value) == value, "two records at one offset"
+
+    def _check_latest(self, broker: _Broker, leadership: Leadership) -> None:
+        if self.image.leader != broker.broker_id or self.image.leader_epoch != leadership.epoch:
+            return  # a zombie; the lease is for that (rule 37)
+        try:
+            latest = leadership.latest_offset()
+        except OffsetNotAvailable:
+            return
+        earlier = [end for epoch, end in self.acknowledged_end.items() if epoch < leadership.epoch]
+        assert latest >= max(earlier, default=0), "a new leader does not know what was acknowledged (rule 17)"
+
+    def _check_candidates(self) -> None:
+        """Rule 1: *leader-candidate completeness*."""
+        for broker_id in (*self.image.isr, *self.image.elr):
+            entries = self.brokers[broker_id].log.entries
+            for offset in range(len(self.committed) - 1, -1, -1):
+                assert offset < len(entries), f"broker {broker_id} lacks offset {offset}"
+                if entries[offset].value != self.committed[offset]:
+                    raise AssertionError(f"broker {broker_id} has another record at {offset}")
+                if offset < len(self.committed) - 20:
+                    break  # logs that agree at a record agree on all before it, or ``_moved`` would tell
+
+    # -- the end
+
+    def heal(self) -> None:
+        """Nothing fails any more: everybody ends up in the ISR, with everything committed."""
+        for broker in self.brokers.values():
+            if broker.partition is None or (
+                self.cluster.image.brokers[broker.broker_id].broker_epoch != broker.broker_epoch
+            ):
+                self._restart(broker, keeps_all=True)
+        for _ in range(60):
+            for broker in self.brokers.values():
+                if self.cluster.image.brokers[broker.broker_id].is_fenced:
+                    self._unfence(broker)
+                self._apply(broker, self.cluster.image.offset)
+            self.network += [each for each in map(self._position, self.brokers.values()) if each is not None]
+            self.ask_for_isr()
+            while self.network:
+                self._deliver(self.network.pop(0))
+            self.clock.advance(0.2)
+            self.check({})
+        partition = self.image
+        assert partition.leader != NO_LEADER
+        assert sorted(partition.isr) == sorted(partition.replicas), "a replica never came back into the ISR"
+        leader = self.brokers[partition.leader].partition
+        assert leader is not None
+        assert leader.high_watermark == leader.log.log_end_offset, "what is on every replica is not committed"
+
+
+def walk(seed: int, *, steps: int) -> ReplicaModel:
+    model = ReplicaModel(seed)
+    for _ in range(steps):
+        model.step()
+    model.heal()
+    return model
