@@ -71,4 +71,4 @@ def _write(title: str, results: Sequence[Result], measured: Mapping[str, Measure
     document = {"title": title, "machine": platform.platform(), "measured": measured}
     (OUTPUT / "cluster.json").write_text(json.dumps(document, indent=2) + "\n")
     (OUTPUT / "cluster.svg").write_text(plot(title, results))
-    print(f"written: {OUTPUT.relative_to(Path.cwd())}/cluster.json, cluster.svg")
+    print(f"written: {OUTPUT}/cluster.json and cluster.svg")

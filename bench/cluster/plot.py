@@ -40,9 +40,9 @@ class _Scale(NamedTuple):
 def plot(title: str, results: Sequence[Result]) -> str:
     """Only what both sides measured."""
     rows = [(result, advantage) for result in results if (advantage := _advantage(result)) is not None]
-    marks = [mark for result, advantage in rows for mark in (advantage, *_marks(result))]
-    powers = [math.log2(mark) for mark in marks]
-    scale = _Scale(math.floor(min(powers, default=0) - 0.1), math.ceil(max(powers, default=1) + 0.1))
+    marks = [mark for result, _ in rows for mark, _ in _marks(result)]
+    powers = [math.log2(times) for times in (1.0, *marks, *(advantage for _, advantage in rows))]
+    scale = _Scale(math.floor(min(powers) - 0.1), math.ceil(max(powers) + 0.1))
     height = _TOP + _ROW * len(rows) + _BOTTOM
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
@@ -64,14 +64,14 @@ def _advantage(result: Result) -> float | None:
     return result.ratio if result.comparison.better == "higher" else 1 / result.ratio
 
 
-def _marks(result: Result) -> list[float]:
-    """Where the bar and the aim are, on the same scale."""
+def _marks(result: Result) -> list[tuple[float, str]]:
+    """Where the bar and the aim are on the same scale, and how each is drawn."""
     row = result.comparison
-    limits = [limit for limit in (row.bar, row.aim) if limit is not None]
-    if row.is_absolute:
-        assert result.theirs is not None
-        limits = [limit / result.theirs for limit in limits]
-    return [limit if row.better == "higher" else 1 / limit for limit in limits]
+    assert result.theirs is not None
+    unit = result.theirs if row.is_absolute else 1.0
+    drawn = ((row.bar, ""), (row.aim, ' stroke-dasharray="3 3"'))
+    limits = [(limit / unit, dashes) for limit, dashes in drawn if limit is not None]
+    return [(limit if row.better == "higher" else 1 / limit, dashes) for limit, dashes in limits]
 
 
 def _grid(scale: _Scale, height: int) -> list[str]:
@@ -100,11 +100,11 @@ def _row(result: Result, advantage: float, scale: _Scale, top: int) -> list[str]
         f'fill="{colour}" rx="2"/>',
         _text(_WIDTH - 16, middle, values, anchor="end", fill=_FAINT),
     ]
-    for mark, dash in zip(_marks(result), ("", ' stroke-dasharray="3 3"'), strict=False):
+    for mark, dashes in _marks(result):
         x = scale.x(mark)
         parts.append(
             f'<line x1="{x:.1f}" y1="{top + 2}" x2="{x:.1f}" y2="{top + _ROW - 2}" '
-            f'stroke="{_TEXT}" stroke-width="2"{dash}/>'
+            f'stroke="{_TEXT}" stroke-width="2"{dashes}/>'
         )
     return parts
 

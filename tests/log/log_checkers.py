@@ -12,21 +12,17 @@ import random
 from collections.abc import Iterable
 from contextlib import suppress
 
-from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
-from quorate.core.ids import BrokerEpoch, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.records import patch_header
 from quorate.errors import CorruptBatch, DiskFull, LogBusy, QuorateError, StorageError
-from quorate.storage import LogDirectory, PartitionKey, StartKind
+from quorate.storage import PartitionKey, StartKind
 from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, busy_life, check_survivors, random_life
 from tests.log.log_flips import SmallLog, check_flip_after_crash, check_flip_after_stop, small_log
 from tests.log.log_harness import (
-    SMALL_CONFIG,
     LogHarness,
     ProcessEnded,
     batch,
-    image_of,
-    make_context,
     os_error,
     read_all,
     record_operations,
@@ -43,12 +39,9 @@ __all__ = [
     "check_index_files",
     "check_leader_epoch_is_on_record_before_its_first_batch",
     "check_log_start_before_deletion",
-    "check_marker_after_storage_error",
-    "check_marker_is_removed",
     "check_no_append_before_a_cut_that_was_asked_for",
     "check_power_loss",
     "check_power_loss_after_a_roll",
-    "check_power_loss_during_start",
     "check_reads",
     "check_retention_below_high_watermark",
     "check_torn_bytes_are_cut",
@@ -315,48 +308,3 @@ async def check_log_start_before_deletion() -> None:
             assert log.damage is None, f"operation {number}: a deletion under way passes for damage"
         else:
             return
-
-
-# -- the data directory
-
-
-async def _directory_with_log(disk: SimDisk) -> LogDirectory:
-    directory = await LogDirectory.open(make_context(disk), "/data")
-    log = await directory.create(KEY, SMALL_CONFIG)
-    log.become_leader(LeaderEpoch(1))
-    log.append_as_leader(BATCH, leader_epoch=LeaderEpoch(1))
-    return directory
-
-
-async def check_marker_after_storage_error() -> None:
-    disk = SimDisk()
-    directory = await _directory_with_log(disk)
-    log = directory.get(KEY)
-    assert log is not None
-    disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"pread"})
-    with suppress(StorageError):
-        image_of(log)
-    disk.fault_hook = None
-    await directory.close(broker_epoch=BrokerEpoch(1))
-    assert not disk.exists("/data/clean-shutdown"), "a clean stop is claimed after a storage error"
-
-
-async def check_marker_is_removed() -> None:
-    disk = SimDisk()
-    directory = await _directory_with_log(disk)
-    assert await directory.close(broker_epoch=BrokerEpoch(1))
-    await LogDirectory.open(make_context(disk), "/data")
-    disk.power_loss()
-    directory = await LogDirectory.open(make_context(disk), "/data")
-    assert directory.start is StartKind.LOSSY, f"after a power loss the start is {directory.start}"
-
-
-async def check_power_loss_during_start() -> None:
-    """The machine dies, and then the process that was recovering."""
-    disk = SimDisk()
-    await _directory_with_log(disk)
-    disk.power_loss()
-    await LogDirectory.open(make_context(disk), "/data")
-    disk.crash()
-    directory = await LogDirectory.open(make_context(disk), "/data")
-    assert directory.start is StartKind.LOSSY, f"the loss of power is forgotten: {directory.start}"

@@ -239,18 +239,18 @@ async def test_own_checkpoints_of_a_data_directory_are_checked() -> None:
     directory = await LogDirectory.open(make_context(disk), "/data", start=StartKind.CLEAN)
     key = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("A" * 22))
     await directory.create(key, small_config())
-    for name in ("identity", "run-notes", "high-watermarks"):
+    for name in ("broker-identity", "run-notes", "high-watermarks"):
         await write_durably(disk, f"/data/{name}", {})
     assert await directory.close()
     (report,) = verify(disk, "/data")
     assert report.problems == []
-    for name in ("identity", "run-notes", "high-watermarks"):
+    for name in ("broker-identity", "run-notes", "high-watermarks"):
         disk.flip_bit(f"/data/{name}", 8 * 3)
     own, report = verify(disk, "/data")
     assert report.problems == []
     assert own.directory == "/data"
     assert [(problem.path, problem.kind) for problem in own.problems] == [
-        ("/data/identity", ProblemKind.DAMAGE),
+        ("/data/broker-identity", ProblemKind.DAMAGE),
         ("/data/run-notes", ProblemKind.REBUILDABLE),
         ("/data/high-watermarks", ProblemKind.REBUILDABLE),
     ]

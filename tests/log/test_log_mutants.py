@@ -19,8 +19,6 @@ from quorate.errors import QuorateError
 from quorate.storage import (
     index,
     leader_epochs,
-    log_context,
-    log_directory,
     log_reader,
     log_trimmer,
     opening,
@@ -249,21 +247,6 @@ def segments_are_deleted_before_the_log_start_is_raised(patch: Patch) -> None:
     patch.setattr(LogTrimmer, "_raise_log_start", raise_log_start)
 
 
-def storage_errors_are_not_on_record(patch: Patch) -> None:
-    patch.setattr(log_context.LogContext, "note_storage_error", lambda *_: None)
-
-
-def marker_is_not_removed_at_the_start(patch: Patch) -> None:
-    async def remove_marker(*_: object) -> None:
-        pass
-
-    patch.setattr(log_directory.LogDirectory, "_remove_marker", remove_marker)
-
-
-def boot_is_noted_before_the_logs_are_recovered(patch: Patch) -> None:
-    patch.setattr(log_directory.LogDirectory, "partitions_on_disk", lambda self: [])
-
-
 MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], Awaitable[None]]]] = [
     (recovery_checks_no_checksum, check.check_damage_above_the_recovery_point),
     (recovery_accepts_any_epoch, check.check_damage_above_the_recovery_point),
@@ -288,9 +271,6 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], Awaitable[None]]]] = [
     (cut_refuses_appends_only_from_its_turn_on, check.check_no_append_before_a_cut_that_was_asked_for),
     (retention_ignores_the_high_watermark, check.check_retention_below_high_watermark),
     (segments_are_deleted_before_the_log_start_is_raised, check.check_log_start_before_deletion),
-    (storage_errors_are_not_on_record, check.check_marker_after_storage_error),
-    (marker_is_not_removed_at_the_start, check.check_marker_is_removed),
-    (boot_is_noted_before_the_logs_are_recovered, check.check_power_loss_during_start),
 ]
 
 

@@ -8,7 +8,13 @@ from typing import Final
 from bench.cluster.processes import ClientFailed, output_of
 from bench.peers.kafka.installation import Installation
 
-__all__ = ["active_controller", "consumer_performance", "producer_performance"]
+__all__ = [
+    "active_controller",
+    "consumer_performance",
+    "producer_performance",
+    "rate_of_consumer",
+    "rate_of_producer",
+]
 
 #: as the tools' own start scripts have it
 _HEAP: Final = "-Xmx512m"
@@ -39,9 +45,13 @@ async def producer_performance(
         *(("--warmup-records", str(warm_up_records)) if warm_up_records else ()),
         *("--command-property", *(f"{key}={value}" for key, value in properties.items())),
     )
-    # With a warm-up there are two summaries: of everything, and of what came after it.
+    return rate_of_producer(printed, has_warm_up=warm_up_records > 0)
+
+
+def rate_of_producer(printed: str, *, has_warm_up: bool) -> float:
+    """With a warm-up there are two summaries: of everything, and of what came after it."""
     summaries = _RATE.findall(printed)
-    if len(summaries) != (2 if warm_up_records else 1):
+    if len(summaries) != (2 if has_warm_up else 1):
         raise ClientFailed(f"no summary of ProducerPerformance:\n{printed[-4000:]}")
     return float(summaries[-1])
 
@@ -55,9 +65,14 @@ async def consumer_performance(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
     )
-    heading, line = [text.split(", ") for text in printed.strip().splitlines()[-2:]]
-    told = dict(zip(heading, line, strict=True))
-    if int(told["data.consumed.in.nMsg"]) < records:
+    return rate_of_consumer(printed, records)
+
+
+def rate_of_consumer(printed: str, records: int) -> float:
+    """A line of headings, then one of values."""
+    lines = printed.strip().splitlines()[-2:]
+    told = dict(zip(*(line.split(", ") for line in lines), strict=True)) if len(lines) == 2 else {}
+    if int(told.get("data.consumed.in.nMsg", 0)) < records:
         raise ClientFailed(f"ConsumerPerformance read too little:\n{printed[-4000:]}")
     return float(told["fetch.nMsg.sec"])
 

@@ -163,6 +163,11 @@ class Broker:
             config, directory, clock=clock, disk=disk, transport=transport, random_bytes=random_bytes
         )
 
+    @property
+    def replicas(self) -> Replicas:
+        """For whoever looks on: drills and the simulator."""
+        return self._replicas
+
     # -- what it offers
 
     def services(self) -> Sequence[Service]:

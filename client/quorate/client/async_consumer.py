@@ -263,6 +263,8 @@ class AsyncConsumer:
     def take(self, max_records: int) -> list[ConsumerRecord]:
         """What is there already, without waiting; raises as ``poll`` does."""
         self._check_open()
+        if max_records < 1:
+            raise InvalidRequest(f"max_records is at least 1, not {max_records}")
         if self._running is not None and self._running.done():
             self._running.result()
         return self._buffer.take(max_records)

@@ -95,6 +95,15 @@ class Node:
         return list(services.values())
 
     @property
+    def broker(self) -> Broker | None:
+        """For whoever looks on: drills and the simulator."""
+        return self._broker
+
+    @property
+    def controller(self) -> Controller | None:
+        return self._controller
+
+    @property
     def addresses(self) -> list[str]:
         """Where the node listens, with real ports."""
         return [server.address for server in self._servers]

@@ -8,8 +8,8 @@ __all__ = ["HIGH_WATERMARKS_NAME", "IDENTITY_NAME", "LOCK_NAME", "RUN_NOTES_NAME
 
 #: held while a process uses the directory
 LOCK_NAME: Final = ".lock"
-#: whose directory it is; no start without
-IDENTITY_NAME: Final = "identity"
+#: whose directory it is; no start without. A quorum's directory has an ``identity`` of another kind
+IDENTITY_NAME: Final = "broker-identity"
 #: the last process that served from here, and how it ended; without it no replica here counts
 RUN_NOTES_NAME: Final = "run-notes"
 #: a lower bound of each replica's high watermark; does without

@@ -1,4 +1,4 @@
-"""Brokers with logs in memory, on the simulated network: what a consumer needs of a cluster, and can be told to fail."""
+"""Brokers with logs in memory, on the simulated network: all that a consumer needs, and they fail on demand."""
 
 from __future__ import annotations
 

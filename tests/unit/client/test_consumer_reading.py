@@ -189,7 +189,6 @@ def test_paused_partitions_are_neither_handed_out_nor_fetched() -> None:
             partition.fill(10)
         async with cluster.consumer(topics=["t"]) as consumer:
             await consumer.poll(1, timeout=60)
-            await consumer.poll(0, timeout=1)
             consumer.pause(("t", 1))
             cluster.fetches.clear()
             topic.partitions[1].fill(20)
@@ -322,6 +321,15 @@ def test_groups_are_refused_for_now() -> None:
 def test_an_option_that_means_nothing_is_refused_by_name(options: Any) -> None:
     with pytest.raises(InvalidConfig, match=next(iter(options))):
         AsyncConsumer("b1:1", **options)
+
+
+def test_a_poll_for_no_records_is_a_mistake() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        async with cluster.consumer() as consumer:
+            with pytest.raises(InvalidRequest, match="max_records"):
+                await consumer.poll(0)
+
+    simulate(scenario)
 
 
 def test_a_closed_consumer_says_so() -> None:

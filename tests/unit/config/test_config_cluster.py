@@ -108,3 +108,22 @@ def test_settings_that_cannot_go_together_are_refused(options: tuple[str, ...], 
 def test_broker_that_listens_everywhere_joins_with_an_advertised_address() -> None:
     config = load("controller.voters=2@b:2", "listeners=0.0.0.0:9092", "advertised.address=me:9092")
     assert config.advertised_address == HostPort("me", 9092)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("broker.lease.ms=2001",),
+        ("broker.session.timeout.ms=2000",),
+        # A deposed controller goes on renewing leases for twice that long.
+        ("controller.quorum.election.timeout.ms=501",),
+    ],
+)
+def test_a_lease_that_could_outlast_its_session_is_refused(options: tuple[str, ...]) -> None:
+    """Rule 37."""
+    with pytest.raises(InvalidConfig, match=r"broker\.lease\.ms"):
+        load(*options)
+
+
+def test_a_lease_may_be_longer_where_sessions_are() -> None:
+    assert load("broker.session.timeout.ms=9000", "broker.lease.ms=6000").broker_lease_ms == 6_000

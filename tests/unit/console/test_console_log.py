@@ -12,12 +12,13 @@ from typing import Any, NoReturn
 
 import pytest
 
+from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.console.main import main
 from quorate.core.clock import SystemClock
-from quorate.core.ids import LeaderEpoch, PartitionId, TopicId, TopicName
+from quorate.core.ids import BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.core.os_disk import OsDisk
 from quorate.core.records import Compression, Record, encode_batch
-from quorate.storage import LogConfig, LogContext, LogDirectory, OpenFiles, PartitionKey, StartKind
+from quorate.storage import LogConfig, LogContext, OpenFiles, PartitionKey
 
 KEY = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("x" * 22))
 
@@ -33,15 +34,17 @@ def segment(tmp_path: Path) -> Path:
     async def write() -> None:
         disk = OsDisk()
         context = LogContext(disk, SystemClock(), OpenFiles(disk, files_max=10), _fatal)
-        directory = await LogDirectory.open(context, str(tmp_path), start=StartKind.CLEAN)
-        log = await directory.create(KEY, LogConfig())
+        directory = await BrokerDirectory.open(
+            context, str(tmp_path), node_id=BrokerId(1), cluster_id=None, random_bytes=os.urandom
+        )
+        log = await directory.logs.create(KEY, LogConfig())
         log.become_leader(LeaderEpoch(3))
         first = Record(0, 1_700_000_000_000, b"k", b"v", (("h", b"\xff"), ("n", None)))
         log.append_as_leader(encode_batch([first]), leader_epoch=LeaderEpoch(3))
         plain = [Record(0, -1, None, None), Record(0, 5, None, b"x" * 100)]
         batch = encode_batch(plain, compression=Compression.ZSTD)
         log.append_as_leader(batch, leader_epoch=LeaderEpoch(3))
-        assert await directory.close()
+        assert await directory.logs.close()
         disk.close()
 
     asyncio.run(write())

@@ -120,6 +120,23 @@ class ReplicaModel:
         self.acknowledged_end: dict[int, int] = {}
         self.waiting: list[tuple[Leadership, _Produced]] = []
         self._values = 0
+        self._actions: list[tuple[Callable[[], None], int]] = [
+            (self.produce, 20),
+            (self.fetch, 30),
+            (self.deliver, 60),
+            (self.follow_metadata, 14),
+            (self.ask_for_isr, 12),
+            (self.pass_time, 6),
+            (self.lose, 4),
+            (self.deliver_twice, 3),
+            (self.fence, 2),
+            (self.unfence, 4),
+            (self.restart, 1),
+            (self.change_min_isr, 1),
+            (self.move, 1),
+        ]
+        # Every walk has a character of its own: what is rare in one is common in another.
+        self._weights = [weight * self.rng.choice((0.2, 1, 1, 4)) for _, weight in self._actions]
         for broker in self.brokers.values():
             broker.broker_epoch = self.cluster.image.brokers[broker.broker_id].broker_epoch
             self._start(broker)
@@ -134,6 +151,12 @@ class ReplicaModel:
         return self.cluster.partition()
 
     def _start(self, broker: _Broker) -> None:
+        self._open(broker)
+        self._apply(broker, self.cluster.image.offset)
+
+    def _open(self, broker: _Broker) -> None:
+        if broker.partition is not None:
+            broker.partition.stop()
         broker.high_watermark = 0
         broker.partition = Partition(
             _NAME,
@@ -145,7 +168,6 @@ class ReplicaModel:
             replica_lag_s=LAG_S,
             on_isr_wish=lambda _: None,
         )
-        self._apply(broker, self.cluster.image.offset)
 
     def _apply(self, broker: _Broker, offset: int) -> None:
         assert broker.partition is not None
@@ -153,6 +175,9 @@ class ReplicaModel:
         image = self.history[offset]
         partition = image.topics[self.image.topic_id].partitions[0]
         if broker.broker_id not in partition.replicas:
+            if broker.partition.state is not None:
+                broker.log = PlainLog()
+                self._open(broker)
             return
         broker.partition.apply(
             PartitionState(
@@ -384,8 +409,6 @@ class ReplicaModel:
         others = {*self.image.isr, *self.image.elr} - {broker.broker_id}
         if not keeps_all and not others:
             return  # beyond the fault model: the last complete replica
-        if broker.partition is not None:
-            broker.partition.stop()
         self._restart(broker, keeps_all=keeps_all)
 
     def _restart(self, broker: _Broker, *, keeps_all: bool) -> None:
@@ -432,32 +455,10 @@ class ReplicaModel:
     # -- the walk
 
     def step(self) -> None:
-        actions: list[tuple[Callable[[], None], int]] = [
-            (self.produce, 20),
-            (self.fetch, 30),
-            (self.deliver, 60),
-            (self.follow_metadata, 14),
-            (self.ask_for_isr, 12),
-            (self.pass_time, 6),
-            (self.lose, 4),
-            (self.deliver_twice, 3),
-            (self.fence, 2),
-            (self.unfence, 4),
-            (self.restart, 1),
-            (self.change_min_isr, 1),
-            (self.move, 1),
-        ]
-        chosen = self.rng.choices([each for each, _ in actions], [weight for _, weight in actions])[0]
-        before = {each: self._knowledge(each) for each, _ in self._leaders_and_brokers()}
+        chosen = self.rng.choices([each for each, _ in self._actions], self._weights)[0]
+        before = {leadership: leadership.high_watermark for _, leadership in self._leaders()}
         chosen()
         self.check(before)
-
-    def _leaders_and_brokers(self) -> list[tuple[Leadership, _Broker]]:
-        return [(leadership, broker) for broker, leadership in self._leaders()]
-
-    @staticmethod
-    def _knowledge(leadership: Leadership) -> int:
-        return leadership.high_watermark
 
     def check(self, before: dict[Leadership, int]) -> None:
         for broker in self._running():

@@ -15,7 +15,7 @@ from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.server import SimServer
 from quorate.chaos.sim.transport import SimTransport
 from quorate.core.config import Durability
-from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.ids import BrokerEpoch, BrokerId, Offset
 from quorate.core.transport import Call, Service
 from quorate.errors import QuorateError
 from quorate.metadata.image import PartitionImage
@@ -79,6 +79,10 @@ class ScriptedLeader:
         address = address_of(self.broker_id)
         transport = SimTransport(self._harness.network, f"b{self.broker_id}")
         self._server = await transport.serve(address, [service])
+
+    def stop(self) -> None:
+        assert self._server is not None
+        self._server.kill()
 
     async def _replicate(
         self, requests: AsyncIterator[ReplicateRequest], _: Call
@@ -168,9 +172,7 @@ class FollowerHarness:
         for offset, epoch in records:
             partition.log.append_as_follower(leader_batch(offset, epoch, b"%d.%d" % (offset, epoch)))
         if high_watermark:
-            partition.advance_high_watermark_from_leader(
-                partition.log.log_end_offset.__class__(high_watermark)
-            )
+            partition.advance_high_watermark_from_leader(Offset(high_watermark))
         return partition
 
     def follow(self, partition_image: PartitionImage) -> None:

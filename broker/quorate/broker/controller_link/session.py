@@ -108,6 +108,8 @@ class BrokerSession:
         self._damage = DamageReports()
         self._sequence = 0
         self._under_way: _Heartbeat | None = None
+        #: the open stream has brought an answer
+        self._is_heard = False
         self._last_sent_at = -math.inf
         self._is_urgent = False
         self._wake = asyncio.Event()
@@ -158,9 +160,9 @@ class BrokerSession:
                 began_at = self._clock.monotonic()
                 channel = self._link.connect()
                 error = await self._converse(channel)
+                self._note_end(channel, error)
                 if not _passes(error):
                     raise error
-                log.warning("session_stream_ended", controller=channel.address, reason=error.message)
                 self._link.failed(channel.address, error)
                 if self._clock.monotonic() - began_at >= self._timing.heartbeat_interval_s:
                     backoff.reset()
@@ -251,6 +253,7 @@ class BrokerSession:
             raise Unavailable(f"an answer to heartbeat {answer.sequence}, which is not under way")
         self._under_way = None
         self._damage.answered()
+        self._is_heard = True
         self._wake.set()
         if answer.is_fenced:
             self._lease.revoke()
@@ -259,6 +262,12 @@ class BrokerSession:
         self._note_fenced(is_fenced=answer.is_fenced)
         if answer.may_shut_down:
             self._settle_leave(may_go=True)
+
+    def _note_end(self, channel: Channel, error: QuorateError) -> None:
+        """People are told when a session is lost, not of every attempt to find the next one."""
+        tell = log.warning if self._is_heard else log.debug
+        tell("session_lost", controller=channel.address, reason=error.message)
+        self._is_heard = False
 
     def _note_fenced(self, *, is_fenced: bool) -> None:
         if is_fenced == self._is_fenced:

@@ -1,7 +1,7 @@
 """A broker's data directory, from the moment a process takes it to the moment it lets go.
 
     .lock              held while a process uses the directory
-    identity           directory id, node, cluster (``identity``)
+    broker-identity    directory id, node, cluster (``identity``)
     run-notes          the last process that served, and how it ended (``run_notes``)
     high-watermarks    a lower bound for each replica (``high_watermarks``)
     <topic>-<partition>.<topic id>/   one log each (``quorate.storage.LogDirectory``)

@@ -38,7 +38,8 @@ def _find(
     partition: Partition,
 ) -> None:
     leadership = partition.require_leadership(known_epoch(entry))
-    found = leadership.end_of_epoch(LeaderEpoch(entry.leader_epoch))
+    # An epoch that was never reached ends where the log does: what was read in it is not here.
+    found = leadership.end_of_epoch(LeaderEpoch(min(entry.leader_epoch, leadership.epoch)))
     if found is not None:
         result.leader_epoch = found.epoch
         result.end_offset = found.end_offset

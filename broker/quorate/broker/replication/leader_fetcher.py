@@ -74,8 +74,9 @@ _RETRY_S_MIN: Final = 0.01
 _RETRY_S_MAX: Final = 1.0
 #: beyond this nothing grows
 _DOUBLINGS_MAX: Final = 10
-#: The rate may be raised while a replica waits for its turn.
+#: The rate may be raised while a replica waits for its turn; and looking all the time helps nobody.
 _THROTTLED_S_MAX: Final = 1.0
+_THROTTLED_S_MIN: Final = 0.01
 #: Failures in a row that are more than a passing trouble.
 _LOUD_AFTER: Final = 5
 
@@ -280,7 +281,7 @@ class LeaderFetcher:
         if is_throttled(followed.partition, context.broker_id):
             wait_s = context.throttle.wait_s()
             if wait_s > 0:
-                self._resume_later(followed, min(wait_s, _THROTTLED_S_MAX))
+                self._resume_later(followed, min(max(wait_s, _THROTTLED_S_MIN), _THROTTLED_S_MAX))
                 return
         self._name(followed)
 

@@ -1,7 +1,7 @@
 """A simulated process: code that can be stopped at any await, for a while or for ever.
 
 Everything that a process does on the event loop carries the process in its context: a task inherits the
-context of whoever made it, a callback that of whoever scheduled it. So the loop knows whose turn each turn is.
+context of whoever made it, a callback that of whoever scheduled it. So the loop knows whose turn it is.
 To freeze a process is to keep its turns back: nothing of it runs, not even a ``finally``, exactly as after
 SIGSTOP; thawed, they run in their old order, and timers that were due meanwhile run late. A process that is
 killed stays frozen until the simulation is over; then its coroutines are unwound, when that cannot matter.

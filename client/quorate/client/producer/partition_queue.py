@@ -81,12 +81,12 @@ class PartitionQueue:
         "_is_row_broken",
         "_next_sequence",
         "_producer_epoch",
-        "_producer_id",
         "in_flight_max",
         "is_marked",
         "is_on_loop",
         "lock",
         "open",
+        "producer_id",
         "retry_at",
         "topic_partition",
         "trouble",
@@ -126,7 +126,8 @@ class PartitionQueue:
         #: why nothing has been acknowledged of late
         self.trouble: QuorateError | None = None
         self._backoff = Backoff(rng)
-        self._producer_id = -1
+        #: -1: none yet
+        self.producer_id = -1
         self._producer_epoch = -1
         self._next_sequence = 0
         self._is_row_broken = False
@@ -139,11 +140,12 @@ class PartitionQueue:
 
     @property
     def needs_producer_id(self) -> bool:
-        return self._producer_id < 0
+        return self.producer_id < 0 or self._producer_epoch > _EPOCH_MAX
 
     def use_producer_id(self, producer_id: int, producer_epoch: int) -> None:
         assert self.needs_producer_id
-        self._producer_id, self._producer_epoch, self._next_sequence = producer_id, producer_epoch, 0
+        assert producer_id != self.producer_id
+        self.producer_id, self._producer_epoch, self._next_sequence = producer_id, producer_epoch, 0
         self._renumber()
 
     def next_to_send(self, now: float, *, linger_s: float) -> ProducerBatch | None:
@@ -188,7 +190,7 @@ class PartitionQueue:
     # -- numbers
 
     def _number(self, batch: ProducerBatch) -> None:
-        batch.producer_id, batch.producer_epoch = self._producer_id, self._producer_epoch
+        batch.producer_id, batch.producer_epoch = self.producer_id, self._producer_epoch
         batch.base_sequence = self._next_sequence
         self._next_sequence = (self._next_sequence + batch.record_count) % _SEQUENCES
 
@@ -198,10 +200,7 @@ class PartitionQueue:
             return
         self._is_row_broken = False
         self._next_sequence = 0
-        if self._producer_epoch < _EPOCH_MAX:
-            self._producer_epoch += 1
-        else:
-            self._producer_id = -1  # the sender gets another one
+        self._producer_epoch += 1
         for batch in self.undecided:
             batch.base_sequence = -1
         if not self.needs_producer_id:

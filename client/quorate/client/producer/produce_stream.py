@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from quorate.client.producer.batch import ProducerBatch
@@ -45,6 +46,11 @@ class Request:
         #: the transport has it: it may arrive
         self.is_sent = False
 
+    @property
+    def is_awaited(self) -> bool:
+        """False: each of its batches is sent elsewhere by now, or over."""
+        return any(batch.attempt is self for batch in self.batches)
+
 
 class ProduceStream:
     def __init__(
@@ -72,10 +78,6 @@ class ProduceStream:
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
 
-    def oldest_sent_at(self) -> float | None:
-        """Of the requests that wait for an answer, when the first one left."""
-        return next((request.sent_at for request in self._unanswered.values()), None)
-
     def unanswered(self) -> list[Request]:
         return list(self._unanswered.values())
 
@@ -92,10 +94,12 @@ class ProduceStream:
             f"no answer from {self.address} in time", address=self.address
         )
         try:
-            async for response in self._channel.stream(_PRODUCE_STREAM, self._requests(), timeout_s=None):
-                request = self._unanswered.pop(response.correlation_id, None)
-                if request is not None:
-                    self._on_answer(request, response)
+            stream = self._channel.stream(_PRODUCE_STREAM, self._requests(), timeout_s=None)
+            async with aclosing(stream) as responses:
+                async for response in responses:
+                    request = self._unanswered.pop(response.correlation_id, None)
+                    if request is not None:
+                        self._on_answer(request, response)
             failure = Unavailable(f"{self.address} ended the stream", address=self.address)
         except QuorateError as error:
             failure = error

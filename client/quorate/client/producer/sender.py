@@ -66,9 +66,9 @@ class Sender:
         self._linger_s = options.linger_ms / 1000
         self._answer_s_max = options.request_timeout_ms / 1000 + _MARGIN_S
         self._streams: dict[str, ProduceStream] = {}
-        self._ended_streams: set[ProduceStream] = set()
         #: have something to send and no leader; a dict for its order
         self._leaderless: dict[PartitionQueue, None] = {}
+        self._identity: broker_pb2.InitProducerIdResponse | None = None
         self._identifying: asyncio.Task[None] | None = None
         self._awaiting_id: dict[PartitionQueue, None] = {}
         self._watchdog: Timer | None = None
@@ -102,8 +102,7 @@ class Sender:
             self._cluster.needs_refresh()
             return
         if queue.needs_producer_id and self._options.enable_idempotence:
-            self._awaiting_id[queue] = None
-            self._get_producer_id()
+            self._give_producer_id(queue)
         linger_s = 0.0 if self._flushing else self._linger_s
         while True:
             with queue.lock:
@@ -260,7 +259,7 @@ class Sender:
         view = self._cluster.known_topic(name)
         if view is not None:
             available = [each.partition for each in view.partitions if each.leader is not None]
-            self._accumulator.update_topic(view.name, len(view.partitions), list(available))
+            self._accumulator.update_topic(view.name, len(view.partitions), [int(each) for each in available])
 
     def _leave_old_leaders(self) -> None:
         """Numbered batches that wait for somebody who is no longer the leader go to the one who is."""
@@ -273,13 +272,18 @@ class Sender:
                         error = RequestTimedOut(f"{stream.address} does not lead any more, and did not answer")
                         self._give_back(request, batch, error, now)
 
-    def _get_producer_id(self) -> None:
+    def _give_producer_id(self, queue: PartitionQueue) -> None:
+        """The producer has one id; a partition that has used up its epochs gets another."""
+        if self._identity is not None and self._identity.producer_id != queue.producer_id:
+            queue.use_producer_id(self._identity.producer_id, self._identity.producer_epoch)
+            return
+        self._awaiting_id[queue] = None
         if self._identifying is None:
             self._identifying = asyncio.get_running_loop().create_task(self._identify())
 
     async def _identify(self) -> None:
         try:
-            response = await self._cluster.call(
+            self._identity = await self._cluster.call(
                 _INIT_PRODUCER_ID,
                 broker_pb2.InitProducerIdRequest(),
                 timeout_s=self._options.request_timeout_ms / 1000,
@@ -289,9 +293,6 @@ class Sender:
             for queue in self._awaiting_id:
                 queue.trouble = error
             await self._clock.sleep(_SILENCE_S)
-        else:
-            for queue in self._awaiting_id:
-                queue.use_producer_id(response.producer_id, response.producer_epoch)
         finally:
             self._identifying = None
         waiting, self._awaiting_id = list(self._awaiting_id), {}
@@ -310,10 +311,9 @@ class Sender:
         """Look here again when a pause, a linger time or a batch's time is over, whichever comes first."""
         with queue.lock:
             wake_at = queue.next_deadline()
-            if queue.undecided:
-                if queue.retry_at > now:
-                    wake_at = min(wake_at, queue.retry_at)
-            elif queue.open is not None and self._linger_s and not self._flushing:
+            if wake_at < _NEVER and queue.retry_at > now:
+                wake_at = min(wake_at, queue.retry_at)
+            if queue.open is not None and not queue.undecided and self._linger_s and not self._flushing:
                 wake_at = min(wake_at, queue.open.created_at + self._linger_s)
         if wake_at == _NEVER or (now < queue.wake_at <= wake_at and queue.wake_timer is not None):
             return  # nothing to wait for, or it is looked at in time; then the timer is set anew
@@ -331,13 +331,14 @@ class Sender:
         now = self._clock.monotonic()
         is_any_waiting = False
         for stream in list(self._streams.values()):
-            oldest = stream.oldest_sent_at()
-            if oldest is None:
+            unanswered = stream.unanswered()
+            if not unanswered:
                 continue
             is_any_waiting = True
-            if now - oldest > self._answer_s_max:
+            awaited_since = min((each.sent_at for each in unanswered if each.is_awaited), default=now)
+            if now - unanswered[0].sent_at > self._answer_s_max:
                 stream.break_off()
-            elif now - oldest >= _SILENCE_S:
+            elif now - awaited_since >= _SILENCE_S:
                 self._cluster.needs_refresh()
         if is_any_waiting and not self._is_closed:
             self._watchdog = self._clock.call_later(_SILENCE_S, self._look_for_silence)

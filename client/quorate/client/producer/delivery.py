@@ -1,0 +1,108 @@
+"""What ``send_many`` returns: one handle for many records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from itertools import accumulate
+from typing import Any, overload
+
+from bisect import bisect_right
+
+from quorate.client.producer.accumulator import Placed
+from quorate.client.producer.batch import ProducerBatch, RecordMetadata
+from quorate.client.producer.record_future import wait_for
+from quorate.errors import QuorateError
+
+__all__ = ["Delivery"]
+
+
+class Delivery:
+    """Knows the batches that the records went into, and nothing for each record."""
+
+    __slots__ = ("_ends", "_order", "_placed")
+
+    def __init__(self, placed: Sequence[Placed], order: Sequence[int] | None) -> None:
+        self._placed = placed
+        #: ``_ends[i]``: records in the first i + 1 places together
+        self._ends = list(accumulate(each.count for each in placed))
+        #: for each record its rank among the placed ones; None: they are in order
+        self._order = order
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def done(self) -> bool:
+        return all(each.batch.is_done for each in self._placed)
+
+    def result(self, timeout: float | None = None) -> Sequence[RecordMetadata]:
+        """Where each record is, in the order in which they were given; raises the first error.
+
+        After an error ``errors`` says which records it concerns: others may be delivered all the same.
+        """
+        self._wait(timeout)
+        for each in self._placed:
+            each.batch.raise_error()
+        return _Metadata(self)
+
+    def exception(self, timeout: float | None = None) -> QuorateError | None:
+        """The first error; None: all were delivered."""
+        self._wait(timeout)
+        return next((each.batch.error for each in self._placed if each.batch.error is not None), None)
+
+    def errors(self, timeout: float | None = None) -> dict[int, QuorateError]:
+        """The records that were not delivered, by index, each with its error."""
+        self._wait(timeout)
+        if all(each.batch.error is None for each in self._placed):
+            return {}
+        found = {}
+        for index in range(len(self)):
+            error = self._place_of(index)[0].error
+            if error is not None:
+                found[index] = error
+        return found
+
+    def __await__(self) -> Generator[Any, None, Sequence[RecordMetadata]]:
+        for each in self._placed:
+            if not each.batch.is_done:
+                yield from wait_for(each.batch).__await__()
+        return self.result()
+
+    def metadata(self, index: int) -> RecordMetadata:
+        batch, index_in_batch = self._place_of(index)
+        return batch.metadata(index_in_batch)
+
+    def _place_of(self, index: int) -> tuple[ProducerBatch, int]:
+        rank = index if self._order is None else self._order[index]
+        which = bisect_right(self._ends, rank)
+        placed = self._placed[which]
+        return placed.batch, placed.index + rank - (self._ends[which] - placed.count)
+
+    def _wait(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for each in self._placed:
+            if not each.batch.is_done:
+                each.batch.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
+
+
+class _Metadata(Sequence[RecordMetadata]):
+    """Made one by one, as they are looked at."""
+
+    __slots__ = ("_delivery",)
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    def __len__(self) -> int:
+        return len(self._delivery)
+
+    @overload
+    def __getitem__(self, index: int) -> RecordMetadata: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RecordMetadata]: ...
+
+    def __getitem__(self, index: int | slice) -> RecordMetadata | Sequence[RecordMetadata]:
+        if isinstance(index, slice):
+            return [self._delivery.metadata(each) for each in range(len(self))[index]]
+        return self._delivery.metadata(range(len(self))[index])
