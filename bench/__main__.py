@@ -13,14 +13,28 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bench import codec, image, log, quorum
+from bench.cluster import beside
+from bench.ending import end_on_sigterm
 from bench.figure import Figure, show
 from quorate.core.records import CODEC
 
-BENCHMARKS: Final[dict[str, tuple[str, Callable[[], list[Figure]]]]] = {
-    "codec": (f"The record batch ({CODEC} codec)", codec.run),
-    "log": ("The partition log", lambda: asyncio.run(log.run())),
-    "quorum": ("The metadata quorum", lambda: asyncio.run(quorum.run())),
-    "image": ("A hundred thousand partitions", lambda: asyncio.run(image.run())),
+
+def _shown(title: str, run: Callable[[], list[Figure]]) -> Callable[[], list[Figure]]:
+    def run_and_show() -> list[Figure]:
+        measured = run()
+        show(title, measured)
+        return measured
+
+    return run_and_show
+
+
+#: each shows what it measured
+BENCHMARKS: Final[dict[str, Callable[[], list[Figure]]]] = {
+    "codec": _shown(f"The record batch ({CODEC} codec)", codec.run),
+    "log": _shown("The partition log", lambda: asyncio.run(log.run())),
+    "quorum": _shown("The metadata quorum", lambda: asyncio.run(quorum.run())),
+    "image": _shown("A hundred thousand partitions", lambda: asyncio.run(image.run())),
+    "cluster": beside.figures,
 }
 
 
@@ -33,12 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
         parser.error(f"no such benchmark: {', '.join(unknown)}")
-    figures = []
+    end_on_sigterm()
+    figures: list[Figure] = []
     for name in names:
-        title, run = BENCHMARKS[name]
-        measured = run()
-        show(title, measured)
-        figures += measured
+        figures += BENCHMARKS[name]()
     return conclude(figures)
 
 

@@ -24,6 +24,7 @@ from typing import NoReturn
 from crc32c import crc32c
 
 from bench.figure import Figure, show
+from bench.resident_memory import resident_bytes
 from quorate.core.clock import SystemClock
 from quorate.core.ids import LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.core.os_disk import OsDisk
@@ -198,21 +199,16 @@ async def _make_idle_logs(directory: str) -> None:
         assert await logs.close()
 
 
-def _resident_bytes() -> int:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 async def _open_idle_logs(directory: str) -> tuple[float, float]:
     """Seconds to open them all, and resident bytes per log; in a process of its own."""
     with _scratch() as (_, context):
-        before = _resident_bytes()
+        before = resident_bytes(os.getpid())
         began = time.perf_counter()
         logs = await LogDirectory.open(context, directory, start=StartKind.CLEAN)
         await logs.open_logs(lambda _: LogConfig())
         count = len(list(logs))
         seconds = time.perf_counter() - began
-        bytes_per_log = (_resident_bytes() - before) / count
+        bytes_per_log = (resident_bytes(os.getpid()) - before) / count
         assert count == IDLE_LOGS
         assert await logs.close()
     return seconds, bytes_per_log

@@ -16,12 +16,13 @@ from bench.cluster.plot import plot
 from bench.cluster.quorate_peer import QuoratePeer
 from bench.cluster.report import show_results
 from bench.cluster.turns import Side, take_turns
-from bench.cluster.works import Work, chosen_works
+from bench.cluster.works import WORKS, Work, chosen_works
 from bench.ending import end_on_sigterm
+from bench.figure import Figure
 from bench.peers.kafka.installation import KafkaIsUnavailable, install
 from bench.peers.kafka.peer import KafkaPeer
 
-__all__ = ["main", "run"]
+__all__ = ["figures", "main", "run"]
 
 ROUNDS: Final = 3
 OUTPUT: Final = Path(__file__).resolve().parents[2] / "build" / "bench"
@@ -64,6 +65,22 @@ def run(
         print(failure, file=sys.stderr)
     _write(title, results, measured)
     return results, failures
+
+
+def figures() -> list[Figure]:
+    """Every work, as the benchmarks that have no other system beside them tell theirs."""
+    results, failures = run(WORKS)
+    return [
+        *(_figure(result) for result in results),
+        *(Figure(failure.partition("\n")[0], 0, "", None, False, "failed") for failure in failures),
+    ]
+
+
+def _figure(result: Result) -> Figure:
+    row = result.comparison
+    value = result.ours if row.is_absolute else result.ratio
+    unit = row.unit if row.is_absolute else "x"
+    return Figure(row.name, value or 0, unit, row.bar, result.passed, f"{result.ours} : {result.theirs}")
 
 
 def _write(title: str, results: Sequence[Result], measured: Mapping[str, Measures]) -> None:

@@ -68,7 +68,7 @@ class Peer(ABC):
         """One record at a time, each acknowledged before the next is sent, from Python."""
 
     @abstractmethod
-    async def end_to_end(self, load: Load, *, rate: float, partitions: int) -> Latencies:
+    async def end_to_end(self, load: Load, *, rate: float) -> Latencies:
         """From the moment a record is due to be sent, until a consumer in another process has it."""
 
     @abstractmethod

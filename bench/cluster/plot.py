@@ -1,7 +1,7 @@
 """The comparison as a picture: how many times better than the other system, on a logarithmic scale.
 
-Better always points to the right: for a time or a size that is the other's divided by ours. Written by hand as
-SVG: a plotting package would be a requirement for one picture of a dozen bars.
+Better always points to the right: for a time or a size that is the other's divided by ours. Written by hand
+as SVG: a plotting package would be a requirement for one picture of a dozen bars.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _VALUES: Final = 190
 _ROW: Final = 28
 _TOP: Final = 78
 _BOTTOM: Final = 44
+_FONT: Final = 'font-family="system-ui, sans-serif"'
 _MET, _MISSED, _STATED = "#2a9d5c", "#c8443c", "#7a8794"
 _TEXT, _FAINT, _GRID = "#1d2530", "#5c6773", "#dde2e7"
 
@@ -45,8 +46,7 @@ def plot(title: str, results: Sequence[Result]) -> str:
     scale = _Scale(math.floor(min(powers) - 0.1), math.ceil(max(powers) + 0.1))
     height = _TOP + _ROW * len(rows) + _BOTTOM
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" font-family="system-ui, sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" {_FONT}>',
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         _text(16, 28, title, size=17, weight="600"),
         _text(16, 50, "Times better than the other system (a bar to the right is better).", fill=_FAINT),
@@ -96,8 +96,7 @@ def _row(result: Result, advantage: float, scale: _Scale, top: int) -> list[str]
     values = f"{number(result.ours)} : {number(result.theirs)} {row.unit}"
     parts = [
         _text(_NAMES - 12, middle, row.name, anchor="end"),
-        f'<rect x="{left:.1f}" y="{top + 6}" width="{max(right - left, 1):.1f}" height="{_ROW - 12}" '
-        f'fill="{colour}" rx="2"/>',
+        _box(left, top + 6, max(right - left, 1), _ROW - 12, colour),
         _text(_WIDTH - 16, middle, values, anchor="end", fill=_FAINT),
     ]
     for mark, dashes in _marks(result):
@@ -113,11 +112,15 @@ def _legend(height: int) -> list[str]:
     parts = []
     x = _NAMES
     for colour, what in ((_MET, "bar met"), (_MISSED, "bar missed"), (_STATED, "stated")):
-        parts.append(f'<rect x="{x}" y="{height - 24}" width="12" height="12" fill="{colour}" rx="2"/>')
+        parts.append(_box(x, height - 24, 12, 12, colour))
         parts.append(_text(x + 18, height - 13, what, fill=_FAINT))
         x += 100
     parts.append(_text(x, height - 13, "| bar   ¦ aim   values: ours : theirs", fill=_FAINT))
     return parts
+
+
+def _box(x: float, y: float, width: float, height: float, fill: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}" fill="{fill}" rx="2"/>'
 
 
 def _text(

@@ -76,7 +76,7 @@ class QuoratePeer(Peer):
     async def send_alone(self, load: Load) -> Latencies:
         return _latencies(await self._bench("latency", *_options(load)))
 
-    async def end_to_end(self, load: Load, *, rate: float, partitions: int) -> Latencies:
+    async def end_to_end(self, load: Load, *, rate: float) -> Latencies:
         return _latencies(await self._bench("latency", *_options(load), "--rate", str(rate)))
 
     async def consume(self, load: Load) -> Mapping[str, float]:

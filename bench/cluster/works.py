@@ -103,8 +103,7 @@ class EndToEnd(Work):
     async def run(self, peer: Peer) -> Measured:
         await peer.create_topic(self.name, self._PARTITIONS)
         load = Load(self.name, 12_000, 1 * _KB, warm_up_records=4_000)
-        measured = await peer.end_to_end(load, rate=self._RATE, partitions=self._PARTITIONS)
-        return _percentiles(self.name, measured)
+        return _percentiles(self.name, await peer.end_to_end(load, rate=self._RATE))
 
 
 class Consume(Work):
@@ -124,7 +123,7 @@ class Consume(Work):
             "consume 100 B, against Java", "M/s", f"{name}: poll", f"{name}: java", "higher", None, 1.0
         ),
     )
-    _RECORDS: Final = 1_200_000
+    _RECORDS: Final = 2_000_000
 
     async def run(self, peer: Peer) -> Measured:
         load = Load(self.name, self._RECORDS, 100)

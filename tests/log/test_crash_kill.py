@@ -43,7 +43,7 @@ class NamedPoint(NamedTuple):
 
 _EPOCHS: Final = "leader-epoch-checkpoint"
 _CHECKPOINT: Final = "log-checkpoint"
-_MARKER: Final = "clean-shutdown"
+_MARKER: Final = "run-notes"
 
 NAMED_POINTS: Final = {
     "mid-write, one byte": NamedPoint("append", "append", "write", ".log", Moment.ONE_BYTE),
@@ -91,6 +91,8 @@ NAMED_POINTS: Final = {
     "mid-close, marker half written": NamedPoint("close", "close", "write", f"{_MARKER}.tmp", _HALF),
     "mid-close, before the marker's rename": NamedPoint("close", "close", "rename", _MARKER, _BEFORE),
     "mid-close, after the marker's rename": NamedPoint("close", "close", "rename", _MARKER, _AFTER),
+    "mid-open, before the incarnation is noted": NamedPoint("close", "open", "rename", _MARKER, _BEFORE),
+    "mid-open, after the incarnation is noted": NamedPoint("close", "open", "rename", _MARKER, _AFTER),
 }
 
 _RECOVERED_FROM: Final = (

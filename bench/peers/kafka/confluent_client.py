@@ -4,7 +4,8 @@ Usage: PYTHON -m bench.peers.kafka.confluent_client COMMAND BOOTSTRAP ARGUMENT..
 
 PYTHON is an interpreter that has confluent-kafka; nothing else of the project is there, so this file stands
 alone. Each command prints one JSON document; ``write`` prints a line for each write, until it is ended. The
-producer is idempotent and waits for all replicas, as ours does when nothing is said, and does not linger.
+producer is idempotent and waits for all replicas, as ours does when nothing is said; unless it is told to, it
+does not linger.
 """
 
 from __future__ import annotations
@@ -85,10 +86,10 @@ def _send_and_wait(producer: Any, topic: str, value: bytes, partition: int = 0) 
 
 
 def send_paced(
-    bootstrap: str, topic: str, records: str, value_bytes: str, rate: str, partitions: str
+    bootstrap: str, topic: str, records: str, value_bytes: str, rate: str, partitions: str, linger_ms: str
 ) -> None:
     """Each record holds when it was due: a sender that falls behind makes records late, not fewer."""
-    producer = _producer(bootstrap)
+    producer = _producer(bootstrap, int(linger_ms))
     padding = bytes(int(value_bytes) - _SENT_AT.size)
     began = time.monotonic_ns()
     for number in range(int(records)):
@@ -103,7 +104,12 @@ def send_paced(
 
 
 def receive(bootstrap: str, topic: str, records: str, partitions: str) -> None:
-    consumer = _consumer(bootstrap, topic, int(partitions))
+    """What is sent once this is ready."""
+    consumer = _consumer(bootstrap)
+    assigned = [TopicPartition(topic, number) for number in range(int(partitions))]
+    for partition in assigned:
+        _, partition.offset = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+    consumer.assign(assigned)
     print("ready", flush=True)
     latencies_ms: list[float] = []
     while len(latencies_ms) < int(records):
@@ -114,12 +120,10 @@ def receive(bootstrap: str, topic: str, records: str, partitions: str) -> None:
 
 
 def consume(bootstrap: str, topic: str, records: str, partitions: str) -> None:
-    """The time starts with the first records that arrive, which do not count."""
-    consumer = _consumer(bootstrap, topic, int(partitions))
-    before = len(consumer.consume(_POLL_RECORDS, _TIMEOUT_S))
-    count = before
+    consumer = _consumer(bootstrap)
     began = time.perf_counter()
-    value_bytes = 0
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(int(partitions))])
+    count = value_bytes = 0
     while count < int(records):
         messages = consumer.consume(_POLL_RECORDS, _TIMEOUT_S)
         if not messages:
@@ -128,26 +132,17 @@ def consume(bootstrap: str, topic: str, records: str, partitions: str) -> None:
         for message in messages:
             value_bytes += len(_value_of(message))
     seconds = time.perf_counter() - began
-    print(json.dumps({"records_per_s": (count - before) / seconds, "value_bytes": value_bytes}))
+    print(json.dumps({"records_per_s": count / seconds, "value_bytes": value_bytes}))
 
 
-def _producer(bootstrap: str) -> Any:
-    return Producer(
-        {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 0}
-    )
+def _producer(bootstrap: str, linger_ms: int = 0) -> Any:
+    options = {"acks": "all", "enable.idempotence": True, "linger.ms": linger_ms}
+    return Producer({"bootstrap.servers": bootstrap, **options})
 
 
-def _consumer(bootstrap: str, topic: str, partitions: int) -> Any:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"bench-{time.time_ns()}",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    return consumer
+def _consumer(bootstrap: str) -> Any:
+    options = {"group.id": f"bench-{time.time_ns()}", "enable.auto.commit": False}
+    return Consumer({"bootstrap.servers": bootstrap, **options})
 
 
 def _value_of(message: Any) -> bytes:

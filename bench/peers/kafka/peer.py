@@ -20,6 +20,8 @@ __all__ = ["KafkaPeer"]
 #: What Kafka's guide to throughput asks for; the rest is the producer's default: idempotent, lingering 5 ms.
 _LARGE_BATCHES: Final = {"acks": "all", "batch.size": "131072"}
 _ONE_PER_BATCH: Final = {"acks": "all", "batch.size": "1", "linger.ms": "0"}
+#: at once, and as confluent-kafka does when nothing is said
+_LINGERS_MS: Final = (0, 5)
 _WRITE_BYTES: Final = 100
 _IN_SYNC_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.2
@@ -71,10 +73,18 @@ class KafkaPeer(Peer):
         told = await self._ask("send-alone", load.topic, load.records, load.value_bytes, load.warm_up_records)
         return latencies_of(told["latencies_ms"])
 
-    async def end_to_end(self, load: Load, *, rate: float, partitions: int) -> Latencies:
+    async def end_to_end(self, load: Load, *, rate: float) -> Latencies:
+        """Lingering costs time and saves requests; the better of both counts."""
+        found = [await self._end_to_end(load, rate, linger_ms) for linger_ms in _LINGERS_MS]
+        return min(found, key=lambda latencies: latencies.p99_ms)
+
+    async def _end_to_end(self, load: Load, rate: float, linger_ms: int) -> Latencies:
         records = load.records + load.warm_up_records
+        partitions = self._partitions[load.topic]
         receiver = self._command("receive", load.topic, records, partitions)
-        sender = self._command("send-paced", load.topic, records, load.value_bytes, rate, partitions)
+        sender = self._command(
+            "send-paced", load.topic, records, load.value_bytes, rate, partitions, linger_ms
+        )
         return latencies_of((await _received(receiver, sender))[load.warm_up_records :])
 
     async def consume(self, load: Load) -> Mapping[str, float]:

@@ -1,4 +1,69 @@
-"""The client side: a connection with typed calls, and Kafka's partitioner.
+"""The client side: Producer, Consumer and Admin, for threads and for asyncio.
 
-Producer, Consumer and Admin are not there yet.
+    from quorate.client import Producer, Consumer, Admin, TopicPartition
+
+Names are imported when they are first used: whoever needs one client does not wait for the others.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from quorate.client.admin import Admin, AsyncAdmin
+    from quorate.client.consumer import AsyncConsumer, Consumer, ConsumerStatistics
+    from quorate.client.producer import (
+        AsyncProducer,
+        Delivery,
+        Producer,
+        ProducerStatistics,
+        RecordFuture,
+        RecordMetadata,
+    )
+    from quorate.core.ids import TopicPartition
+    from quorate.core.records import ConsumerRecord
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "ConsumerRecord",
+    "ConsumerStatistics",
+    "Delivery",
+    "Producer",
+    "ProducerStatistics",
+    "RecordFuture",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+_HOMES: Final = {
+    "quorate.client.admin": ("Admin", "AsyncAdmin"),
+    "quorate.client.consumer": ("AsyncConsumer", "Consumer", "ConsumerStatistics"),
+    "quorate.client.producer": (
+        "AsyncProducer",
+        "Delivery",
+        "Producer",
+        "ProducerStatistics",
+        "RecordFuture",
+        "RecordMetadata",
+    ),
+    "quorate.core.ids": ("TopicPartition",),
+    "quorate.core.records": ("ConsumerRecord",),
+}
+_MODULES: Final = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,12 +20,12 @@ from typing import Any, Final, Literal, Protocol, Self, TypeVar
 from google.protobuf.message import Message
 
 from quorate.client.failover import Failover
+from quorate.client.transport import client_transport
 from quorate.core.config import parse_address
 from quorate.core.topic_names import topic_id_from
 from quorate.core.transport import Method, Transport, method_of, methods_of
 from quorate.errors import InvalidConfig, VoterChangeRefused
 from quorate.rpc.error_detail import error_from_detail
-from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
 from quorate.v1 import admin_pb2, broker_pb2, errors_pb2
 
 __all__ = ["Connection", "connect", "parse_bootstrap", "raise_if_failed"]
@@ -50,8 +50,6 @@ _CHANGE_TIMEOUT_S: Final = 30.0
 _VOTER_TIMEOUT_S: Final = 60.0
 #: What a call may take beyond the time that the broker is allowed to wait.
 _MARGIN_S: Final = 10.0
-#: A single batch may be as large as 128 MiB, whatever a fetch asks for.
-_MESSAGE_BYTES_MAX: Final = 160 << 20
 
 
 def parse_bootstrap(text: str) -> list[str]:
@@ -64,8 +62,7 @@ def parse_bootstrap(text: str) -> list[str]:
 
 def connect(bootstrap: str) -> Connection:
     """To a cluster on the network, by gRPC."""
-    options = GrpcioOptions(message_bytes_max=_MESSAGE_BYTES_MAX)
-    return Connection(GrpcioTransport(options), parse_bootstrap(bootstrap))
+    return Connection(client_transport(), parse_bootstrap(bootstrap))
 
 
 class _PartitionResult(Protocol):
@@ -104,6 +101,9 @@ class Connection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
         await self._failover.close()
 
     # -- records

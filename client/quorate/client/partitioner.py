@@ -1,8 +1,8 @@
 """Which partition a record goes to.
 
-Records with a key go where Kafka's clients would put them, so that mixed clients agree. Records without one stay
-on a partition until about a batch's worth of bytes is there, then go on to another: spreading them one by one would
-make many small batches of a few large ones.
+Records with a key go where Kafka's clients would put them, so that mixed clients agree. Records without one
+stay on a partition until about a batch's worth of bytes is there, then go on to another: spreading them one
+by one would make many small batches of a few large ones.
 """
 
 from __future__ import annotations

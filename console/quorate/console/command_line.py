@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from quorate.console.commands.bench import bench
 from quorate.console.commands.broker import broker
 from quorate.console.commands.cluster import cluster
 from quorate.console.commands.consume import consume
@@ -83,7 +84,22 @@ def cli(context: click.Context) -> None:
     context.ensure_object(Session)
 
 
-_COMMANDS = (broker, cluster, consume, down, log, node, partition, produce, restart, sim, status, topic, up)
+_COMMANDS = (
+    bench,
+    broker,
+    cluster,
+    consume,
+    down,
+    log,
+    node,
+    partition,
+    produce,
+    restart,
+    sim,
+    status,
+    topic,
+    up,
+)
 for _command in _COMMANDS:
     cli.add_command(_command)
 

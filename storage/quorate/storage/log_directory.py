@@ -43,7 +43,7 @@ class LogDirectory:
 
     def __init__(self, context: LogContext, path: str, *, start: StartKind) -> None:
         """For ``open``."""
-        self._context = context
+        self.context = context
         self._path = path
         #: how far logs of the processes before this one may be trusted
         self.start = start
@@ -67,7 +67,7 @@ class LogDirectory:
         return directory
 
     def partitions_on_disk(self) -> list[PartitionKey]:
-        keys = (PartitionKey.parse(name) for name in self._context.disk.list(self._path))
+        keys = (PartitionKey.parse(name) for name in self.context.disk.list(self._path))
         return sorted(key for key in keys if key is not None)
 
     # -- opening and making logs
@@ -111,7 +111,7 @@ class LogDirectory:
             return error
 
     async def _open_log(self, key: PartitionKey, config: LogConfig, start: StartKind) -> PartitionLog:
-        return await PartitionLog.open(self._context, config, self._path_of(key), start=start)
+        return await PartitionLog.open(self.context, config, self._path_of(key), start=start)
 
     def _path_of(self, key: PartitionKey) -> str:
         return f"{self._path}/{key.directory_name}"
@@ -126,7 +126,7 @@ class LogDirectory:
             raise InvalidTopic(f"{key.directory_name!r} is no name for a partition", topic=key.topic)
         if key in self._logs:
             raise TopicAlreadyExists(f"{key.directory_name} exists already", topic=key.topic)
-        disk = self._context.disk
+        disk = self.context.disk
         try:
             is_new = not disk.exists(self._path_of(key))
             disk.make_directory(self._path_of(key))
@@ -153,7 +153,7 @@ class LogDirectory:
             await partition_log.abandon()
         self.failures.pop(key, None)
         self._neglected.discard(key)
-        disk, gone = self._context.disk, self._path_of(key) + _GONE_SUFFIX
+        disk, gone = self.context.disk, self._path_of(key) + _GONE_SUFFIX
         try:
             if disk.exists(gone):
                 # An earlier one could not be finished. Nothing can be renamed to where files are.
@@ -167,7 +167,7 @@ class LogDirectory:
             raise self._failed("delete", key, error) from error
 
     async def _delete_files(self, directory: str) -> None:
-        disk = self._context.disk
+        disk = self.context.disk
         for name in disk.list(directory):
             disk.unlink(f"{directory}/{name}")
             # Freeing a large file takes the file system a while.
@@ -180,7 +180,7 @@ class LogDirectory:
             return DiskFull(f"no space left to {doing} {path}", path=path)
         if lacks_descriptors(error):
             return too_many_open_files(doing, path)
-        self._context.note_storage_error(doing, path, error)
+        self.context.note_storage_error(doing, path, error)
         return StorageFailed(f"cannot {doing} {path}: {error}", path=path)
 
     # -- all logs at once

@@ -21,7 +21,9 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
+from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
+from quorate.core.disk import Disk
 from quorate.core.ids import (
     BrokerEpoch,
     BrokerId,
@@ -100,13 +102,11 @@ def broker_image(broker_id: BrokerId) -> BrokerImage:
     )
 
 
-class World:
-    """One broker of three."""
+class OneBroker:
+    """One broker of three, on any disk and clock."""
 
-    def __init__(self, simulation: Simulation, disk: SimDisk, config: NodeConfig) -> None:
-        self.simulation = simulation
-        self.clock = simulation.clock
-        self.disk = disk
+    def __init__(self, clock: Clock, disk: Disk, config: NodeConfig) -> None:
+        self.clock = clock
         self.config = config
         self.lease = Lease(self.clock, duration_s=LEASE_S)
         self.keep_lease()
@@ -122,7 +122,7 @@ class World:
             config, self.hosted, self.clock, next_producer_id=CountingProducerIds().next_id
         )
         self._handlers = {method.name: handler for method, handler in self.service.service.handlers.items()}
-        self._context = LogContext(disk, self.clock, OpenFiles(disk, files_max=16), _fatal)
+        self._context = LogContext(disk, clock, OpenFiles(disk, files_max=16), _fatal)
 
     @property
     def now(self) -> float:
@@ -166,8 +166,8 @@ class World:
             self._apply(image)
 
     async def _open_replica(self, topic: TopicImage, image: PartitionImage) -> Partition:
-        directory = f"{DATA_DIRECTORY}/{topic.name}-{image.partition}"
-        self.disk.make_directory(directory)
+        directory = f"{self.config.data_dir}/{topic.name}-{image.partition}"
+        self._context.disk.make_directory(directory)
         config = self.hosted.topic_config(topic.topic_id)
         log_config = LogConfig(max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes)
         return Partition(
@@ -287,6 +287,14 @@ class World:
                 return found
             found += [record.value.decode() for record in result.records]
             offset = result.next_fetch_offset
+
+
+class World(OneBroker):
+    """The same on a simulated disk in virtual time."""
+
+    def __init__(self, simulation: Simulation, disk: SimDisk, config: NodeConfig) -> None:
+        super().__init__(simulation.clock, disk, config)
+        self.disk = disk
 
 
 class Stream:

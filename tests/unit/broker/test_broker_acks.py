@@ -209,7 +209,7 @@ def test_broker_that_does_not_lead_names_the_one_that_does() -> None:
         assert error.retriable
         assert error.facts["leader"] == THIRD
         assert error.facts["leader_epoch"] == 4
-        assert error.facts["leader_address"] == "broker3:9092"
+        assert error.facts.get("leader_address") == "broker3:9092"
 
     simulate(scenario)
 
@@ -235,7 +235,7 @@ HOUR_MS = 3_600_000
     ("age_ms", "configs", "is_accepted"),
     [
         (0, {}, True),
-        (100 * 365 * 24 * HOUR_MS // 10, {}, True),
+        (10 * 365 * 24 * HOUR_MS, {}, True),
         (-HOUR_MS, {}, True),
         (-HOUR_MS - 1, {}, False),
         (-HOUR_MS - 1, {"message_timestamp_after_max_ms": "-1"}, True),
@@ -244,7 +244,7 @@ HOUR_MS = 3_600_000
         (HOUR_MS + 1, {"message_timestamp_before_max_ms": "1h"}, False),
     ],
 )
-def test_record_from_another_time_is_refused(age_ms: int, configs: dict[str, str], is_accepted: bool) -> None:
+def test_record_from_another_time_is_refused(age_ms: int, configs: dict[str, Any], is_accepted: bool) -> None:
     async def scenario(world: World) -> None:
         await world.create_topic(**configs)
         [record] = records("a")

@@ -33,7 +33,7 @@ def test_records_get_consecutive_offsets_and_come_back_as_they_were() -> None:
         fetched = await world.fetch(1)
         assert [record.offset for record in fetched.records] == [1, 2, 3, 4]
         assert fetched.records[0].timestamp_ms == 5
-        assert fetched.records[1].timestamp_ms == world.simulation.clock.wall_ms()
+        assert fetched.records[1].timestamp_ms == world.clock.wall_ms()
         for record in fetched.records:
             record.ClearField("offset")
             record.ClearField("timestamp_ms")

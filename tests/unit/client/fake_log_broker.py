@@ -1,4 +1,4 @@
-"""Brokers with logs in memory, on the simulated network: all that a consumer needs, and they fail on demand."""
+"""Brokers with logs in memory, on the simulated network: what a consumer needs, failing on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
-from quorate.client.async_consumer import AsyncConsumer
+from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.core.records import Compression, encode_values
 from quorate.core.transport import Call, Service
 from quorate.errors import (
@@ -103,32 +103,20 @@ class FakeTopic:
     partitions: list[FakePartition]
 
 
-class FakeCluster:
-    def __init__(self, simulation: Simulation) -> None:
-        self.simulation = simulation
-        self.network = SimNetwork(simulation.loop, simulation.rng)
+class FakeState:
+    """What the brokers of a cluster share."""
+
+    def __init__(self, addresses: dict[int, str]) -> None:
+        self.addresses = addresses
         self.topics: dict[str, FakeTopic] = {}
         self.metadata_offset = 1
         self.racks = {broker_id: f"rack-{broker_id}" for broker_id in BROKER_IDS}
-        self.alive = list(BROKER_IDS)
+        self.alive = list(addresses)
         #: (broker, method, partition or None) of all that was asked
         self.asked: list[tuple[int, str, int | None]] = []
         self.fetches: list[tuple[int, broker_pb2.FetchRequest]] = []
         self.changed = asyncio.Event()
         self._topics_made = 0
-
-    async def start(self) -> None:
-        for broker_id in BROKER_IDS:
-            await self.start_broker(broker_id)
-
-    async def start_broker(self, broker_id: int) -> None:
-        transport = SimTransport(self.network, f"b{broker_id}")
-        await transport.serve(f"b{broker_id}:1", [FakeBroker(broker_id, self).service()])
-
-    def kill(self, broker_id: int) -> None:
-        self.network.node_died(f"b{broker_id}")
-        self.alive.remove(broker_id)
-        self.tell()
 
     def add_topic(self, name: str = "t", partitions: int = 1) -> FakeTopic:
         self._topics_made += 1
@@ -148,6 +136,31 @@ class FakeCluster:
         self.changed.set()
         self.changed = asyncio.Event()
 
+    def count(self, method: str) -> int:
+        return sum(1 for _, name, _ in self.asked if name == method)
+
+
+class FakeCluster(FakeState):
+    """Three brokers on a simulated network."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__({broker_id: f"b{broker_id}:1" for broker_id in BROKER_IDS})
+        self.simulation = simulation
+        self.network = SimNetwork(simulation.loop, simulation.rng)
+
+    async def start(self) -> None:
+        for broker_id in BROKER_IDS:
+            await self.start_broker(broker_id)
+
+    async def start_broker(self, broker_id: int) -> None:
+        transport = SimTransport(self.network, f"b{broker_id}")
+        await transport.serve(f"b{broker_id}:1", [FakeBroker(broker_id, self).service()])
+
+    def kill(self, broker_id: int) -> None:
+        self.network.node_died(f"b{broker_id}")
+        self.alive.remove(broker_id)
+        self.tell()
+
     def consumer(self, **options: Any) -> AsyncConsumer:
         return AsyncConsumer(
             "b1:1,b2:1,b3:1",
@@ -156,9 +169,6 @@ class FakeCluster:
             rng=self.simulation.rng,
             **options,
         )
-
-    def count(self, method: str) -> int:
-        return sum(1 for _, name, _ in self.asked if name == method)
 
 
 def simulate(scenario: Callable[[FakeCluster], Awaitable[T]], *, seed: int = 1) -> T:
@@ -171,7 +181,7 @@ def simulate(scenario: Callable[[FakeCluster], Awaitable[T]], *, seed: int = 1) 
 
 
 class FakeBroker:
-    def __init__(self, broker_id: int, cluster: FakeCluster) -> None:
+    def __init__(self, broker_id: int, cluster: FakeState) -> None:
         self._id = broker_id
         self._cluster = cluster
 
@@ -200,7 +210,9 @@ class FakeBroker:
         )
         for broker_id in self._cluster.alive:
             response.brokers.add(
-                broker_id=broker_id, address=f"b{broker_id}:1", rack=self._cluster.racks[broker_id]
+                broker_id=broker_id,
+                address=self._cluster.addresses[broker_id],
+                rack=self._cluster.racks[broker_id],
             )
         for reference in request.topics:
             topic = self._cluster.topics.get(reference.name)
@@ -322,10 +334,10 @@ class FakeBroker:
 
     def _find(self, method: str, asked: Any, *, allow_follower: bool = False) -> FakePartition:
         self._cluster.asked.append((self._id, method, asked.partition))
-        topic = self._cluster.topics.get(asked.topic)
+        topic: FakeTopic | None = self._cluster.topics.get(asked.topic)
         if topic is None or topic.topic_id != asked.topic_id or asked.partition >= len(topic.partitions):
             raise UnknownTopicOrPartition(f"no {asked.topic}-{asked.partition} here")
-        partition = topic.partitions[asked.partition]
+        partition: FakePartition = topic.partitions[asked.partition]
         scripted = partition.errors.get(method)
         if scripted:
             raise scripted.popleft()
@@ -334,7 +346,7 @@ class FakeBroker:
                 "not the leader",
                 leader=partition.leader,
                 leader_epoch=partition.leader_epoch,
-                leader_address=f"b{partition.leader}:1",
+                leader_address=self._cluster.addresses[partition.leader],
             )
         if asked.current_leader_epoch != partition.leader_epoch:
             raise wrong_leader_epoch(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorate.client.async_consumer import AsyncConsumer
+from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.core.ids import TopicPartition
 from quorate.core.records import Compression, ConsumerRecord
 from quorate.errors import (
@@ -16,7 +16,7 @@ from quorate.errors import (
     UnknownTopicOrPartition,
     UnsupportedOperation,
 )
-from tests.unit.client.fake_log_broker import TIMESTAMP, FakeCluster, simulate
+from tests.unit.client.fake_log_broker import TIMESTAMP, FakeCluster, FakePartition, simulate
 
 T0: Any = ("t", 0)
 
@@ -31,6 +31,11 @@ async def poll_values(consumer: AsyncConsumer, count: int) -> list[bytes | None]
 
 def numbers(start: int, end: int) -> list[bytes]:
     return [b"%d" % number for number in range(start, end)]
+
+
+def append(cluster: FakeCluster, partition: FakePartition, value: bytes) -> None:
+    partition.append(value)
+    cluster.tell()
 
 
 def test_records_come_in_order_with_all_their_fields() -> None:
@@ -70,7 +75,7 @@ def test_a_record_that_arrives_wakes_the_poll_at_once() -> None:
         async with cluster.consumer(topics=["t"], fetch_max_wait_ms=20_000) as consumer:
             assert await consumer.poll(timeout=1) == []
             before = cluster.simulation.clock.monotonic()
-            cluster.simulation.loop.call_later(1, lambda: (partition.append(b"x"), cluster.tell()))
+            cluster.simulation.loop.call_later(1, append, cluster, partition, b"x")
             assert await poll_values(consumer, 1) == [b"x"]
             assert cluster.simulation.clock.monotonic() - before < 1.1
 
@@ -134,6 +139,21 @@ def test_reading_begins_where_auto_offset_reset_says(reset: str, first: bytes) -
             partition.append(b"20")
             cluster.tell()
             assert (await consumer.poll(timeout=60))[0].value == first
+
+    simulate(scenario)
+
+
+def test_seeks_before_the_topic_was_found_hold() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        for partition in cluster.add_topic(partitions=3).partitions:
+            partition.fill(100)
+        async with cluster.consumer(topics=["t"]) as consumer:
+            consumer.seek_to_end()
+            consumer.seek(("t", 1), 98)
+            consumer.pause(("t", 2))
+            assert [await consumer.position(("t", number)) for number in range(2)] == [100, 98]
+            assert await poll_values(consumer, 2) == numbers(98, 100)
+            assert consumer.paused() == [("t", 2)]
 
     simulate(scenario)
 
@@ -250,9 +270,9 @@ def test_iteration_yields_every_record_once_and_leaves_the_position_behind_the_l
             seen += [
                 (each.partition, each.offset) for _ in range(9) for each in await consumer.poll(5, timeout=1)
             ]
-            assert sorted(seen) == [(partition, offset) for partition in range(2) for offset in range(30)]
-            for partition in range(2):
-                assert [offset for number, offset in seen if number == partition] == list(range(30))
+            assert sorted(seen) == [(number, offset) for number in range(2) for offset in range(30)]
+            for number in range(2):
+                assert [offset for each, offset in seen if each == number] == list(range(30))
 
     simulate(scenario)
 

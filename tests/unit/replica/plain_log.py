@@ -60,7 +60,8 @@ class PlainLog:
 
     def append_as_follower(self, entries: list[Entry]) -> None:
         for entry in entries:
-            if entry.leader_epoch != self.last_fetched_epoch:
+            # Also where an epoch stands without records: this replica led, and wrote nothing.
+            if entry.leader_epoch != self.latest_leader_epoch:
                 self._assign(entry.leader_epoch, len(self.entries))
             self.entries.append(entry)
 

@@ -19,9 +19,12 @@ from quorate.broker.replica.isr_membership import IsrMembership
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.core.ids import BrokerEpoch, BrokerId, Offset
-from quorate.errors import QuorateError
+from quorate.errors import IneligibleReplica, InvalidUpdateVersion, QuorateError
 from quorate.metadata.image import Recovery
 from quorate.v1.controller_pb2 import PartitionAlterationResult
+from tests.unit.replica import test_replica_isr as isr_rules
+from tests.unit.replica import test_replica_leadership as leadership_rules
+from tests.unit.replica.replica_harness import broker_image
 from tests.unit.replica.replica_model import walk
 
 Patch = pytest.MonkeyPatch
@@ -179,10 +182,9 @@ def ended_leadership_goes_on(patch: Patch) -> None:
 
 def _refused(patch: Patch, frees: Callable[[InSyncReplicas, str], bool]) -> None:
     def refused(self: InSyncReplicas, code: str) -> None:
-        if self._wish is not None:
-            self._wish.is_in_flight = False
-            if frees(self, code):
-                self._wish = None
+        self._asked = None
+        if self._wish is not None and frees(self, code):
+            self._wish = None
 
     patch.setattr(InSyncReplicas, "refused", refused)
 
@@ -197,7 +199,7 @@ def any_refusal_takes_the_wish_back(patch: Patch) -> None:
 
 def wish_without_an_answer_is_forgotten(patch: Patch) -> None:
     def unanswered(self: InSyncReplicas, *, may_be_applied: bool) -> None:
-        self._wish = None
+        self._asked = self._wish = None
 
     patch.setattr(InSyncReplicas, "unanswered", unanswered)
 
@@ -212,6 +214,23 @@ def wish_is_taken_for_granted(patch: Patch) -> None:
         return alteration
 
     patch.setattr(InSyncReplicas, "send", send)
+
+
+def answer_to_an_earlier_wish_is_taken_for_one_to_the_next(patch: Patch) -> None:
+    original = InSyncReplicas.commit
+
+    def commit(self: InSyncReplicas, *arguments: Any) -> None:
+        original(self, *arguments)
+        if self._wish is None:
+            self._asked = None
+
+    def refused(self: InSyncReplicas, code: str) -> None:
+        self._asked = None
+        if self._wish is not None and not self._wish.is_copy_lost and code == "INELIGIBLE_REPLICA":
+            self._wish = None
+
+    patch.setattr(InSyncReplicas, "commit", commit)
+    patch.setattr(InSyncReplicas, "refused", refused)
 
 
 # -- admission
@@ -258,7 +277,6 @@ def fetches_of_an_earlier_process_count(patch: Patch) -> None:
 
 
 def nobody_is_waited_for(patch: Patch) -> None:
-    """Not unsafe; a slower follower may wait for ever. The unit tests notice."""
     patch.setattr(isr_membership, "JOIN_WAIT_S", 0.0)
 
 
@@ -266,42 +284,109 @@ def lagging_members_stay(patch: Patch) -> None:
     patch.setattr(Follower, "is_lagging", lambda *_: False)
 
 
+def follower_lags_from_its_last_fetch_on(patch: Patch) -> None:
+    """Although the log was quiet since."""
+
+    def log_grows(self: Followers, now: float) -> None:
+        for follower in self._at_end:
+            follower.is_at_end = False
+        self._at_end.clear()
+
+    patch.setattr(Followers, "log_grows", log_grows)
+
+
+def min_isr_is_not_looked_at_before_the_append(patch: Patch) -> None:
+    original = Leadership.append
+    patch.setattr(
+        Leadership, "append", lambda self, batch, *, acks_all: original(self, batch, acks_all=False)
+    )
+
+
+def recovering_partition_grows(patch: Patch) -> None:
+    patch.setattr(isr_membership, "Recovery", _NeverRecovering)
+
+
+class _NeverRecovering:
+    RECOVERING = object()
+    NORMAL = Recovery.RECOVERING
+
+
 def caught_up_followers_are_not_admitted(patch: Patch) -> None:
     patch.setattr(IsrMembership, "can_admit", lambda *_: False)
 
 
-MUTANTS: Final[list[Callable[[Patch], None]]] = [
-    older_metadata_is_applied,
-    followers_are_carried_over,
+#: the walk finds these by itself
+FOUND_BY_WALKING: Final[list[Callable[[Patch], None]]] = [
     leader_epoch_is_taken_from_an_answer,
-    leader_in_an_old_epoch_is_asked,
     diverged_logs_count,
     position_counts_before_it_is_checked,
     proposed_members_do_not_count,
     members_proposed_for_removal_do_not_count,
     high_watermark_follows_the_leader_alone,
     high_watermark_moves_with_too_few_members,
-    proposed_members_count_towards_min_isr,
     follower_takes_the_high_watermark_as_it_comes,
     new_leader_knows_the_high_watermark,
     lost_leadership_acknowledges,
     lost_leadership_forgets_who_waits,
     min_isr_is_not_looked_at_after_the_append,
     ended_leadership_goes_on,
-    refusal_takes_the_wish_back_whatever_is_on_its_way,
-    any_refusal_takes_the_wish_back,
     wish_without_an_answer_is_forgotten,
     wish_is_taken_for_granted,
     incomplete_followers_are_admitted,
     followers_below_the_epochs_start_are_admitted,
-    earlier_process_vouches_for_the_next,
-    fetches_of_an_earlier_process_count,
     caught_up_followers_are_not_admitted,
 ]
 
 
-@pytest.mark.parametrize("mutate", MUTANTS, ids=[mutate.__name__.replace("_", " ") for mutate in MUTANTS])
-def test_mutant_is_noticed(mutate: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def _kept_after_a_lost_copy() -> None:
+    isr_rules.test_wish_is_kept_while_an_earlier_copy_may_be_on_its_way(IneligibleReplica("a test"))
+
+
+def _kept_after_another_error() -> None:
+    isr_rules.test_wish_is_kept_after_any_other_error(InvalidUpdateVersion("a test"))
+
+
+def _registered_anew_is_not_admitted() -> None:
+    isr_rules.test_follower_whose_broker_may_not_join_is_not_admitted(broker_image(3, epoch=104))
+
+
+#: these do harm too rarely, or none but to liveness: each has its own story
+FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
+    (any_refusal_takes_the_wish_back, _kept_after_another_error),
+    (fetches_of_an_earlier_process_count, leadership_rules.test_fetch_of_an_earlier_process_is_refused),
+    (
+        proposed_members_count_towards_min_isr,
+        isr_rules.test_proposed_member_does_not_count_towards_min_isr,
+    ),
+    (older_metadata_is_applied, leadership_rules.test_answer_is_not_undone_by_older_metadata),
+    (earlier_process_vouches_for_the_next, _registered_anew_is_not_admitted),
+    (
+        followers_are_carried_over,
+        leadership_rules.test_follower_counts_only_after_a_fetch_in_this_leader_epoch,
+    ),
+    (leader_in_an_old_epoch_is_asked, leadership_rules.test_only_the_current_leader_epoch_is_served),
+    (refusal_takes_the_wish_back_whatever_is_on_its_way, _kept_after_a_lost_copy),
+    (
+        answer_to_an_earlier_wish_is_taken_for_one_to_the_next,
+        isr_rules.test_answer_to_an_earlier_wish_is_not_taken_for_one_to_the_next,
+    ),
+    (
+        min_isr_is_not_looked_at_before_the_append,
+        leadership_rules.test_too_few_members_refuse_the_append_before_anything_is_written,
+    ),
+    (recovering_partition_grows, isr_rules.test_recovering_partition_is_confirmed_before_it_grows),
+    (nobody_is_waited_for, isr_rules.test_high_watermark_waits_for_a_follower_that_keeps_pace_and_admits_it),
+    (lagging_members_stay, isr_rules.test_follower_that_stops_fetching_is_to_be_removed_and_still_counts),
+    (follower_lags_from_its_last_fetch_on, isr_rules.test_follower_at_the_end_of_a_quiet_log_does_not_lag),
+]
+
+
+def _name(mutate: Callable[[Patch], None]) -> str:
+    return mutate.__name__.replace("_", " ")
+
+
+@pytest.mark.parametrize("mutate", FOUND_BY_WALKING, ids=_name)
+def test_mutant_is_noticed_by_the_walk(mutate: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mutate(monkeypatch)
     with pytest.raises(AssertionError):
         _walk_many()
@@ -310,3 +395,15 @@ def test_mutant_is_noticed(mutate: Callable[[Patch], None], monkeypatch: Patch) 
 def _walk_many() -> None:
     for seed in range(_WALKS_MAX):
         walk(seed, steps=_STEPS)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "check"), FOUND_BY_SCRIPT, ids=[_name(mutate) for mutate, _ in FOUND_BY_SCRIPT]
+)
+def test_mutant_is_noticed_by_its_script(
+    mutate: Callable[[Patch], None], check: Callable[[], None], monkeypatch: Patch
+) -> None:
+    check()
+    mutate(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check()

@@ -139,10 +139,10 @@ async def open_replica(
     on_failure: Callable[[Partition], None] = lambda _: None,
 ) -> Partition:
     directory = f"/data/t-{number}"
-    if not disk.exists("/data"):
-        disk.make_directory("/data")
-    if not disk.exists(directory):
-        disk.make_directory(directory)
+    for parent, path in (("/", "/data"), ("/data", directory)):
+        if not disk.exists(path):
+            disk.make_directory(path)
+            await disk.fsync_directory(parent)
     context = LogContext(disk, clock, OpenFiles(disk, files_max=16), _end_process)
     log = await PartitionLog.open(context, config, directory, start=start)
     return Partition(

@@ -191,7 +191,7 @@ class FollowerHarness:
     async def until(self, condition: Callable[[], bool]) -> None:
         began = self.clock.monotonic()
         while not condition():
-            assert self.clock.monotonic() < began + 60, "it has not come true in time"
+            assert self.clock.monotonic() < began + 20, "it has not come true in time"
             await asyncio.sleep(0.001)
 
 

@@ -340,6 +340,24 @@ def test_a_damaged_batch_is_an_error_and_never_sent() -> None:
     with_leader(script)
 
 
+def test_a_stream_that_has_ended_takes_nothing_from_the_one_that_replaced_it() -> None:
+    async def script(harness: LeaderHarness) -> None:
+        await harness.lead()
+        old = harness.stream
+        old.take(ReplicateRequest(positions=[position(0)]))
+        old.end()
+        harness.stream = harness.new_stream()
+        harness.name(position(0))
+        await harness.only_update()
+        harness.name(position(0))
+        old.take(ReplicateRequest(positions=[position(0)]))
+        old.take(ReplicateRequest(stopped=[ReplicaName(topic_id=TOPIC_ID, partition=0)]))
+        harness.append(b"a")
+        assert (await harness.only_update()).batches
+
+    with_leader(script)
+
+
 # -- streams as a whole
 
 _SERVICE = replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"]
@@ -392,7 +410,7 @@ def with_server(script: Callable[[ServerHarness], Awaitable[None]]) -> None:
         partition = harness.partitions[0]
         await harness.clock.sleep(1)
         assert partition.leadership is not None
-        assert not partition.leadership._wakers, "nobody is left behind"
+        assert not partition.leadership._wakers._by_broker, "nobody is left behind"
 
     run_simulation(main, seed=1)
 

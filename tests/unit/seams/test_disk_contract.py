@@ -333,9 +333,9 @@ def test_locked_file_is_refused_until_its_holder_closes_it(place: Place) -> None
 
 
 def test_everything_in_one_directory_is_on_one_file_system(place: Place) -> None:
-    place.disk.make_directory(f"{place.root}/below")
-    of_root = place.disk.file_system_id(place.root)
-    assert of_root == place.disk.file_system_id(f"{place.root}/below") != ""
+    place.disk.make_directory(f"{place.base}/below")
+    of_root = place.disk.file_system_id(place.base)
+    assert of_root == place.disk.file_system_id(f"{place.base}/below") != ""
 
 
 def test_boot_id_stays_the_same_while_the_machine_runs(place: Place) -> None:

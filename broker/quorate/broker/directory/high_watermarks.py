@@ -26,6 +26,7 @@ from quorate.core.logging import get_logger
 from quorate.storage import LogDirectory, PartitionKey, PartitionLog
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached
 from quorate.storage.data_directory_files import HIGH_WATERMARKS_NAME
+from quorate.storage.log_context import is_disk_full, lacks_descriptors
 
 __all__ = ["HighWatermarkCheckpoint"]
 
@@ -48,7 +49,7 @@ class HighWatermarkCheckpoint:
         return {key: _lower_bound(partition_log, saved.get(key)) for key, partition_log in self._logs}
 
     def save(self, high_watermarks: Mapping[PartitionKey, Offset]) -> None:
-        """To the page cache. A disk that has no room for it, or fails, costs the next start some time."""
+        """To the page cache. Where there is no room for it, the next start takes a little longer."""
         state = {}
         for key, high_watermark in sorted(high_watermarks.items()):
             partition_log = self._logs.get(key)
@@ -59,6 +60,8 @@ class HighWatermarkCheckpoint:
             write_cached(self._disk, self._path, {"high_watermarks": state})
         except OSError as error:
             log.warning("high_watermarks_not_saved", path=self._path, error=str(error))
+            if not is_disk_full(error) and not lacks_descriptors(error):
+                self._logs.context.note_storage_error("write", self._path, error)
 
     def _read(self) -> dict[PartitionKey, tuple[Offset, LeaderEpoch]]:
         try:

@@ -13,7 +13,7 @@ from typing import Final
 from quorate.broker.handlers.client_batches import batch_of
 from quorate.broker.handlers.client_errors import for_client
 from quorate.broker.handlers.produce_in_progress import PartitionAppend, ProduceInProgress
-from quorate.broker.handlers.targets import check_enum, find_partitions, known_epoch
+from quorate.broker.handlers.targets import KnownValues, find_partitions, known_epoch
 from quorate.broker.hosted import Hosted
 from quorate.broker.replica.leadership import Leadership, LogEndsLater
 from quorate.broker.replica.partition import Partition
@@ -26,6 +26,7 @@ from quorate.v1 import broker_pb2
 __all__ = ["Appender"]
 
 _DEFAULT_TIMEOUT_MS: Final = 30_000
+_ACKS: Final = KnownValues(broker_pb2.Acks.DESCRIPTOR, "acks")
 _ALL: Final = (broker_pb2.ACKS_ALL, broker_pb2.ACKS_UNSPECIFIED)
 
 
@@ -49,7 +50,7 @@ class Appender:
         if it is known by then.
         """
         acks = request.acks
-        check_enum(broker_pb2.Acks.DESCRIPTOR, acks, "acks")
+        _ACKS.check(acks)
         timeout_s = self._timeout_s(request)
         entries = request.partitions
         targets = find_partitions(self._hosted, entries, partitions_max=self._partitions_max)
@@ -61,16 +62,19 @@ class Appender:
         )
         now_ms = self._clock.wall_ms()
         for entry, target in zip(entries, targets, strict=True):
-            append = PartitionAppend(produce, entry)
-            produce.appends.append(append)
             if isinstance(target, QuorateError):
-                append.error = target
-                continue
-            append.found(target)
-            try:
-                self._append(append, entry, target, acks, now_ms)
-            except QuorateError as error:
-                append.error = for_client(error, self._hosted)
+                append = PartitionAppend(produce, entry.topic, entry.topic_id, entry.partition)
+                append.refuse(target)
+            else:
+                # A request may name a topic by one of the two; the answer has both.
+                append = PartitionAppend(
+                    produce, target.topic_partition.topic, target.topic_id, entry.partition
+                )
+                try:
+                    self._append(append, entry, target, acks, now_ms)
+                except QuorateError as error:
+                    append.refuse(for_client(error, self._hosted))
+            produce.appends.append(append)
         produce.one_answered()
         return produce
 

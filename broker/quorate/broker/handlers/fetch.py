@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorate.broker.handlers.reading import Budget, PartitionReading, fill_fetch_response, read_partition
-from quorate.broker.handlers.targets import check_enum, find_partitions
+from quorate.broker.handlers.targets import KnownValues, find_partitions
 from quorate.broker.hosted import Hosted
 from quorate.broker.replica.fetch_watch import FetchWatch
 from quorate.broker.replica.partition import Partition
@@ -26,6 +26,7 @@ __all__ = ["FetchHandler"]
 
 #: where the request does not say, as Kafka's consumer
 _BYTES_MAX: Final = 50 << 20
+_FORMATS: Final = KnownValues(broker_pb2.RecordFormat.DESCRIPTOR, "format")
 
 
 class FetchHandler:
@@ -101,7 +102,7 @@ class FetchHandler:
 
 
 def _check(request: broker_pb2.FetchRequest) -> None:
-    check_enum(broker_pb2.RecordFormat.DESCRIPTOR, request.format, "format")
+    _FORMATS.check(request.format)
     if request.max_wait_ms < 0 or request.min_bytes < 0:
         raise InvalidRequest("max_wait_ms and min_bytes cannot be negative")
     if request.HasField("max_bytes") and request.max_bytes <= 0:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from quorate.broker.handlers.targets import answer_each, check_enum, known_epoch
+from typing import Final
+
+from quorate.broker.handlers.targets import KnownValues, answer_each, known_epoch
 from quorate.broker.hosted import Hosted
 from quorate.broker.replica.partition import Partition
 from quorate.core.config import NodeConfig
@@ -11,6 +13,8 @@ from quorate.core.transport import Call
 from quorate.v1 import broker_pb2
 
 __all__ = ["ListOffsetsHandler"]
+
+_SPECS: Final = KnownValues(broker_pb2.OffsetSpec.DESCRIPTOR, "spec")
 
 
 class ListOffsetsHandler:
@@ -37,7 +41,7 @@ def _find(
     entry: broker_pb2.ListOffsetsPartition,
     partition: Partition,
 ) -> None:
-    check_enum(broker_pb2.OffsetSpec.DESCRIPTOR, entry.spec, "spec")
+    _SPECS.check(entry.spec)
     leadership = partition.require_leadership(known_epoch(entry))
     result.leader_epoch = leadership.epoch
     if entry.spec == broker_pb2.OFFSET_SPEC_EARLIEST:

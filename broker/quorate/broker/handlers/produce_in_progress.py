@@ -24,7 +24,6 @@ from typing import Protocol
 
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.handlers.client_errors import appended_while_fenced, fenced
-from quorate.broker.replica.partition import Partition
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import (
     OffsetMismatch,
@@ -34,7 +33,7 @@ from quorate.errors import (
 )
 from quorate.rpc.error_detail import detail_from_error
 from quorate.storage import Appended
-from quorate.v1 import broker_pb2
+from quorate.v1 import broker_pb2, errors_pb2
 
 __all__ = ["PartitionAppend", "ProduceInProgress"]
 
@@ -64,12 +63,13 @@ class PartitionAppend:
         "waiter",
     )
 
-    def __init__(self, produce: ProduceInProgress, entry: broker_pb2.ProducePartition) -> None:
+    def __init__(self, produce: ProduceInProgress, topic: str, topic_id: str, partition: int) -> None:
         self._produce = produce
-        self.topic: str = entry.topic
-        self.topic_id: str = entry.topic_id
-        self.partition = entry.partition
-        self.error: QuorateError | None = None
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        #: as a message: an exception's traceback would hold the batch
+        self.error: errors_pb2.ErrorDetail | None = None
         #: in which the batch was appended; None: it was not
         self.leader_epoch: LeaderEpoch | None = None
         self.log_start_offset = Offset(0)
@@ -85,22 +85,23 @@ class PartitionAppend:
         #: while it is not known what became of it
         self.waiter: Waiter | None = None
 
-    def found(self, partition: Partition) -> None:
-        """A request may name a topic by one of the two; the answer has both."""
-        self.topic, self.topic_id = partition.topic_partition.topic, partition.topic_id
-
     def appended(self, appended: Appended, leader_epoch: LeaderEpoch, log_start_offset: Offset) -> None:
         self.base_offset = appended.base_offset
         self.next_offset = Offset(appended.last_offset + 1)
         self.leader_epoch = leader_epoch
         self.log_start_offset = log_start_offset
 
+    def refuse(self, error: QuorateError) -> None:
+        self.error = detail_from_error(error)
+
     def refused_at(self, log_end_offset: Offset) -> None:
         """A conditional append that was not made; the refusal counts once that offset is committed."""
         self.is_mismatch = True
         self.needs_lease = True
-        self.error = OffsetMismatch(
-            f"the log ends at offset {log_end_offset}: nothing was appended", actual_offset=log_end_offset
+        self.refuse(
+            OffsetMismatch(
+                f"the log ends at offset {log_end_offset}: nothing was appended", actual_offset=log_end_offset
+            )
         )
 
     def wait_for(self, waiter: Waiter | None) -> None:
@@ -113,7 +114,7 @@ class PartitionAppend:
         """Called back by the replica: what was waited for is committed, or will never be known to be."""
         self.waiter = None
         if error is not None:
-            self.error = _not_committed() if self.is_mismatch else error
+            self.refuse(_not_committed() if self.is_mismatch else error)
         self._produce.one_answered()
 
     def time_out(self, timeout_s: float) -> None:
@@ -142,15 +143,15 @@ class PartitionAppend:
         if self.needs_lease and not lease.is_valid:
             error = self._error_if_fenced()
         if error is not None:
-            result.error.CopyFrom(detail_from_error(error))
+            result.error.CopyFrom(error)
         elif self.tells_offsets:
             result.base_offset = self.base_offset
             result.next_offset = self.next_offset
 
-    def _error_if_fenced(self) -> QuorateError:
+    def _error_if_fenced(self) -> errors_pb2.ErrorDetail:
         if self.is_mismatch:
-            return fenced()
-        return self.error or appended_while_fenced()
+            return detail_from_error(fenced())
+        return self.error if self.error is not None else detail_from_error(appended_while_fenced())
 
 
 def _not_committed() -> OffsetNotAvailable:

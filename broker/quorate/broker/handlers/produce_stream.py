@@ -27,7 +27,7 @@ from quorate.core.clock import Clock, Timer
 from quorate.core.transport import Call
 from quorate.errors import QuorateError
 from quorate.rpc.error_detail import detail_from_error
-from quorate.v1 import broker_pb2
+from quorate.v1 import broker_pb2, errors_pb2
 
 __all__ = ["ProduceStreamHandler"]
 
@@ -79,13 +79,13 @@ class _Refusal(NamedTuple):
     """Of a request as a whole: nothing of it was appended."""
 
     correlation_id: int
-    error: QuorateError
+    error: errors_pb2.ErrorDetail
 
 
 def _message(answer: ProduceInProgress | _Refusal, lease: Lease) -> broker_pb2.ProduceStreamResponse:
     message = broker_pb2.ProduceStreamResponse(correlation_id=answer.correlation_id)
     if isinstance(answer, _Refusal):
-        message.error.CopyFrom(detail_from_error(answer.error))
+        message.error.CopyFrom(answer.error)
     else:
         # Said even if there is nothing to say: a request without partitions has an answer without any.
         message.response.SetInParent()
@@ -128,7 +128,7 @@ class _ProduceStream:
             produce = self._appender.begin(request, self._answered, correlation_id=correlation_id)
         except QuorateError as error:
             self._partitions += 1
-            self._add_answer(_Refusal(correlation_id, error))
+            self._add_answer(_Refusal(correlation_id, detail_from_error(error)))
             return
         self._partitions += _partitions_of(produce)
         if not produce.is_answered:

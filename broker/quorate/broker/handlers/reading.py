@@ -17,9 +17,9 @@ from quorate.broker.hosted import Hosted
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.reader import Reader
 from quorate.core.ids import Offset
-from quorate.errors import BrokerFenced, OffsetNotAvailable, OffsetOutOfRange, QuorateError
+from quorate.errors import OffsetNotAvailable, OffsetOutOfRange, QuorateError
 from quorate.rpc.error_detail import detail_from_error
-from quorate.v1 import broker_pb2, records_pb2
+from quorate.v1 import broker_pb2, errors_pb2, records_pb2
 
 __all__ = ["Budget", "PartitionReading", "fill_fetch_response", "read_partition"]
 
@@ -67,7 +67,8 @@ class PartitionReading:
         self.topic: str = entry.topic
         self.topic_id: str = entry.topic_id
         self.partition = entry.partition
-        self.error: QuorateError | None = None
+        #: as a message: an exception's traceback would hold what was read
+        self.error: errors_pb2.ErrorDetail | None = None
         #: None: there is no such partition here
         self.high_watermark: Offset | None = None
         self.log_start_offset = Offset(0)
@@ -83,11 +84,11 @@ class PartitionReading:
         self.log_start_offset = partition.log.log_start_offset
         self.leader_epoch = partition.leader_epoch
 
-    def fill(self, result: broker_pb2.FetchPartitionResult, *, fenced: BrokerFenced | None) -> None:
+    def fill(self, result: broker_pb2.FetchPartitionResult, *, fenced: errors_pb2.ErrorDetail | None) -> None:
         result.topic, result.topic_id, result.partition = self.topic, self.topic_id, self.partition
-        error = fenced or self.error
+        error = fenced if fenced is not None else self.error
         if error is not None:
-            result.error.CopyFrom(detail_from_error(error))
+            result.error.CopyFrom(error)
         if self.high_watermark is None or fenced is not None:
             return
         result.high_watermark = self.high_watermark
@@ -111,7 +112,7 @@ def read_partition(
 ) -> PartitionReading:
     reading = PartitionReading(entry)
     if isinstance(target, QuorateError):
-        reading.error = target
+        reading.error = detail_from_error(target)
         return reading
     reading.describe(target)
     try:
@@ -124,9 +125,9 @@ def read_partition(
             structured = request.format == broker_pb2.RECORD_FORMAT_RECORDS
             _read(reading, reader, budget, structured=structured, bytes_max=bytes_max)
     except OffsetOutOfRange as error:
-        reading.error = _not_yet(error) if _is_behind(target, reading) else error
+        reading.error = detail_from_error(_not_yet(error) if _is_behind(target, reading) else error)
     except QuorateError as error:
-        reading.error = for_client(error, hosted)
+        reading.error = detail_from_error(for_client(error, hosted))
     return reading
 
 
@@ -159,6 +160,6 @@ def fill_fetch_response(
     response: broker_pb2.FetchResponse, readings: Sequence[PartitionReading], lease: Lease
 ) -> None:
     """The answer as it leaves, now: without the lease another leader may have gone on already (rule 37)."""
-    error = None if lease.is_valid else fenced()
+    error = None if lease.is_valid else detail_from_error(fenced())
     for reading in readings:
         reading.fill(response.partitions.add(), fenced=error)

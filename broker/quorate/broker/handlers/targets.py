@@ -18,7 +18,14 @@ from quorate.errors import InvalidRequest, QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import errors_pb2
 
-__all__ = ["NamedPartition", "PartitionResult", "answer_each", "check_enum", "find_partitions", "known_epoch"]
+__all__ = [
+    "KnownValues",
+    "NamedPartition",
+    "PartitionResult",
+    "answer_each",
+    "find_partitions",
+    "known_epoch",
+]
 
 Named = TypeVar("Named", bound="NamedPartition")
 Result = TypeVar("Result", bound="PartitionResult")
@@ -48,11 +55,20 @@ class PartitionResult(Protocol):
     def Clear(self) -> None: ...  # noqa: N802 - protobuf's name
 
 
-def check_enum(enum: EnumDescriptor, value: int, field: str) -> None:
-    """A value of a newer client must not be taken for the default."""
-    if value not in enum.values_by_number:
-        known = ", ".join(enum.values_by_name)
-        raise InvalidRequest(f"{field} has the unknown value {value}; known are {known}")
+class KnownValues:
+    """The values of an enum: one of a newer client must not be taken for the default."""
+
+    __slots__ = ("_field", "_names", "_numbers")
+
+    def __init__(self, enum: EnumDescriptor, field: str) -> None:
+        self._field = field
+        # Kept, because asking protobuf costs more than all the rest of such a check.
+        self._numbers = frozenset(enum.values_by_number)
+        self._names = ", ".join(enum.values_by_name)
+
+    def check(self, value: int) -> None:
+        if value not in self._numbers:
+            raise InvalidRequest(f"{self._field} has the unknown value {value}; known are {self._names}")
 
 
 def known_epoch(named: NamedPartition) -> int | None:
@@ -74,12 +90,14 @@ def find_partitions(
             request_partitions_max=partitions_max,
         )
     found: list[Partition | QuorateError] = []
+    #: by identity: there is one object for a replica
     seen: set[Partition] = set()
     for each in named:
         try:
             partition = hosted.find(each.topic, each.topic_id, each.partition)
         except QuorateError as error:
-            found.append(for_client(error, hosted))
+            # Its traceback would hold this list, and with it the request, until garbage is collected.
+            found.append(for_client(error, hosted).with_traceback(None))
             continue
         if partition in seen:
             topic, number = partition.topic_partition

@@ -38,25 +38,28 @@ _SURELY_NOT_APPLIED: Final = frozenset({IneligibleReplica.code, OperationNotAtte
 
 
 class _Wish:
-    __slots__ = ("additions", "alteration", "is_copy_lost", "is_in_flight")
+    __slots__ = ("additions", "alteration", "is_copy_lost")
 
     def __init__(self, alteration: PartitionAlteration, additions: frozenset[BrokerId]) -> None:
         self.alteration = alteration
         self.additions = additions
-        self.is_in_flight = False
         #: a copy of it got no answer, and may be applied at any time
         self.is_copy_lost = False
 
 
 class InSyncReplicas:
-    __slots__ = ("_wish", "committed", "partition_epoch", "recovery")
+    __slots__ = ("_asked", "_wish", "committed", "partition_epoch", "recovery")
 
     def __init__(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
         #: as the controller committed it
         self.committed = frozenset(committed)
         self.partition_epoch = partition_epoch
         self.recovery = recovery
+        #: not settled yet
         self._wish: _Wish | None = None
+        #: the controller was asked for this one and has not answered; by now it may be settled, and the answer
+        #: must not be taken for one to the next
+        self._asked: _Wish | None = None
 
     @property
     def maximal(self) -> frozenset[BrokerId]:
@@ -95,15 +98,15 @@ class InSyncReplicas:
 
     def send(self) -> PartitionAlteration | None:
         """The wish, if it is to be sent now."""
-        wish = self._wish
-        if wish is None or wish.is_in_flight:
+        if self._wish is None or self._asked is not None:
             return None
-        wish.is_in_flight = True
-        return wish.alteration
+        self._asked = self._wish
+        return self._wish.alteration
 
     def answered(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
         """The controller describes the partition as it is after the last copy."""
         if partition_epoch > self.partition_epoch:
+            self._asked = None
             self.commit(committed, partition_epoch, recovery)
         else:
             # Nothing to be changed there; or metadata has overtaken the answer, and settled the wish.
@@ -111,18 +114,17 @@ class InSyncReplicas:
 
     def refused(self, code: str) -> None:
         """The controller has not done what it was asked for with the last copy."""
-        wish = self._wish
-        if wish is None or not wish.is_in_flight:
+        asked, self._asked = self._asked, None
+        if asked is None or asked is not self._wish:
             return
-        wish.is_in_flight = False
-        if code in _SURELY_NOT_APPLIED and not wish.is_copy_lost:
+        if code in _SURELY_NOT_APPLIED and not asked.is_copy_lost:
             self._wish = None
 
     def unanswered(self, *, may_be_applied: bool) -> None:
         """The last copy got no answer."""
-        if self._wish is not None and self._wish.is_in_flight:
-            self._wish.is_in_flight = False
-            self._wish.is_copy_lost |= may_be_applied
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            asked.is_copy_lost |= may_be_applied
 
     def validate(self) -> None:
         if self._wish is not None:

@@ -113,6 +113,9 @@ class FollowerStream:
 
     def take(self, request: ReplicateRequest) -> None:
         """Raises what ends the stream."""
+        if self._is_ended:
+            # Its connection had more to say, but another stream of the same broker has taken its place.
+            return
         for replica in request.stopped:
             self._drop(ReplicaKey(TopicId(replica.topic_id), PartitionId(replica.partition)))
         for position in request.positions:
@@ -229,50 +232,38 @@ class FollowerStream:
 
     def _make_response(self) -> ReplicateResponse | None:
         """None: there was nothing to say after all."""
-        updates = list(self._refusals.values())
+        response = ReplicateResponse(updates=self._refusals.values())
         self._refusals.clear()
         # A message leaves anyway.
         self._hurry_quiet()
         room = self._response_bytes_max
         for key, served in list(self._ready.items()):
-            if room <= 0 or len(updates) >= _UPDATES_PER_RESPONSE_MAX:
+            if room <= 0 or len(response.updates) >= _UPDATES_PER_RESPONSE_MAX:
                 break
-            update = self._update_of(served, min(room, self._partition_bytes_max))
-            if update is not None and len(update.batches) > room < self._response_bytes_max:
+            error = None
+            try:
+                batches = self._read(served, min(room, self._partition_bytes_max))
+            except QuorateError as raised:
+                batches, error = b"", raised
+            if batches is not None and len(batches) > room < self._response_bytes_max:
                 # A batch larger than all that is left goes alone, so that a message has a largest size.
                 break
             del self._ready[key]
-            if update is not None:
-                room -= len(update.batches)
-                served.is_waiting = False
-                served.high_watermark_told = Offset(update.high_watermark)
-                updates.append(update)
-        return ReplicateResponse(updates=updates) if updates else None
+            if batches is not None:
+                room -= len(batches)
+                _add_update(response, served, batches, error)
+        return response if response.updates else None
 
-    def _update_of(self, served: _Served, bytes_max: int) -> ReplicaUpdate | None:
-        """None: nothing is new, it goes on waiting."""
+    def _read(self, served: _Served, bytes_max: int) -> bytes | None:
+        """Empty: there is only a new high watermark. None: nothing is new, it goes on waiting."""
         partition, leadership = served.partition, served.leadership
-        update = ReplicaUpdate(
-            topic_id=served.key.topic_id,
-            partition=served.key.partition,
-            leader_epoch=served.leader_epoch,
-            high_watermark=partition.high_watermark,
-        )
-        try:
-            if partition.leadership is not leadership:
-                # Asked again, it says what is the case now.
-                partition.require_leadership(served.leader_epoch)
-                raise NotLeaderOrFollower(
-                    f"{partition.topic_partition}: leader epoch {leadership.epoch} is over"
-                )
-            if served.has_records:
-                update.batches = leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
-            elif not served.has_high_watermark:
-                return None
-        except QuorateError as error:
-            update.error.CopyFrom(detail_from_error(error))
-        update.log_start_offset = partition.log.log_start_offset
-        return update
+        if partition.leadership is not leadership:
+            # Asked again, it says what is the case now.
+            partition.require_leadership(served.leader_epoch)
+            raise NotLeaderOrFollower(f"{partition.topic_partition}: leader epoch {leadership.epoch} is over")
+        if served.has_records:
+            return leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
+        return b"" if served.has_high_watermark else None
 
     def _wake(self) -> None:
         if self._sender is not None and not self._sender.done():
@@ -302,3 +293,22 @@ def _diverging(position: FollowerPosition, divergence: Divergence, partition: Pa
         log_start_offset=partition.log.log_start_offset,
         diverging=DivergingEpoch(epoch=divergence.epoch, end_offset=divergence.end_offset),
     )
+
+
+def _add_update(
+    response: ReplicateResponse, served: _Served, batches: bytes, error: QuorateError | None
+) -> None:
+    # In place: a message that is put into another one is copied, with all its records.
+    partition = served.partition
+    high_watermark = partition.high_watermark
+    response.updates.add(
+        topic_id=served.key.topic_id,
+        partition=served.key.partition,
+        leader_epoch=served.leader_epoch,
+        error=None if error is None else detail_from_error(error),
+        batches=batches,
+        high_watermark=high_watermark,
+        log_start_offset=partition.log.log_start_offset,
+    )
+    served.is_waiting = False
+    served.high_watermark_told = high_watermark

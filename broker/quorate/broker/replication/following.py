@@ -151,9 +151,10 @@ def take_update(partition: Partition, update: ReplicaUpdate) -> Next:
         return _refused(partition, update)
     if update.HasField("diverging"):
         return _diverged(partition, update)
-    if update.batches:
+    batches = update.batches  # once: each look at the field copies it
+    if batches:
         try:
-            partition.log.append_as_follower(update.batches)
+            partition.log.append_as_follower(batches)
         except QuorateError as error:
             return Fail(error) if is_log_trouble(error) else TryAgain(error)
     partition.advance_high_watermark_from_leader(Offset(update.high_watermark))

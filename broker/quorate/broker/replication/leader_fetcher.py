@@ -151,10 +151,12 @@ class LeaderFetcher:
     def follow(self, key: ReplicaKey, partition: Partition) -> None:
         """In the partition's current leader epoch."""
         before = self._followed.get(key)
-        is_new_epoch = before is None or before.leader_epoch != partition.leader_epoch
-        followed = self._followed[key] = _Followed(
-            key, partition, may_refetch=is_new_epoch and may_refetch(partition, self._context.broker_id)
-        )
+        if before is not None and before.leader_epoch == partition.leader_epoch:
+            # Decided when the epoch began: what was damaged since then is another matter.
+            is_refetch_allowed = before.may_refetch
+        else:
+            is_refetch_allowed = may_refetch(partition, self._context.broker_id)
+        followed = self._followed[key] = _Followed(key, partition, may_refetch=is_refetch_allowed)
         if self._outbox is None:
             # Metadata names it as a leader just now, so it may be there by now.
             self._failed_dials = 0
@@ -246,7 +248,7 @@ class LeaderFetcher:
         ):
             # Of an epoch that is over, or to a question that was taken back (rule 10).
             return
-        if update.batches and is_throttled(followed.partition, self._context.broker_id):
+        if is_throttled(followed.partition, self._context.broker_id):
             self._context.throttle.took(len(update.batches))
         what = take_update(followed.partition, update)
         if not isinstance(what, TryAgain):

@@ -7,6 +7,7 @@ refused, or unknown, in which case it may be in the log, now or later.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -43,9 +44,11 @@ class History:
     sent: list[Sent] = field(default_factory=list)
     #: what readers saw, in order: (reader, partition, offset, value)
     read: list[tuple[str, TopicPartition, Offset, bytes]] = field(default_factory=list)
+    _counts: Counter[str] = field(default_factory=Counter)
 
     def begin(self, producer: str, partition: TopicPartition) -> Sent:
-        number = sum(each.producer == producer for each in self.sent)
+        number = self._counts[producer]
+        self._counts[producer] += 1
         value = f"{producer}/{number}".encode()
         sent = Sent(value, producer, number, partition)
         self.sent.append(sent)

@@ -107,9 +107,11 @@ class SimMachine:
 
     async def _run(self, process: SimProcess) -> None:
         def die(reason: str) -> NoReturn:
-            self.failure = ProcessDied()
-            self.kill()
-            raise ProcessDied from RuntimeError(reason)
+            # A process that was killed before is only being unwound.
+            if self._process is process:
+                self.kill()
+                self.failure = RuntimeError(reason)
+            raise ProcessDied
 
         surroundings = Surroundings(
             clock=self.clock,

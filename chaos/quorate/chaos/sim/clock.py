@@ -131,7 +131,9 @@ class SimLoop(asyncio.BaseEventLoop):
         return handle
 
     def unwind_processes(self) -> None:
-        """The simulation is over: frozen coroutines may end now."""
+        """The simulation is over: frozen coroutines may end now, and nobody cares how."""
+        if any(process.is_dead for process in self._processes):
+            self.set_exception_handler(lambda _loop, _context: None)
         for process in self._processes:
             process.unwind(self)
 

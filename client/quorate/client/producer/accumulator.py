@@ -1,9 +1,9 @@
 """Where records wait to be sent: appended by any thread, taken out by the client's loop.
 
-One lock, held for the appending of a record or a run of them, and for the taking out of a batch. Under it are the
-open and the waiting batches of every partition, the buffer's count, and the list of partitions that the loop has to
-look at. The loop is woken only when it is not yet: for the first record of a batch, and when a batch is full; a
-thread that sends a thousand records in a row wakes it once or twice.
+One lock, held for the appending of a record or a run of them, and for the taking out of a batch. Under it
+are the open and the waiting batches of every partition, the buffer's count, and the list of partitions that
+the loop has to look at. The loop is woken only when it is not yet: for the first record of a batch, and when
+a batch is full; a thread that sends a thousand records in a row wakes it once or twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quorate.client.producer.record_future import RecordFuture
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.records import HEADER_BYTES, EncodableHeaders
-from quorate.errors import BatchTooLarge, ClientClosed, InvalidRequest
+from quorate.errors import BatchTooLarge, ClientClosed, InvalidRequest, QuorateError
 from quorate.v1 import broker_pb2
 
 __all__ = ["RECORD_OVERHEAD_BYTES", "Accumulator", "Placed", "Run", "TopicQueues", "record_bytes"]
@@ -93,8 +93,8 @@ class Placed(NamedTuple):
     """So many records of a run are in a batch, from this place on."""
 
     batch: ProducerBatch
-    index: int
-    count: int
+    first: int
+    records: int
 
 
 class Accumulator:
@@ -104,7 +104,7 @@ class Accumulator:
         *,
         clock: Clock,
         rng: random.Random,
-        wake: Callable[[], None],
+        wake: Callable[[], object],
         is_on_loop: Callable[[], bool],
     ) -> None:
         self.lock = threading.Lock()
@@ -123,6 +123,7 @@ class Accumulator:
         self._batch_bytes = options.batch_bytes
         self._delivery_timeout_s = options.delivery_timeout_ms / 1000
         self._partitioner = options.partitioner
+        self.has_own_partitioner = options.partitioner is not None
 
     # -- topics
 
@@ -158,18 +159,18 @@ class Accumulator:
         expected_offset: int | None,
         on_delivery: OnDelivery | None,
         ticket: Ticket | None,
-    ) -> RecordFuture | None:
-        """None: there is no room; ``queue_up`` for it, and come back with the ticket."""
+    ) -> RecordFuture | int:
+        """Where there is no room, how much is needed: ``queue_up`` for it, and come back with the ticket."""
         size = record_bytes(value, key, headers)
         if partition is None and (key is not None or self._partitioner is not None):
-            partition = self._partition_for(topic, key)
+            partition = self.partition_for(topic, key)
         if timestamp_ms is None:
             timestamp_ms = self._clock.wall_ms()
         with self.lock:
             if ticket is not None:
                 self._check_open()
             elif not self._take_room(size):
-                return None
+                return size
             if partition is None:
                 partition = topic.stick(size)
             queue = topic.queues[partition]
@@ -244,7 +245,12 @@ class Accumulator:
         return has_room and batch.acks == acks and batch.expected_offset is None and expected_offset is None
 
     def _end_of_chunk(
-        self, batch: ProducerBatch | None, run: Run, start: int, expected_offset: int | None, ticket: Ticket | None
+        self,
+        batch: ProducerBatch | None,
+        run: Run,
+        start: int,
+        expected_offset: int | None,
+        ticket: Ticket | None,
     ) -> int:
         """At least one record, which may be larger than a batch; all of them, where they have a condition."""
         if expected_offset is not None:
@@ -262,10 +268,30 @@ class Accumulator:
             return everything
         return max(run.bytes_between(start, start + 1), min(everything, self._batch_bytes - HEADER_BYTES))
 
+    def refused(self, queue: PartitionQueue, run: Run, start: int, error: QuorateError) -> Placed:
+        """The rest of a run that found no room, as a batch that has ended."""
+        batch = ProducerBatch(
+            queue,
+            acks=broker_pb2.ACKS_UNSPECIFIED,
+            is_numbered=False,
+            expected_offset=None,
+            created_at=0.0,
+            deadline=0.0,
+        )
+        count = len(run.ends) - start
+        batch.timestamps.extend(repeat(run.timestamp_ms, count))
+        batch.finish(None, error)
+        return Placed(batch, 0, count)
+
     def queue_up(self, size: int, wake: Callable[[], None]) -> Ticket:
+        """Wait for room: ``wake`` is called when the ticket is granted, or the producer closed."""
         with self.lock:
             self._check_open()
-            return self.buffer.queue_up(size, wake)
+            ticket = self.buffer.queue_up(size, wake)
+            granted = self.buffer.grant()  # there may be room by now
+        for each in granted:
+            each.wake()
+        return ticket
 
     def leave(self, ticket: Ticket) -> None:
         with self.lock:
@@ -286,7 +312,7 @@ class Accumulator:
         if self._is_closed:
             raise ClientClosed("the producer was closed")
 
-    def _partition_for(self, topic: TopicQueues, key: bytes | None) -> int:
+    def partition_for(self, topic: TopicQueues, key: bytes | None) -> int:
         count = len(topic.queues)
         if self._partitioner is None:
             assert key is not None
@@ -296,7 +322,9 @@ class Accumulator:
                 return topic.in_turn()
         chosen = self._partitioner(topic.name, key, count)
         if not 0 <= chosen < count:
-            raise InvalidRequest(f"the partitioner chose {chosen} for {topic.name}, which has {count} partitions")
+            raise InvalidRequest(
+                f"the partitioner chose {chosen} for {topic.name}, which has {count} partitions"
+            )
         return chosen
 
     def _open_batch(

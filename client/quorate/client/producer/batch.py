@@ -1,8 +1,8 @@
 """Records of one partition that are sent, and answered, together.
 
-A batch is filled by the threads that send, under the accumulator's lock; once it has been taken out to be sent
-it belongs to the client's loop. Its outcome is set there, once. Whoever waits for a record waits for its batch:
-records have no lock, event or future of their own.
+A batch is filled by the threads that send, under the accumulator's lock; once it has been taken out to be
+sent it belongs to the client's loop. Its outcome is set there, once. Whoever waits for a record waits for
+its batch: records have no lock, event or future of their own.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ class ProducerBatch:
     def wait(self, timeout_s: float | None) -> None:
         """Block this thread until the outcome is known; ``TimeoutError`` after ``timeout_s``."""
         if self.queue.is_on_loop():
-            raise InvalidRequest("not delivered yet, and waiting here would block the client itself: await it")
+            raise InvalidRequest(
+                "not delivered yet, and waiting here would block the client itself: await it"
+            )
         gate = threading.Lock()
         gate.acquire()
         if self.when_done(gate.release) and not gate.acquire(timeout=-1 if timeout_s is None else timeout_s):
@@ -169,5 +171,5 @@ def run_callback(callback: Callable[..., object], *arguments: object) -> None:
     """A user's mistake in a callback must not stop the client."""
     try:
         callback(*arguments)
-    except Exception:  # noqa: BLE001 - whatever the callback raises
+    except Exception:
         log.exception("delivery_callback_failed")

@@ -50,16 +50,17 @@ class Buffer:
         """Give up waiting. Who waits behind may now fit."""
         if ticket.is_granted:
             return self.give_back(ticket.bytes)
-        self.waiting.remove(ticket)
-        return self._grant()
+        if ticket in self.waiting:
+            self.waiting.remove(ticket)
+        return self.grant()
 
     def give_back(self, size: int) -> list[Ticket]:
         """Returns those whose turn it is now; to be woken without the lock."""
         self.used -= size
         assert self.used >= 0
-        return self._grant()
+        return self.grant()
 
-    def _grant(self) -> list[Ticket]:
+    def grant(self) -> list[Ticket]:
         granted = []
         while self.waiting and self.used + self.waiting[0].bytes <= self.bytes_max:
             ticket = self.waiting.popleft()

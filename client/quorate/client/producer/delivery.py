@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
-from itertools import accumulate
-from typing import Any, overload
-
 from bisect import bisect_right
+from collections.abc import Generator, Sequence
+from itertools import accumulate, chain
+from typing import Any, overload
 
 from quorate.client.producer.accumulator import Placed
 from quorate.client.producer.batch import ProducerBatch, RecordMetadata
@@ -20,14 +19,16 @@ __all__ = ["Delivery"]
 class Delivery:
     """Knows the batches that the records went into, and nothing for each record."""
 
-    __slots__ = ("_ends", "_order", "_placed")
+    __slots__ = ("_ends", "_indices", "_placed", "_ranks")
 
-    def __init__(self, placed: Sequence[Placed], order: Sequence[int] | None) -> None:
+    def __init__(self, placed: Sequence[Placed], indices: Sequence[Sequence[int]] | None) -> None:
         self._placed = placed
         #: ``_ends[i]``: records in the first i + 1 places together
-        self._ends = list(accumulate(each.count for each in placed))
-        #: for each record its rank among the placed ones; None: they are in order
-        self._order = order
+        self._ends = list(accumulate(each.records for each in placed))
+        #: which records were placed, in that order; None: all, as they were given
+        self._indices = indices
+        #: for each record its rank among the placed ones; made when it is first needed
+        self._ranks: list[int] | None = None
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -73,10 +74,18 @@ class Delivery:
         return batch.metadata(index_in_batch)
 
     def _place_of(self, index: int) -> tuple[ProducerBatch, int]:
-        rank = index if self._order is None else self._order[index]
+        rank = index if self._indices is None else self._rank_of(index)
         which = bisect_right(self._ends, rank)
         placed = self._placed[which]
-        return placed.batch, placed.index + rank - (self._ends[which] - placed.count)
+        return placed.batch, placed.first + rank - (self._ends[which] - placed.records)
+
+    def _rank_of(self, index: int) -> int:
+        if self._ranks is None:
+            assert self._indices is not None
+            self._ranks = [0] * len(self)
+            for rank, each in enumerate(chain.from_iterable(self._indices)):
+                self._ranks[each] = rank
+        return self._ranks[index]
 
     def _wait(self, timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout

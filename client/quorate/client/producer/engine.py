@@ -6,7 +6,6 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from quorate.client.cluster import ClusterView
 from quorate.client.producer.accumulator import Accumulator, TopicQueues
@@ -17,9 +16,10 @@ from quorate.client.producer.sender import Sender
 from quorate.client.producer.statistics import ProducerStatistics
 from quorate.core.clock import Clock
 from quorate.core.transport import Transport
-from quorate.errors import BufferExhausted, ClientClosed, InvalidRecord, InvalidRequest
+from quorate.errors import BufferExhausted, ClientClosed, InvalidRequest
+from quorate.v1 import broker_pb2
 
-__all__ = ["ProducerEngine", "as_bytes"]
+__all__ = ["ProducerEngine", "check_condition"]
 
 
 class ProducerEngine:
@@ -100,6 +100,10 @@ class ProducerEngine:
             buffer_bytes=self.options.buffer_bytes,
         )
 
+    async def statistics_on_loop(self) -> ProducerStatistics:
+        """For another thread: the counts are the loop's."""
+        return self.statistics()
+
     def statistics(self) -> ProducerStatistics:
         return self.sender.counts.snapshot(
             batches_in_flight=self.sender.batches_in_flight(), buffered_bytes=self.accumulator.buffer.used
@@ -114,16 +118,9 @@ class ProducerEngine:
             raise ClientClosed("the producer was closed")
 
 
-def as_bytes(what: str, found: Any, serializer: Callable[[Any], bytes | None] | None) -> bytes | None:
-    """A key or a value as it is stored. What could change later is copied."""
-    if serializer is not None:
-        found = serializer(found)
-    if found is None or type(found) is bytes:
-        return found  # type: ignore[no-any-return]  # narrowed by type(), which mypy does not follow
-    if isinstance(found, str):
-        return found.encode()
-    if isinstance(found, bytes | bytearray | memoryview):
-        return bytes(found)
-    raise InvalidRecord(
-        f"a {what} of type {type(found).__name__}: bytes, str or None are taken, or set {what}_serializer"
-    )
+def check_condition(topic: TopicQueues, acks: broker_pb2.Acks, *, has_place: bool) -> None:
+    """Whether ``expected_offset`` makes sense with the rest of what was asked for."""
+    if acks != broker_pb2.ACKS_ALL:
+        raise InvalidRequest('expected_offset needs acks="all": with less, the condition would be a guess')
+    if not has_place and len(topic.queues) > 1:
+        raise InvalidRequest(f"expected_offset needs a partition: {topic.name} has {len(topic.queues)}")

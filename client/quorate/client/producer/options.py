@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from quorate.core.records import Compression
 from quorate.errors import InvalidConfig
 from quorate.v1 import broker_pb2
 
-__all__ = ["IN_FLIGHT_MAX", "AcksName", "CompressionName", "Partitioner", "ProducerOptions", "acks_of"]
+__all__ = [
+    "IN_FLIGHT_MAX",
+    "AcksName",
+    "CompressionName",
+    "OptionArguments",
+    "Partitioner",
+    "ProducerOptions",
+    "Serializer",
+    "acks_of",
+]
 
 AcksName: TypeAlias = Literal["all", 0, 1, -1, "0", "1", "-1"]
 CompressionName: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -40,11 +49,30 @@ def acks_of(name: object) -> broker_pb2.Acks:
     return found
 
 
+class OptionArguments(TypedDict, total=False):
+    """The keyword arguments of a producer. What they mean, and their defaults: `ProducerOptions`."""
+
+    acks: AcksName
+    linger_ms: float
+    batch_bytes: int
+    compression: CompressionName
+    enable_idempotence: bool
+    max_in_flight: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+    buffer_bytes: int
+    max_block_ms: int
+    max_request_bytes: int
+    partitioner: Partitioner | Literal["round_robin"] | None
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
     #: which copies must exist before a record counts as delivered; less than "all" may lose it
     acks: AcksName = "all"
-    #: how long a batch waits for more records although it could leave; more fills batches, and delays each record
+    #: how long a batch waits for more records although it could leave; more fills batches, and delays records
     linger_ms: float = 0
     #: a batch is closed when it has so many bytes; more costs memory and saves requests
     batch_bytes: int = 128 << 10
@@ -89,7 +117,9 @@ class ProducerOptions:
             if getattr(self, key) < 1:
                 raise InvalidConfig(f"{key}={getattr(self, key)}: at least 1 is needed", key=key)
         if self.max_block_ms < 0:
-            raise InvalidConfig(f"max_block_ms={self.max_block_ms}: it cannot be negative", key="max_block_ms")
+            raise InvalidConfig(
+                f"max_block_ms={self.max_block_ms}: it cannot be negative", key="max_block_ms"
+            )
         if self.buffer_bytes < self.batch_bytes:
             raise InvalidConfig(
                 f"buffer_bytes={self.buffer_bytes} has no room for one batch of {self.batch_bytes}",

@@ -1,35 +1,39 @@
 """One partition's batches: which may leave now, what its number is, and what an answer means.
 
-Problem: batches of a partition must get into the log in the order they were sent, each once, although several
-are on their way at a time, answers get lost, and leaders change. And each must end with the truth: done, refused
-(it is not in the log and never will be), or unknown.
+Problem: batches of a partition must get into the log in the order they were sent, each once, although
+several are on their way at a time, answers get lost, and leaders change. And each must end with the truth:
+done, refused (it is not in the log and never will be), or unknown.
 
-A broker accepts a producer's batches of one epoch only in a row of sequence numbers without gaps, and knows the
-last five again (rules 49 to 51). So a numbered batch can be sent again and again without harm, to whoever leads:
-it is written once, behind its predecessor, or it is refused as out of order. From that follow the rules here:
+A broker accepts a producer's batches of one epoch only in a row of sequence numbers without gaps, and knows
+the last five again (rules 49 to 51). So a numbered batch can be sent again and again without harm, to
+whoever leads: it is written once, behind its predecessor, or it is refused as out of order. From that follow
+the rules here:
 
-- A number belongs to its batch. A batch is numbered anew only if it is *clean*: each attempt was answered, with
-  an error that says "not written". Giving another number to a batch that may be in the log would write it twice.
+- A number belongs to its batch. A batch is numbered anew only if it is *clean*: each attempt was answered,
+  with an error that says "not written". Giving another number to a batch that may be in the log would write
+  it twice.
 - If a batch is clean, so are all behind it: without it the log cannot have taken them, and cannot take them
   later, since its number is never sent again.
 - A batch is sent again only when none behind it is on its way. The answers for those come first; then all of
   them follow it again in order.
-- When a batch is given up, the row has a hole where it was, or might have been, so no later number fits. Clean
-  batches then begin a new row: the next producer epoch, from sequence 0. As soon as its first batch is in the
-  log, whatever may still linger on the way with the old epoch is refused, so it cannot turn up out of order.
-  Batches behind the hole that may be written keep their number: the log knows them, and says where they are; or
-  it does not, and then their outcome stays unknown.
-- At most five batches are numbered and undecided: with one more, the oldest might be forgotten by the broker.
+- When a batch is given up, the row has a hole where it was, or might have been, so no later number fits.
+  Clean batches then begin a new row: the next producer epoch, from sequence 0. As soon as its first batch is
+  in the log, whatever may still linger on the way with the old epoch is refused, so it cannot turn up out of
+  order. Batches behind the hole that may be written keep their number: the log knows them, and says where
+  they are; or it does not, and then their outcome stays unknown.
+- At most five batches are numbered and undecided: with one more, the oldest might be forgotten by the
+  broker.
 
-A batch with a condition (``expected_offset``) travels alone. Refused for its condition, it gives its number back:
-what the condition was checked against is committed, so no attempt of it that still lingers can succeed either.
+A batch with a condition (``expected_offset``) travels alone. Refused for its condition, it gives its number
+back: what the condition was checked against is committed, so no attempt of it that still lingers can succeed
+either.
 
-Without numbers (acks 0 or 1, or idempotence switched off) a batch also travels alone, which keeps the order, and is
-sent again only after an answer that says "not written".
+Without numbers (acks 0 or 1, or idempotence switched off) a batch also travels alone, which keeps the order,
+and is sent again only after an answer that says "not written".
 
-Rejected: a new producer id where a row is broken (its batches and the old row's would not know of each other, and
-one that lingers could come out of order), and renumbering in place (an old request with a number that has been
-given to another batch would be answered, wrongly, as that batch).
+Rejected: a new producer id where a row is broken (its batches and the old row's would not know of each
+other, and one that lingers could come out of order), and renumbering in place (an old request with a number
+that has been given to another batch would be answered, wrongly, as that batch).
 
 Everything below ``open`` and ``waiting`` belongs to the client's loop; those two are shared, under ``lock``.
 """
@@ -91,9 +95,9 @@ class PartitionQueue:
         "topic_partition",
         "trouble",
         "undecided",
+        "waiting",
         "wake_at",
         "wake_timer",
-        "waiting",
     )
 
     def __init__(
@@ -156,13 +160,16 @@ class PartitionQueue:
             self._begin_new_row()
         again = next((batch for batch in self.undecided if batch.attempt is None), None)
         if again is not None:
-            may_leave = self._has_or_can_get_number(again) and not self._is_any_behind_on_its_way(again)
+            may_leave = self._has_or_can_get_number(again) and all(
+                batch.attempt is None for batch in self._from(again)
+            )
             return again if may_leave else None
         return self._next_new(now, linger_s)
 
-    def _is_any_behind_on_its_way(self, batch: ProducerBatch) -> bool:
-        behind = list(self.undecided)
-        return any(each.attempt is not None for each in behind[behind.index(batch) :])
+    def _from(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        """This one and those behind it."""
+        undecided = list(self.undecided)
+        return undecided[undecided.index(batch) :]
 
     def _has_or_can_get_number(self, batch: ProducerBatch) -> bool:
         return batch.base_sequence >= 0 or not batch.is_numbered or not self.needs_producer_id
@@ -215,11 +222,12 @@ class PartitionQueue:
                 batch.encoded, batch.producer_id, batch.producer_epoch, batch.base_sequence
             )
 
-    def _break_row(self, *, is_clean: bool) -> None:
-        """A number will never be in the log, or it is not known whether it will."""
+    def _break_row(self, at: ProducerBatch) -> None:
+        """This batch's number will never be in the log, or it is not known whether it will."""
         self._is_row_broken = True
-        if is_clean:
-            for batch in self.undecided:
+        if not at.may_be_written:
+            # Those behind it cannot be written either. Those before it can.
+            for batch in self._from(at):
                 batch.may_be_written = False
 
     # -- what answers mean
@@ -280,14 +288,14 @@ class PartitionQueue:
         if isinstance(error, OutOfOrderSequence) and not self._is_row_broken:
             # Everything before it was acknowledged, and the log does not have it.
             log.error("acknowledged_records_missing", partition=self.topic_partition, error=error.message)
-        self._break_row(is_clean=True)
+        self._break_row(batch)
         return None
 
     def _give_up(self, batch: ProducerBatch, error: QuorateError) -> QuorateError:
-        self.undecided.remove(batch)
         is_written = isinstance(error, DuplicateSequence)
         if batch.is_numbered and not is_written:
-            self._break_row(is_clean=not batch.may_be_written)
+            self._break_row(batch)
+        self.undecided.remove(batch)
         if (batch.may_be_written or is_written) and not error.outcome_unknown:
             unknown = DeliveryUnknown(
                 f"{self.topic_partition}: whether the batch was written cannot be found out; "
@@ -311,9 +319,9 @@ class PartitionQueue:
         for batch in [each for each in self.undecided if each.deadline <= now]:
             batch.may_be_written |= batch.attempt is not None
             batch.attempt = None
-            self.undecided.remove(batch)
             if batch.is_numbered:
-                self._break_row(is_clean=not batch.may_be_written)
+                self._break_row(batch)
+            self.undecided.remove(batch)
             ended.append(Ended(batch, self._too_late(batch)))
         while self.waiting and self.waiting[0].deadline <= now:
             batch = self.waiting.popleft()

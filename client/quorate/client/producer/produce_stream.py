@@ -1,7 +1,7 @@
 """One stream of produce requests to one broker: requests out in order, answers in as they come.
 
-A request's answers are for whole batches. When the stream ends, whatever is left of it is handed back with the
-reason, and with whether it was given to the transport: only what was not is certain not to have arrived.
+A request's answers are for whole batches. When the stream ends, whatever is left of it is handed back with
+the reason, and with whether it was given to the transport: only what was not is certain not to have arrived.
 """
 
 from __future__ import annotations

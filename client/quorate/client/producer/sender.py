@@ -1,11 +1,13 @@
 """The part of a producer that runs on the loop: batches out to leaders, answers back to batches.
 
-``drain`` is the heart: once per loop turn, whatever the number of sends and answers before it, it looks at the
-partitions that were marked, takes what may leave, and puts batches for the same leader into shared requests. What
-an answer means for a batch is the partition's business (``PartitionQueue``); who leads is the cluster view's.
+``drain`` is the heart: once per loop turn, whatever the number of sends and answers before it, it looks at
+the partitions that were marked, takes what may leave, and puts batches for the same leader into shared
+requests. What an answer means for a batch is the partition's business (``PartitionQueue``); who leads is the
+cluster view's.
 
-A leader that does not answer is not waited for longer than needed. After a second of silence the cluster is asked
-who leads; if that is somebody else by now, numbered batches go there at once, since sending them twice is harmless.
+A leader that does not answer is not waited for longer than needed. After a second of silence the cluster is
+asked who leads; if that is somebody else by now, numbered batches go there at once, since sending them twice
+is harmless.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ _INIT_PRODUCER_ID: Final = method_of(
 _SILENCE_S: Final = 1.0
 #: What an answer may take beyond the time that the broker is allowed to wait.
 _MARGIN_S: Final = 5.0
+#: A timer for less may fire before the clock shows any difference, again and again.
+_TIMER_S_MIN: Final = 0.000_1
 _NEVER: Final = float("inf")
 
 
@@ -190,7 +194,9 @@ class Sender:
             elif batch.attempt is request:
                 self._acknowledged(batch, result, now)
 
-    def _acknowledged(self, batch: ProducerBatch, result: broker_pb2.ProducePartitionResult, now: float) -> None:
+    def _acknowledged(
+        self, batch: ProducerBatch, result: broker_pb2.ProducePartitionResult, now: float
+    ) -> None:
         counts = self.counts
         counts.records_acknowledged += batch.record_count
         counts.batches_acknowledged += 1
@@ -233,7 +239,9 @@ class Sender:
             self._finish(batch, end)
         self._accumulator.mark(batch.queue)
 
-    def _finish(self, batch: ProducerBatch, error: QuorateError | None, base_offset: Offset | None = None) -> None:
+    def _finish(
+        self, batch: ProducerBatch, error: QuorateError | None, base_offset: Offset | None = None
+    ) -> None:
         if error is not None:
             if error.outcome_unknown:
                 self.counts.records_unknown += batch.record_count
@@ -269,7 +277,9 @@ class Sender:
                 for batch in request.batches:
                     leader = self._cluster.leader_of(batch.queue.topic_partition)
                     if batch.is_numbered and leader is not None and leader.address != stream.address:
-                        error = RequestTimedOut(f"{stream.address} does not lead any more, and did not answer")
+                        error = RequestTimedOut(
+                            f"{stream.address} does not lead any more, and did not answer"
+                        )
                         self._give_back(request, batch, error, now)
 
     def _give_producer_id(self, queue: PartitionQueue) -> None:
@@ -320,7 +330,8 @@ class Sender:
         if queue.wake_timer is not None:
             queue.wake_timer.cancel()
         queue.wake_at = wake_at
-        queue.wake_timer = self._clock.call_later(max(wake_at - now, 0.0), lambda: self._look_again(queue))
+        pause_s = max(wake_at - now, _TIMER_S_MIN)
+        queue.wake_timer = self._clock.call_later(pause_s, lambda: self._look_again(queue))
 
     def _look_again(self, queue: PartitionQueue) -> None:
         queue.wake_timer = None
@@ -355,7 +366,9 @@ class Sender:
         self._flushing -= 1
 
     def batches_in_flight(self) -> int:
-        return sum(len(request.batches) for stream in self._streams.values() for request in stream.unanswered())
+        return sum(
+            len(request.batches) for stream in self._streams.values() for request in stream.unanswered()
+        )
 
     async def close(self) -> None:
         """What is left ends here, with the truth about each batch."""
@@ -384,7 +397,9 @@ def _grouped(batches: list[ProducerBatch], bytes_max: int) -> list[list[Producer
     size = 0
     for batch in batches:
         is_full = size + len(batch.encoded) > bytes_max
-        if group and (is_full or batch.acks != group[0].acks or any(each.queue is batch.queue for each in group)):
+        if group and (
+            is_full or batch.acks != group[0].acks or any(each.queue is batch.queue for each in group)
+        ):
             groups.append(group)
             group, size = [], 0
         group.append(batch)

@@ -57,14 +57,11 @@ def _records_option(default: int) -> Callable[[Command], Command]:
     return click.option("--records", type=click.IntRange(min=1), default=default, show_default=True)
 
 
-def _warm_up_option(default: int) -> Callable[[Command], Command]:
-    return click.option(
-        "--warm-up-records",
-        type=click.IntRange(min=0),
-        default=default,
-        show_default=True,
-        help="Sent before, not counted.",
-    )
+_warm_up_option = click.option(
+    "--warm-up-records",
+    type=click.IntRange(min=0),
+    help="Sent before, and not counted; default: a tenth of the records.",
+)
 
 
 def _size_option(default: int) -> Callable[[Command], Command]:
@@ -85,7 +82,7 @@ _acks_option = click.option("--acks", type=click.Choice(["all", "1", "0"]), defa
 @bench.command()
 @_topic_options(partitions=6)
 @_records_option(500_000)
-@_warm_up_option(50_000)
+@_warm_up_option
 @_size_option(100)
 @_acks_option
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=131_072, show_default=True)
@@ -100,7 +97,7 @@ def produce(
     partitions: int,
     replication_factor: int | None,
     records: int,
-    warm_up_records: int,
+    warm_up_records: int | None,
     value_bytes: int,
     acks: str,
     batch_bytes: int,
@@ -112,7 +109,13 @@ def produce(
     from quorate.console.measuring.producing import ProduceLoad, measure_producing
 
     options = {"acks": acks, "batch_bytes": batch_bytes, "linger_ms": linger_ms, "compression": compression}
-    load = ProduceLoad(records, warm_up_records, value_bytes, send_many=send_many, producer_options=options)
+    load = ProduceLoad(
+        records,
+        _warm_up(records, warm_up_records),
+        value_bytes,
+        send_many=send_many,
+        producer_options=options,
+    )
     found = measure_producing(session, _topic(topic, partitions, replication_factor), load)
     if session.json:
         print_json(found.document())
@@ -155,7 +158,7 @@ def consume(
 @bench.command()
 @_topic_options(partitions=6)
 @_records_option(5_000)
-@_warm_up_option(500)
+@_warm_up_option
 @_size_option(1_000)
 @_acks_option
 @click.option(
@@ -172,15 +175,15 @@ def latency(
     partitions: int,
     replication_factor: int | None,
     records: int,
-    warm_up_records: int,
+    warm_up_records: int | None,
     value_bytes: int,
-    acks: str,
+    acks: Literal["all", "1", "0"],
     rate: float | None,
 ) -> None:
     """How long a record takes: alone until it is acknowledged, or at --rate until it is consumed."""
     from quorate.console.measuring.latency import LatencyLoad, measure_alone, measure_stream
 
-    load = LatencyLoad(records, warm_up_records, value_bytes, acks, rate)
+    load = LatencyLoad(records, _warm_up(records, warm_up_records), value_bytes, acks, rate)
     measure = measure_alone if rate is None else measure_stream
     found = measure(session, _topic(topic, partitions, replication_factor), load)
     if session.json:
@@ -255,6 +258,10 @@ def _watch(session: Session, options: TopicOptions, seconds: float) -> None:
         return
     longest = "  ".join(f"{pause:.3f}" for pause in watched.pauses_s)
     click.echo(f"{watched.writes:,} writes in {watched.seconds:.1f} s; longest pauses, in seconds: {longest}")
+
+
+def _warm_up(records: int, chosen: int | None) -> int:
+    return records // 10 if chosen is None else chosen
 
 
 def _topic(name: str | None, partitions: int, replication_factor: int | None) -> TopicOptions:

@@ -16,7 +16,7 @@ from quorate.console.session import Session
 from quorate.errors import QuorateError
 from quorate.v1 import admin_pb2
 
-__all__ = ["BenchTopic", "TopicOptions", "bench_topic", "describe"]
+__all__ = ["BenchTopic", "TopicOptions", "bench_topic"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class BenchTopic:
 @contextmanager
 def bench_topic(session: Session, options: TopicOptions) -> Iterator[BenchTopic]:
     if options.name is not None:
-        yield _topic(describe(session, options.name))
+        yield _topic(_describe(session, options.name))
         return
     created = _create(session, options)
     try:
@@ -46,7 +46,7 @@ def bench_topic(session: Session, options: TopicOptions) -> Iterator[BenchTopic]
         _delete(session, created)
 
 
-def describe(session: Session, name: str) -> admin_pb2.TopicDescription:
+def _describe(session: Session, name: str) -> admin_pb2.TopicDescription:
     return with_connection(session.bootstrap, lambda connection: connection.describe_topic(name))
 
 

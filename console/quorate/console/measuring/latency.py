@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from quorate.client import Producer
 from quorate.console.measuring.bench_topic import BenchTopic, TopicOptions, bench_topic
@@ -41,7 +41,7 @@ class LatencyLoad:
     records: int
     warm_up_records: int
     value_bytes: int
-    acks: str
+    acks: Literal["all", "1", "0"]
     #: records per second; None: one at a time
     rate: float | None
 

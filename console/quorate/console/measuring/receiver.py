@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Final
 
-from quorate.client import Consumer, TopicPartition
+from quorate.client import Consumer
 from quorate.console.measuring.latency import DUE_AT, READY
 
 __all__: list[str] = []
@@ -25,7 +25,7 @@ _SILENCE_MAX_S: Final = 30.0
 def main() -> int:
     bootstrap, topic, partition_count, records = sys.argv[1:]
     with Consumer(bootstrap) as consumer:
-        partitions = [TopicPartition(topic, number) for number in range(int(partition_count))]
+        partitions = [(topic, number) for number in range(int(partition_count))]
         consumer.assign(partitions)
         consumer.seek_to_end(*partitions)
         for partition in partitions:

@@ -20,12 +20,12 @@ from contextlib import suppress
 from typing import Final
 
 from quorate.client.cluster import ClusterView
-from quorate.client.consumer_options import AutoOffsetReset, ConsumerOptions
-from quorate.client.consumer_statistics import ConsumerStatistics
-from quorate.client.fetching_buffer import FetchBuffer
-from quorate.client.fetching_lookups import Question, look_up_offsets, validate_positions
-from quorate.client.fetching_stream import BrokerFetcher
-from quorate.client.positions import BEGINNING, END, Need, PartitionReader, Start
+from quorate.client.consumer.broker_fetcher import BrokerFetcher
+from quorate.client.consumer.buffer import FetchBuffer
+from quorate.client.consumer.lookups import Question, look_up_offsets, validate_positions
+from quorate.client.consumer.options import AutoOffsetReset, ConsumerOptions
+from quorate.client.consumer.positions import BEGINNING, END, Need, PartitionReader, Start
+from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.retrying import Backoff
 from quorate.client.topology import Leader
 from quorate.core.clock import Clock, Timer

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.client.positions import END, EpochEnd, PartitionReader
+from quorate.client.consumer.positions import END, EpochEnd, PartitionReader
 from quorate.core.transport import Channel, method_of
 from quorate.errors import QuorateError, UnknownServerError
 from quorate.rpc.error_detail import error_from_detail

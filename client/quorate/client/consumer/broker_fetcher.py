@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from quorate.client.cluster import ClusterView
-from quorate.client.consumer_options import ConsumerOptions
-from quorate.client.consumer_statistics import ConsumerStatistics
-from quorate.client.fetching_buffer import Account, Chunk, FetchBuffer
-from quorate.client.positions import PartitionReader
+from quorate.client.consumer.buffer import Account, Chunk, FetchBuffer
+from quorate.client.consumer.options import ConsumerOptions
+from quorate.client.consumer.positions import PartitionReader
+from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.retrying import Backoff
 from quorate.core.clock import Clock, Timer
 from quorate.core.transport import method_of

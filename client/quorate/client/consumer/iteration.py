@@ -7,7 +7,7 @@ works as if each record had been polled alone.
 
 from __future__ import annotations
 
-from quorate.client.fetching_buffer import FetchBuffer
+from quorate.client.consumer.buffer import FetchBuffer
 from quorate.core.records import ConsumerRecord
 
 __all__ = ["RecordsAhead"]

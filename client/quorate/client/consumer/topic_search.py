@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quorate.client.cluster import ClusterView
-from quorate.client.fetching_buffer import FetchBuffer
+from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.retrying import Backoff
 from quorate.client.topology import TopicView
 from quorate.core.clock import Clock
@@ -67,6 +67,13 @@ class TopicSearch:
     def want_whole(self, topic: TopicName) -> None:
         self._whole.setdefault(topic, None)
         self.want(topic)
+
+    def is_awaited(self, topic: TopicName) -> bool:
+        """Read as a whole, and not found yet."""
+        return topic in self._whole and self._whole[topic] is None
+
+    def is_any_awaited(self) -> bool:
+        return any(seen is None for seen in self._whole.values())
 
     def forget_whole(self) -> None:
         """Partitions are assigned one by one from now on."""

@@ -15,31 +15,31 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
 from quorate.client.cluster import ClusterView
 from quorate.client.connection import parse_bootstrap
-from quorate.client.consumer_iteration import RecordsAhead
-from quorate.client.consumer_options import AutoOffsetReset, ConsumerOptions
-from quorate.client.consumer_statistics import ConsumerStatistics
-from quorate.client.consumer_topics import TopicSearch
-from quorate.client.fetching import Fetching, start_for
-from quorate.client.fetching_buffer import FetchBuffer
-from quorate.client.positions import BEGINNING, END, PartitionReader, Position, Start
+from quorate.client.consumer.buffer import FetchBuffer
+from quorate.client.consumer.fetching import Fetching, start_for
+from quorate.client.consumer.iteration import RecordsAhead
+from quorate.client.consumer.options import ConsumerOptions, OptionArguments
+from quorate.client.consumer.positions import BEGINNING, END, PartitionReader, Position, Start
+from quorate.client.consumer.statistics import ConsumerStatistics
+from quorate.client.consumer.topic_search import TopicSearch
+from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.core.transport import Transport
 from quorate.errors import ClientClosed, InvalidRequest, RequestTimedOut, UnsupportedOperation
-from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
 from quorate.v1 import broker_pb2
 
 __all__ = ["AsyncConsumer"]
 
-#: A single batch may be as large as 128 MiB, whatever a fetch asks for.
-_MESSAGE_BYTES_MAX: Final = 160 << 20
 #: How many records an iteration takes out at once.
 _ITERATION_RECORDS: Final = 1000
+#: An iteration waits for ever, in steps of so long.
+_ITERATION_STEP_S: Final = 1.0
 
 
 class AsyncConsumer:
@@ -51,43 +51,25 @@ class AsyncConsumer:
         *,
         group: str | None = None,
         topics: Sequence[str] | None = None,
-        auto_offset_reset: AutoOffsetReset = "earliest",
-        out_of_range_reset: AutoOffsetReset = "fail",
-        client_rack: str | None = None,
-        fetch_min_bytes: int = 1,
-        fetch_max_wait_ms: int = 500,
-        fetch_max_bytes: int = 50 << 20,
-        max_partition_fetch_bytes: int = 1 << 20,
-        prefetch_bytes: int = 32 << 20,
-        request_timeout_ms: int = 30_000,
-        metadata_max_age_ms: int = 60_000,
         transport: Transport | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        **options: Unpack[OptionArguments],
     ) -> None:
-        """What the options mean: `ConsumerOptions`. The last three are for simulations."""
+        """What the options mean: `ConsumerOptions`. The transport, clock and rng are for simulations."""
         if group is not None:
             raise UnsupportedOperation(
                 "consumer groups are not there yet: assign partitions, or give topics alone"
             )
-        self._options = ConsumerOptions(
-            auto_offset_reset=auto_offset_reset,
-            out_of_range_reset=out_of_range_reset,
-            client_rack=client_rack,
-            fetch_min_bytes=fetch_min_bytes,
-            fetch_max_wait_ms=fetch_max_wait_ms,
-            fetch_max_bytes=fetch_max_bytes,
-            max_partition_fetch_bytes=max_partition_fetch_bytes,
-            prefetch_bytes=prefetch_bytes,
-            request_timeout_ms=request_timeout_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-        )
+        self._options = ConsumerOptions(**options)
         self._clock = clock or SystemClock()
         self._readers: dict[TopicPartition, PartitionReader] = {}
+        #: where to begin in a partition that has no position
+        self._first_start = start_for(self._options.auto_offset_reset)
         self._statistics = ConsumerStatistics()
         self._buffer = FetchBuffer()
-        self._ahead = RecordsAhead(self._buffer)
-        self._connect(bootstrap, transport or _grpcio(), rng or random.Random())
+        self.ahead = RecordsAhead(self._buffer)
+        self._connect(bootstrap, transport or client_transport(), rng or random.Random())
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
         for topic in topics or ():
@@ -113,7 +95,7 @@ class AsyncConsumer:
         )
 
     async def __aenter__(self) -> Self:
-        self._start()
+        self.start()
         return self
 
     async def __aexit__(
@@ -125,16 +107,16 @@ class AsyncConsumer:
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these, and no others; those that were assigned before keep their position."""
-        self._prepare()
+        self.put_back()
         wanted = dict.fromkeys(
             TopicPartition(TopicName(topic), PartitionId(number)) for topic, number in partitions
         )
+        if any(each.partition < 0 for each in wanted):
+            raise InvalidRequest("partitions are numbered from 0")
         self._topics.forget_whole()
         for topic_partition in [each for each in self._readers if each not in wanted]:
             self._fetching.remove(self._readers.pop(topic_partition))
         for topic_partition in wanted:
-            if topic_partition.partition < 0:
-                raise InvalidRequest(f"partitions are numbered from 0, there is no {topic_partition}")
             self._topics.want(topic_partition.topic)
             self._add_partition(topic_partition, is_new=False)
 
@@ -143,20 +125,20 @@ class AsyncConsumer:
 
     def _add_partition(self, topic_partition: TopicPartition, is_new: bool) -> None:  # noqa: FBT001 - a callback
         if topic_partition not in self._readers:
-            start = BEGINNING if is_new else start_for(self._options.auto_offset_reset)
+            start = BEGINNING if is_new else self._first_start
             reader = self._readers[topic_partition] = PartitionReader(topic_partition, start)
             self._fetching.add(reader)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out no records of these, and fetch none; no partition given: all that are assigned."""
-        self._prepare()
+        self.put_back()
         for reader in self._chosen(partitions):
             reader.is_paused = True
             self._buffer.pause(reader)
             self._fetching.changed(reader)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        self._prepare()
+        self.put_back()
         for reader in self._chosen(partitions):
             reader.is_paused = False
             self._buffer.resume(reader)
@@ -175,18 +157,18 @@ class AsyncConsumer:
         """
         if offset < 0:
             raise InvalidRequest(f"an offset is 0 or more, not {offset}")
-        self._prepare()
+        self.put_back()
         reader = self._reader(partition)
         self._buffer.drop(reader)
         reader.seek(Position(offset, leader_epoch))
         self._fetching.changed(reader)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """No partition given: all that are assigned."""
+        """No partition given: all that are assigned, and all of ``topics`` that are still to be found."""
         self._seek_to(partitions, BEGINNING)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Behind the last committed record, as of when the leader is asked."""
+        """Behind the last committed record, as of when the leader is asked. None given: as above."""
         self._seek_to(partitions, END)
 
     def seek_to_time(self, partition: tuple[str, int], timestamp_ms: int) -> None:
@@ -194,7 +176,9 @@ class AsyncConsumer:
         self._seek_to([partition], Start(broker_pb2.OFFSET_SPEC_AT_TIMESTAMP, timestamp_ms))
 
     def _seek_to(self, partitions: Sequence[tuple[str, int]], start: Start) -> None:
-        self._prepare()
+        self.put_back()
+        if not partitions and self._topics.is_any_awaited():
+            self._first_start = start
         for reader in self._chosen(partitions):
             self._buffer.drop(reader)
             reader.seek_to(start)
@@ -202,8 +186,8 @@ class AsyncConsumer:
 
     async def position(self, partition: tuple[str, int], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
         """The offset of the next record that a poll will bring of this partition."""
-        self._prepare()
-        self._start()
+        self.put_back()
+        self.start()
         reader = self._reader(partition)
         deadline = self._clock.monotonic() + timeout
         while reader.position is None:
@@ -218,7 +202,7 @@ class AsyncConsumer:
 
     def lag(self) -> dict[TopicPartition, int | None]:
         """Committed records that are not polled yet, as of the last answers; None: not known yet."""
-        self._ahead.put_back()
+        self.ahead.put_back()
         return {each: _lag(reader) for each, reader in self._readers.items()}
 
     # -- records
@@ -229,45 +213,56 @@ class AsyncConsumer:
         A partition whose records were lost (`LogTruncated`, `OffsetOutOfRange`), or whose topic is gone, says
         so again and again, until it is sought or no longer assigned. The others go on meanwhile.
         """
-        self._prepare()
+        self.put_back()
         return await self._poll(max_records, timeout)
 
     async def _poll(self, max_records: int, timeout: float) -> list[ConsumerRecord]:  # noqa: ASYNC109
-        self._start()
-        deadline = self._clock.monotonic() + timeout
-        while not (records := self.take(max_records)):
-            remaining_s = deadline - self._clock.monotonic()
-            if remaining_s <= 0:
-                break
-            await self._buffer.wait(remaining_s)
-        return records
+        self.start()
+        # Also an application that always finds records here has to let the next ones be fetched.
+        await asyncio.sleep(0)
+        records = self.take(max_records, is_patient=True)
+        if not records and timeout > 0:
+            await self.wait(timeout)
+        return records or self.take(max_records)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        while (record := self._ahead.next()) is None:
+        while (record := self.ahead.next()) is None:
             self._check_open()
-            self._ahead.fill(await self._poll(_ITERATION_RECORDS, timeout=1.0))
+            self.ahead.fill(await self._poll(_ITERATION_RECORDS, _ITERATION_STEP_S))
         return record
 
     def statistics(self) -> ConsumerStatistics:
         return replace(
             self._statistics,
-            records=self._buffer.records_taken - len(self._ahead),
+            records=self._buffer.records_taken - len(self.ahead),
             bytes_buffered=self._buffer.buffered_bytes(),
         )
 
-    # -- for the synchronous consumer, which takes records on its own thread
+    # -- pieces of a poll, for the synchronous consumer: all but ``wait`` on the application's thread
 
-    def take(self, max_records: int) -> list[ConsumerRecord]:
-        """What is there already, without waiting; raises as ``poll`` does."""
+    def take(self, max_records: int, *, is_patient: bool = False) -> list[ConsumerRecord]:
+        """What is there already, without waiting; raises as ``poll`` does.
+
+        Patient: a failure that was told before is not told again yet.
+        """
         self._check_open()
         if max_records < 1:
             raise InvalidRequest(f"max_records is at least 1, not {max_records}")
         if self._running is not None and self._running.done():
             self._running.result()
-        return self._buffer.take(max_records)
+        return self._buffer.take(max_records, is_patient=is_patient)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until a patient ``take`` would bring something, or the time is over."""
+        await self._buffer.wait(timeout_s)
+
+    def put_back(self) -> None:
+        """What an iteration has taken out and not yielded: before anything else is done."""
+        self._check_open()
+        self.ahead.put_back()
 
     # -- life
 
@@ -283,7 +278,7 @@ class AsyncConsumer:
             self._buffer.drop(reader)
         await self._cluster.close()
 
-    def _start(self) -> None:
+    def start(self) -> None:
         if self._running is None and not self._is_closed:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
@@ -296,11 +291,6 @@ class AsyncConsumer:
         if self._is_closed:
             raise ClientClosed("the consumer was closed")
 
-    def _prepare(self) -> None:
-        """Before everything that the application does, but for going on with an iteration."""
-        self._check_open()
-        self._ahead.put_back()
-
     def _chosen(self, partitions: Sequence[tuple[str, int]]) -> list[PartitionReader]:
         if not partitions:
             return list(self._readers.values())
@@ -309,6 +299,9 @@ class AsyncConsumer:
     def _reader(self, partition: tuple[str, int]) -> PartitionReader:
         topic, number = partition
         reader = self._readers.get(TopicPartition(TopicName(topic), PartitionId(number)))
+        if reader is None and self._topics.is_awaited(TopicName(topic)):
+            self._add_partition(TopicPartition(TopicName(topic), PartitionId(number)), is_new=False)
+            return self._reader(partition)
         if reader is None:
             raise InvalidRequest(f"{topic}-{number} is not assigned", topic=topic, partition=number)
         return reader
@@ -318,7 +311,3 @@ def _lag(reader: PartitionReader) -> int | None:
     if reader.position is None or reader.high_watermark is None:
         return None
     return max(0, reader.high_watermark - reader.position.offset)
-
-
-def _grpcio() -> Transport:
-    return GrpcioTransport(GrpcioOptions(message_bytes_max=_MESSAGE_BYTES_MAX))

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 from quorate.errors import InvalidConfig
 
-__all__ = ["AutoOffsetReset", "ConsumerOptions"]
+__all__ = ["AutoOffsetReset", "ConsumerOptions", "OptionArguments"]
 
 AutoOffsetReset = Literal["earliest", "latest", "fail"]
 
 _RESETS: Final = ("earliest", "latest", "fail")
 _INT32_MAX: Final = 2**31 - 1
+
+
+class OptionArguments(TypedDict, total=False):
+    """The keyword arguments of a consumer. What they mean, and their defaults: `ConsumerOptions`."""
+
+    auto_offset_reset: AutoOffsetReset
+    out_of_range_reset: AutoOffsetReset
+    client_rack: str | None
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_bytes: int
+    request_timeout_ms: int
+    metadata_max_age_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from quorate.client.positions import PartitionReader, Position, Start
+from quorate.client.consumer.positions import PartitionReader, Position, Start
 from quorate.core.records import (
     DECOMPRESSED_BYTES_MAX_DEFAULT,
     BatchHeader,
@@ -74,7 +74,7 @@ class Chunk:
 class _Lane:
     """What is there of one partition."""
 
-    __slots__ = ("chunks", "decoded", "decoded_epoch", "reader", "stop_offset", "taken")
+    __slots__ = ("chunks", "decoded", "decoded_epoch", "is_told", "reader", "stop_offset", "taken")
 
     def __init__(self, reader: PartitionReader) -> None:
         self.reader = reader
@@ -86,6 +86,8 @@ class _Lane:
         self.decoded_epoch: int | None = None
         #: records from here on have vanished from the log, and are not handed out any more
         self.stop_offset: int | None = None
+        #: nothing is left but a failure, and the application has heard of it
+        self.is_told = False
 
     @property
     def is_empty(self) -> bool:
@@ -169,20 +171,24 @@ class FetchBuffer:
 
     # -- for the application, on its own thread
 
-    def take(self, records_max: int) -> list[ConsumerRecord]:
-        """Records that are there, at most so many. Raises what has to be told, unless records come first."""
+    def take(self, records_max: int, *, is_patient: bool = False) -> list[ConsumerRecord]:
+        """Records that are there, at most so many. Raises what has to be told, unless records come first.
+
+        Patient: not if it is nothing new, and other partitions may have something in a moment.
+        """
         records: list[ConsumerRecord] = []
         while len(records) < records_max:
             with self._lock:
                 if self._reports and not records:
                     raise self._reports.pop(next(iter(self._reports)))
-                if not self._ready:
+                if not self._ready or (is_patient and not self._has_news()):
                     break
                 lane = self._ready[0]
                 if lane.is_empty:
                     if records:
                         break
                     assert lane.reader.failure is not None, "a lane without records is ready only to fail"
+                    lane.is_told = True
                     self._ready.rotate(-1)
                     raise copy_of(lane.reader.failure)
                 self._take_from(lane, records, records_max)
@@ -223,6 +229,7 @@ class FetchBuffer:
             lane = self._lane(reader)
             lane.append(chunk)
             self._make_ready(lane)
+            self._wake()
 
     def tell_failure(self, reader: PartitionReader, *, stop_offset: int | None = None) -> None:
         """The reader has failed; what was fetched before comes first, but nothing from ``stop_offset`` on."""
@@ -230,6 +237,7 @@ class FetchBuffer:
             lane = self._lane(reader)
             lane.stop_offset = stop_offset
             self._make_ready(lane)
+            self._wake()
 
     def report(self, about: str, error: QuorateError) -> None:
         """Something to be told once, and then again when it has happened again."""
@@ -251,6 +259,7 @@ class FetchBuffer:
                 self._drop(reader)
             else:
                 self._make_ready(self._lane(reader))
+                self._wake()
             return is_reset
 
     def drop(self, reader: PartitionReader) -> None:
@@ -269,6 +278,7 @@ class FetchBuffer:
             lane = self._lanes.get(reader)
             if lane is not None and not (lane.is_empty and reader.failure is None):
                 self._make_ready(lane)
+                self._wake()
 
     def last_epoch(self, reader: PartitionReader) -> int | None:
         """Leader epoch of the last record that was fetched; None: of none that is known."""
@@ -276,9 +286,9 @@ class FetchBuffer:
             return self._lane(reader).last_epoch()
 
     async def wait(self, timeout_s: float) -> None:
-        """Until there is something to take, or the time is over."""
+        """Until there may be something new to take, or the time is over."""
         with self._lock:
-            if self._ready or self._reports:
+            if self._has_news():
                 return
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -301,6 +311,9 @@ class FetchBuffer:
             lane = self._lanes[reader] = _Lane(reader)
         return lane
 
+    def _has_news(self) -> bool:
+        return bool(self._reports) or any(not lane.is_told for lane in self._ready)
+
     def _make_ready(self, lane: _Lane, *, first: bool = False) -> None:
         if lane.reader.is_paused:
             return
@@ -308,7 +321,6 @@ class FetchBuffer:
             self._ready.remove(lane)
         if lane not in self._ready:
             (self._ready.appendleft if first else self._ready.append)(lane)
-        self._wake()
 
     def _drop(self, reader: PartitionReader) -> None:
         lane = self._lanes.pop(reader, None)

@@ -1,0 +1,156 @@
+"""What goes wrong in a simulated cluster: one fault after the other, drawn from the seed.
+
+Within the fault model that the project states: any number of processes are killed or paused and any link fails,
+but the power fails on one broker at a time, and on the next one only when every partition has all its replicas
+in sync again: MinISR - 1 lossy replicas at once, with the default MinISR of two.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.core.logging import get_logger
+
+__all__ = ["Nemesis"]
+
+log = get_logger(__name__)
+
+_CALM_S: Final = (0.1, 1.5)
+_SHORT_S: Final = (0.2, 2.0)
+#: beyond a session
+_LONG_S: Final = (3.5, 6.0)
+
+
+class Nemesis:
+    """``is_whole``: whether every partition has all its replicas in sync."""
+
+    def __init__(self, cluster: SimCluster, rng: random.Random, is_whole: Callable[[], bool]) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._is_whole = is_whole
+        faults: Sequence[Callable[[], Awaitable[str | None]]] = (
+            self._kill_broker,
+            self._kill_broker_and_restart_at_once,
+            self._kill_controller,
+            self._kill_all_brokers,
+            self._lose_power,
+            self._pause,
+            self._cut_off,
+            self._cut_one_way,
+            self._stop_cleanly,
+        )
+        # Each seed has a mix of its own: a few kinds of faults, often repeated, find more than all of them rarely.
+        self._faults = rng.sample(faults, k=rng.randint(2, 5))
+        #: what was done, for reports
+        self.story: list[str] = []
+
+    async def run(self, *, until_s: float) -> None:
+        """Fault after fault; whole again when it returns."""
+        clock = self._cluster.clock
+        while clock.monotonic() < until_s:
+            await clock.sleep(self._rng.uniform(*_CALM_S))
+            began = clock.monotonic()
+            what = await self._rng.choice(self._faults)()
+            if what is not None:
+                self.story.append(f"{began:8.3f} {what}")
+        self._cluster.network.heal()
+        for machine in self._cluster.machines.values():
+            self._bring_back(machine)
+
+    def _bring_back(self, machine: SimMachine) -> None:
+        if machine.is_paused:
+            machine.resume()
+        elif not machine.is_running:
+            machine.start()
+
+    def _any_broker(self) -> SimMachine:
+        return self._rng.choice(self._cluster.brokers)
+
+    async def _for(self, seconds: tuple[float, float]) -> None:
+        await self._cluster.clock.sleep(self._rng.uniform(*seconds))
+
+    # -- the faults: each undoes itself, and says what it did
+
+    async def _kill_broker(self) -> str | None:
+        machine = self._any_broker()
+        if not machine.is_running:
+            return None
+        machine.kill()
+        await self._for(_SHORT_S)
+        machine.start()
+        return f"killed {machine.name}"
+
+    async def _kill_broker_and_restart_at_once(self) -> str | None:
+        machine = self._any_broker()
+        if not machine.is_running:
+            return None
+        machine.kill()
+        machine.start()
+        return f"killed {machine.name}, back at once"
+
+    async def _kill_controller(self) -> str | None:
+        machine = self._rng.choice(self._cluster.controllers)
+        if not machine.is_running:
+            return None
+        machine.kill()
+        await self._for(_SHORT_S)
+        machine.start()
+        return f"killed {machine.name}"
+
+    async def _kill_all_brokers(self) -> str | None:
+        brokers = [each for each in self._cluster.brokers if each.is_running]
+        for machine in brokers:
+            machine.kill()
+        for machine in self._rng.sample(brokers, k=len(brokers)):
+            await self._for(_SHORT_S)
+            machine.start()
+        return "killed every broker"
+
+    async def _lose_power(self) -> str | None:
+        machine = self._any_broker()
+        if not machine.is_running or not self._is_whole():
+            return None
+        machine.lose_power()
+        await self._for(_SHORT_S)
+        machine.start()
+        return f"power failed at {machine.name}"
+
+    async def _pause(self) -> str | None:
+        machine = self._rng.choice(list(self._cluster.machines.values()))
+        if not machine.is_running:
+            return None
+        machine.pause()
+        await self._for(self._rng.choice((_SHORT_S, _LONG_S)))
+        if machine.is_paused:
+            machine.resume()
+        return f"paused {machine.name}"
+
+    async def _cut_off(self) -> str | None:
+        """One machine from all others, clients among them or not."""
+        machine = self._rng.choice(list(self._cluster.machines.values()))
+        others = [name for name in self._cluster.machines if name != machine.name]
+        self._cluster.network.partition([machine.name], others)
+        await self._for(self._rng.choice((_SHORT_S, _LONG_S)))
+        self._cluster.network.heal()
+        return f"cut off {machine.name}"
+
+    async def _cut_one_way(self) -> str | None:
+        source, target = self._rng.sample(list(self._cluster.machines), k=2)
+        self._cluster.network.block(source, target)
+        await self._for(self._rng.choice((_SHORT_S, _LONG_S)))
+        self._cluster.network.heal()
+        return f"cut {source} -> {target}"
+
+    async def _stop_cleanly(self) -> str | None:
+        machine = self._any_broker()
+        if not machine.is_running:
+            return None
+        await machine.stop()
+        await self._for(_SHORT_S)
+        if not machine.is_running:
+            machine.start()
+        return f"restarted {machine.name}"

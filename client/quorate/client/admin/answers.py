@@ -1,0 +1,110 @@
+"""From the messages of AdminService to the values of `quorate.client.admin.types`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from quorate.client.admin.types import (
+    BrokerDescription,
+    ClusterDescription,
+    ConfigEntry,
+    ControllerDescription,
+    ElectionResult,
+    PartitionDescription,
+    QuorumDescription,
+    Reassignment,
+    RecoveryCandidate,
+    RecoveryResult,
+    RestartCheck,
+    TopicDescription,
+    VoterDescription,
+    from_message,
+)
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.rpc.error_detail import error_from_detail
+from quorate.v1 import admin_pb2
+
+__all__ = [
+    "assignments_of",
+    "cluster_from",
+    "config_from",
+    "election_from",
+    "name_of",
+    "partition_from",
+    "quorum_from",
+    "reassignment_from",
+    "recovery_from",
+    "restart_check_from",
+    "topic_from",
+]
+
+
+def topic_from(message: admin_pb2.TopicDescription) -> TopicDescription:
+    configs = {entry.name: config_from(entry) for entry in message.configs}
+    partitions = tuple(_partition(each) for each in message.partitions)
+    return from_message(TopicDescription, message, configs=configs, partitions=partitions)
+
+
+def _partition(message: admin_pb2.PartitionDescription) -> PartitionDescription:
+    error = error_from_detail(message.error) if message.HasField("error") else None
+    return from_message(PartitionDescription, message, error=error)
+
+
+def config_from(message: admin_pb2.ConfigEntry) -> ConfigEntry:
+    source = admin_pb2.ConfigSource.Name(message.source).removeprefix("CONFIG_SOURCE_").lower()
+    return from_message(ConfigEntry, message, source=source)
+
+
+def cluster_from(message: admin_pb2.DescribeClusterResponse) -> ClusterDescription:
+    return from_message(
+        ClusterDescription,
+        message,
+        brokers=tuple(from_message(BrokerDescription, each) for each in message.brokers),
+        controllers=tuple(from_message(ControllerDescription, each) for each in message.controllers),
+    )
+
+
+def quorum_from(message: admin_pb2.DescribeQuorumResponse) -> QuorumDescription:
+    return from_message(
+        QuorumDescription, message, voters=_voters(message.voters), learners=_voters(message.learners)
+    )
+
+
+def _voters(messages: Iterable[admin_pb2.VoterDescription]) -> tuple[VoterDescription, ...]:
+    return tuple(from_message(VoterDescription, each) for each in messages)
+
+
+def election_from(message: admin_pb2.ElectPreferredLeadersResponse) -> ElectionResult:
+    return ElectionResult(
+        tuple(partition_from(each) for each in message.moved),
+        {partition_from(each.partition): error_from_detail(each.error) for each in message.refused},
+    )
+
+
+def reassignment_from(message: admin_pb2.Reassignment) -> Reassignment:
+    return from_message(Reassignment, message, partition=partition_from(message.partition))
+
+
+def recovery_from(message: admin_pb2.RecoverPartitionResponse) -> RecoveryResult:
+    candidates = tuple(from_message(RecoveryCandidate, each) for each in message.candidates)
+    return from_message(RecoveryResult, message, candidates=candidates)
+
+
+def restart_check_from(message: admin_pb2.CheckBrokerRestartResponse) -> RestartCheck:
+    return from_message(RestartCheck, message)
+
+
+def partition_from(message: admin_pb2.PartitionName) -> TopicPartition:
+    return TopicPartition(TopicName(message.topic), PartitionId(message.partition))
+
+
+def name_of(partition: tuple[str, int]) -> admin_pb2.PartitionName:
+    return admin_pb2.PartitionName(topic=partition[0], partition=partition[1])
+
+
+def assignments_of(replicas: Mapping[int, Sequence[int]] | None) -> list[admin_pb2.ReplicaAssignment]:
+    """By the number of the partition."""
+    return [
+        admin_pb2.ReplicaAssignment(partition=partition, replicas=brokers)
+        for partition, brokers in sorted((replicas or {}).items())
+    ]

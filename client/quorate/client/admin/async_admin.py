@@ -1,0 +1,247 @@
+"""Administration, on the application's event loop: topics, brokers, partitions, the quorum.
+
+Each request names the state that it wants, so it is sent again, to another node, when an answer is lost; what
+that takes is `Connection`'s business. Here answers become values, and names become what the wire wants.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from quorate.client.admin.answers import (
+    assignments_of,
+    cluster_from,
+    config_from,
+    election_from,
+    name_of,
+    partition_from,
+    quorum_from,
+    reassignment_from,
+    recovery_from,
+    restart_check_from,
+    topic_from,
+)
+from quorate.client.admin.offsets import OFFSETS_TIMEOUT_S, OffsetAt, list_offsets
+from quorate.client.admin.types import (
+    ClusterDescription,
+    ConfigEntry,
+    DecommissionProgress,
+    ElectionResult,
+    ListedOffset,
+    QuorumDescription,
+    Reassignment,
+    RecoveryResult,
+    RestartCheck,
+    TopicDescription,
+    TopicListing,
+    from_message,
+)
+from quorate.client.cluster import ClusterView
+from quorate.client.connection import Connection, parse_bootstrap
+from quorate.client.transport import client_transport
+from quorate.core.clock import Clock, SystemClock
+from quorate.core.ids import TopicPartition
+from quorate.core.transport import Transport
+from quorate.v1 import admin_pb2
+
+__all__ = ["AsyncAdmin"]
+
+
+class AsyncAdmin:
+    """Use as an asynchronous context manager, or close it."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """The transport, clock and rng are for simulations."""
+        addresses = parse_bootstrap(bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap))
+        transport = transport or client_transport()
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        random_bytes = os.urandom if rng is None else rng.randbytes
+        self._connection = Connection(transport, addresses, random_bytes=random_bytes)
+        #: only offsets are asked from leaders, so only they need it
+        self._cluster = ClusterView(transport, addresses, clock=self._clock, rng=self._rng)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._connection.close()
+        await self._cluster.close()
+
+    # -- topics
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> TopicDescription:
+        """Returns once it is committed. What is left out is the cluster's default.
+
+        ``assignments`` places replicas by hand: by partition, the preferred leader first.
+        """
+        request = admin_pb2.CreateTopicRequest(
+            name=name,
+            partition_count=partitions,
+            replication_factor=replication_factor,
+            configs=configs or {},
+            assignments=assignments_of(assignments),
+            validate_only=validate_only,
+        )
+        return topic_from(await self._connection.create_topic(request))
+
+    async def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:
+        """Its name is free at once, its data goes after a delay. Without an id: the one of that name now."""
+        if topic_id is None:
+            topic_id = (await self._connection.describe_topic(name)).topic_id
+        await self._connection.delete_topic(topic_id)
+
+    async def list_topics(self) -> list[TopicListing]:
+        return [from_message(TopicListing, each) for each in await self._connection.list_topics()]
+
+    async def describe_topic(self, name: str) -> TopicDescription:
+        return topic_from(await self._connection.describe_topic(name))
+
+    async def create_partitions(
+        self,
+        topic: str,
+        count: int,
+        *,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> TopicDescription:
+        """``count`` in all. Keys move to other partitions from then on."""
+        request = admin_pb2.CreatePartitionsRequest(
+            name=topic,
+            partition_count=count,
+            assignments=assignments_of(assignments),
+            validate_only=validate_only,
+        )
+        return topic_from(await self._connection.create_partitions(request))
+
+    async def alter_config(
+        self, topic: str | None, changes: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> dict[str, ConfigEntry]:
+        """All changes or none; None as a value: back to the default. No topic: every topic without its own.
+
+        Returns what is in force now.
+        """
+        request = admin_pb2.AlterConfigsRequest(topic=topic or "", validate_only=validate_only)
+        for name, value in changes.items():
+            request.changes.add(name=name, value=value)
+        return {each.name: config_from(each) for each in await self._connection.alter_configs(request)}
+
+    async def list_offsets(
+        self,
+        partitions: str | Iterable[tuple[str, int]],
+        at: OffsetAt = "latest",
+        *,
+        timeout: float = OFFSETS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Of all partitions of a topic, or of those named: the earliest, the latest, or the first of a time.
+
+        Asked from the leaders; the first partition that none answers for in time raises its error.
+        """
+        return await list_offsets(
+            self._cluster, partitions, at, clock=self._clock, rng=self._rng, timeout_s=timeout
+        )
+
+    # -- the cluster and its quorum
+
+    async def describe_cluster(self) -> ClusterDescription:
+        return cluster_from(await self._connection.describe_cluster())
+
+    async def describe_quorum(self) -> QuorumDescription:
+        return quorum_from(await self._connection.describe_quorum())
+
+    async def add_voter(self, node_id: int, address: str) -> str:
+        """Brought up to date first; returns the id of its directory."""
+        return await self._connection.add_voter(node_id, address)
+
+    async def remove_voter(self, node_id: int, *, directory_id: str = "") -> None:
+        """Without a directory id: whichever it has."""
+        await self._connection.remove_voter(node_id, directory_id)
+
+    async def transfer_controller(self, node_id: int | None = None) -> int:
+        """To the voter that is furthest, if nobody is named; returns who leads now."""
+        return await self._connection.transfer_controller(node_id)
+
+    async def update_feature_level(self, level: int = 0) -> int:
+        """0: the highest that every node can run on; returns the level in force."""
+        return await self._connection.update_feature_level(level)
+
+    # -- partitions
+
+    async def elect_preferred_leaders(
+        self, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> ElectionResult:
+        """None: of all partitions."""
+        names = [name_of(each) for each in partitions or ()]
+        if partitions is not None and not names:
+            return ElectionResult((), {})
+        request = admin_pb2.ElectPreferredLeadersRequest(partitions=names)
+        return election_from(await self._connection.elect_preferred_leaders(request))
+
+    async def reassign_partitions(
+        self, moves: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
+    ) -> None:
+        """All or none: to the brokers named, the preferred leader first; None calls a move off.
+
+        Returns once they are under way; ``list_reassignments`` tells how far they are.
+        """
+        request = admin_pb2.ReassignPartitionsRequest(validate_only=validate_only)
+        for partition, replicas in moves.items():
+            request.moves.add(partition=name_of(partition), replicas=replicas or ())
+        await self._connection.reassign_partitions(request)
+
+    async def list_reassignments(self) -> list[Reassignment]:
+        return [reassignment_from(each) for each in await self._connection.list_reassignments()]
+
+    async def recover_partition(
+        self,
+        partition: tuple[str, int],
+        *,
+        leader: int | None = None,
+        accept_missing_replicas: bool = False,
+    ) -> RecoveryResult:
+        """The last resort for a partition whose ISR and ELR are gone: acknowledged records may be lost."""
+        request = admin_pb2.RecoverPartitionRequest(
+            partition=name_of(partition), leader=leader, accept_missing_replicas=accept_missing_replicas
+        )
+        return recovery_from(await self._connection.recover_partition(request))
+
+    # -- brokers
+
+    async def check_broker_restart(self, broker_id: int) -> RestartCheck:
+        """Whether it can stop without making a partition unavailable."""
+        return restart_check_from(await self._connection.check_broker_restart(broker_id))
+
+    async def drain_broker(self, broker_id: int, *, cancel: bool = False) -> list[TopicPartition]:
+        """Move leaders away; returns the partitions that it still leads. ``cancel`` takes it back."""
+        answer = await self._connection.drain_broker(broker_id, cancel=cancel)
+        return [partition_from(each) for each in answer.remaining_leaders]
+
+    async def decommission_broker(self, broker_id: int, *, cancel: bool = False) -> DecommissionProgress:
+        """Move replicas away; forget it once it holds none and is gone. Call again to see how far it is."""
+        answer = await self._connection.decommission_broker(broker_id, cancel=cancel)
+        return from_message(DecommissionProgress, answer)

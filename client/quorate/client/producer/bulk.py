@@ -1,0 +1,105 @@
+"""Many records of one call, as columns: checked, measured and sorted by partition, no object for any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from quorate.client.producer.accumulator import (
+    RECORD_OVERHEAD_BYTES,
+    Accumulator,
+    Run,
+    TopicQueues,
+    record_bytes,
+)
+from quorate.client.producer.options import Serializer
+from quorate.client.producer.record_values import HeadersArgument, as_bytes, as_headers
+from quorate.core.records import EncodableHeaders, partitions_for_keys
+from quorate.errors import InvalidRecord
+
+__all__ = ["Columns", "Plan", "columns_of", "plan"]
+
+_NONE_TYPE = type(None)
+
+
+class Columns(NamedTuple):
+    values: list[bytes | None]
+    keys: list[bytes | None] | None
+    headers: list[EncodableHeaders] | None
+
+
+class Plan(NamedTuple):
+    #: the partition may be None: wherever records without a key go
+    runs: list[tuple[int | None, Run]]
+    #: which records each run has, by index; None: there is one run with all of them, in order
+    indices: list[list[int]] | None
+
+
+def columns_of(
+    values: Iterable[Any],
+    keys: Iterable[Any] | None,
+    headers: Iterable[HeadersArgument] | None,
+    *,
+    key_serializer: Serializer | None,
+    value_serializer: Serializer | None,
+) -> Columns:
+    value_column = _byte_column("value", values, value_serializer)
+    key_column = None if keys is None else _byte_column("key", keys, key_serializer)
+    header_column = None if headers is None else [as_headers(each) for each in headers]
+    for name, column in (("keys", key_column), ("headers", header_column)):
+        if column is not None and len(column) != len(value_column):
+            raise InvalidRecord(f"{len(column)} {name} for {len(value_column)} values")
+    return Columns(value_column, key_column, header_column)
+
+
+def plan(
+    columns: Columns, topic: TopicQueues, partition: int | None, timestamp_ms: int, accumulator: Accumulator
+) -> Plan:
+    """Where the records go."""
+    if partition is not None or (columns.keys is None and not accumulator.has_own_partitioner):
+        return Plan([(partition, _run(columns, timestamp_ms))], None)
+    if accumulator.has_own_partitioner:
+        keys: Iterable[bytes | None] = columns.keys or [None] * len(columns.values)
+        partitions = [accumulator.partition_for(topic, key) for key in keys]
+    else:
+        assert columns.keys is not None
+        partitions = partitions_for_keys(columns.keys, len(topic.queues))
+    groups: dict[int, list[int]] = {}
+    for index, chosen in enumerate(partitions):
+        group = groups.get(chosen)
+        if group is None:
+            group = groups[chosen] = []
+        group.append(index)
+    runs = [
+        (None if chosen < 0 else chosen, _run(_picked(columns, indices), timestamp_ms))
+        for chosen, indices in groups.items()
+    ]
+    return Plan(runs, list(groups.values()))
+
+
+def _byte_column(what: str, column: Iterable[Any], serializer: Serializer | None) -> list[bytes | None]:
+    listed = column if isinstance(column, list) else list(column)
+    if serializer is None and set(map(type, listed)) <= {bytes, _NONE_TYPE}:
+        return listed
+    return [as_bytes(what, each, serializer) for each in listed]
+
+
+def _picked(columns: Columns, indices: Sequence[int]) -> Columns:
+    values, keys, headers = columns
+    return Columns(
+        [values[index] for index in indices],
+        None if keys is None else [keys[index] for index in indices],
+        None if headers is None else [headers[index] for index in indices],
+    )
+
+
+def _run(columns: Columns, timestamp_ms: int) -> Run:
+    values, keys, headers = columns
+    if keys is None and headers is None and None not in values:
+        # In one pass of the interpreter's own loops: this is the path of bulk loads.
+        sizes: Iterable[int] = map(RECORD_OVERHEAD_BYTES.__add__, map(len, values))  # type: ignore[arg-type]
+    else:
+        no_keys: list[None] = [None] * len(values)
+        sizes = map(record_bytes, values, keys or no_keys, headers or no_keys)
+    return Run(values, keys, headers, timestamp_ms, list(accumulate(sizes)))

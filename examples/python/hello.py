@@ -1,0 +1,103 @@
+"""Writes one record to a topic and reads the topic back, with nothing but gRPC and the generated stubs.
+
+Programs in Python have an easier way, ``quorate.client``; this one shows what any language can do.
+How to run it: docs/languages.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+import grpc
+
+from quorate.v1 import broker_pb2 as pb
+from quorate.v1 import errors_pb2, records_pb2
+from quorate.v1.broker_pb2_grpc import BrokerServiceStub
+
+GIVE_UP_S: Final = 60.0
+ATTEMPT_S: Final = 10.0  # a broker that hangs is not waited for
+
+
+def hello(bootstrap: str, topic: str) -> None:
+    # Write to partition 0. The answer comes once every in-sync replica has the record.
+    record = records_pb2.Record(key=b"python", value=b"hello from Python")
+    to_write = pb.ProducePartition(topic=topic, partition=0, records=[record])
+    produce = pb.ProduceRequest(acks=pb.ACKS_ALL, partitions=[to_write])
+    stored = at_leader(bootstrap, topic, "Produce", produce)
+    print(f"stored at offset {stored.base_offset}")
+
+    # Read the partition from its first record to ours.
+    offset = stored.log_start_offset
+    while offset < stored.next_offset:
+        to_read = pb.FetchPartition(topic=topic, partition=0, fetch_offset=offset)
+        fetch = pb.FetchRequest(max_wait_ms=500, format=pb.RECORD_FORMAT_RECORDS, partitions=[to_read])
+        read = at_leader(bootstrap, topic, "Fetch", fetch)
+        for each in read.records:
+            print(f"{each.offset}: {each.value.decode()}")
+        offset = read.next_fetch_offset
+
+
+def at_leader(bootstrap: str, topic: str, method: str, request: Any) -> Any:
+    """Makes a call at the broker that leads partition 0, and returns the result for that partition.
+
+    Leadership moves when a broker dies, so every retriable error means: ask again who leads, and try there.
+
+    A write whose answer was lost may have been stored, so a retry may store it twice. Batches with a producer
+    id and a sequence number are stored once; making those is what a client library is for.
+    """
+    deadline = time.monotonic() + GIVE_UP_S
+    while True:
+        try:
+            answer = call(leader_of(bootstrap, topic), method, request)
+            return checked(answer.partitions[0])
+        except (Refused, grpc.RpcError) as error:
+            if not is_retriable(error) or time.monotonic() > deadline:
+                raise
+            print(f"trying again: {error}", file=sys.stderr)
+            time.sleep(0.2)
+
+
+def leader_of(bootstrap: str, topic: str) -> str:
+    """Asks any broker where partition 0 is led."""
+    request = pb.GetMetadataRequest(topics=[pb.TopicReference(name=topic)])
+    metadata = call(bootstrap, "GetMetadata", request)
+    partition = checked(metadata.topics[0]).partitions[0]
+    addresses = {broker.broker_id: broker.address for broker in metadata.brokers}
+    if not partition.HasField("leader") or partition.leader not in addresses:
+        raise Refused(errors_pb2.ErrorDetail(message="nobody leads the partition right now", retriable=True))
+    return str(addresses[partition.leader])
+
+
+def call(address: str, method: str, request: Any) -> Any:
+    """A program that does more keeps one channel for each broker."""
+    with grpc.insecure_channel(address) as channel:
+        return getattr(BrokerServiceStub(channel), method)(request, timeout=ATTEMPT_S)
+
+
+class Refused(Exception):
+    """The error of one topic or partition inside an answer; the call itself went well."""
+
+    def __init__(self, detail: errors_pb2.ErrorDetail) -> None:
+        super().__init__(f"{detail.code}: {detail.message}")
+        self.is_retriable = detail.retriable
+
+
+def checked(result: Any) -> Any:
+    if result.HasField("error"):
+        raise Refused(result.error)
+    return result
+
+
+def is_retriable(error: Refused | grpc.RpcError) -> bool:
+    """Decides on the flag that every error of a partition carries, and otherwise on gRPC's status."""
+    if isinstance(error, Refused):
+        return error.is_retriable
+    return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: hello.py HOST:PORT TOPIC (any broker, and a topic that exists)")
+    hello(sys.argv[1], sys.argv[2])

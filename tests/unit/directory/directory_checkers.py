@@ -1,0 +1,239 @@
+"""Checks of rules 30 to 32 that fail when their rule is off: for the tests, and for mutants of the rules."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from quorate.chaos.sim.disk import DiskSnapshot
+from quorate.chaos.sim.disk_faults import FaultHook, Operation, fail_nth
+from quorate.controller.previous_run import StartKind
+from quorate.errors import StorageError
+from tests.log.log_harness import ProcessEnded, os_error
+from tests.unit.directory.broker_lives import FSYNC, PATH, REPLICATED, BrokerLives, die_at, has_died
+
+__all__ = [
+    "CHECKS",
+    "check_another_file_system",
+    "check_clean_stop_on_a_failing_disk",
+    "check_crash_before_the_epoch_is_noted",
+    "check_cut_by_a_start_that_died",
+    "check_failed_sync",
+    "check_full_disk",
+    "check_power_loss_after_a_clean_stop",
+    "check_power_loss_before_a_start_that_died",
+    "check_random_lives",
+    "one_life",
+    "random_lives",
+    "steps_of_a_start",
+]
+
+
+async def one_life(*, after_clean_stop: bool) -> BrokerLives:
+    """Three records in each log, and its end."""
+    lives = BrokerLives()
+    await lives.start()
+    await lives.acknowledge(3)
+    if after_clean_stop:
+        assert await lives.stop()
+    lives.crash()
+    return lives
+
+
+async def steps_of_a_start(*, after_clean_stop: bool) -> int:
+    """How many operations of the disk it takes until a broker serves."""
+    lives = await one_life(after_clean_stop=after_clean_stop)
+    before = lives.disk.operation_count
+    await lives.start()
+    return lives.disk.operation_count - before
+
+
+async def check_failed_sync() -> None:
+    """What it has lost is still in the page cache and looks well."""
+    lives = BrokerLives()
+    await lives.start()
+    await lives.acknowledge(2)
+    lives.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
+    with suppress(ProcessEnded):
+        await lives.log(REPLICATED).flush()
+    lives.crash()
+    lives.is_harmed = True
+    await lives.start()
+    assert lives.verdict is StartKind.LOSSY, f"after a failed sync the start is {lives.verdict}"
+
+
+async def check_power_loss_after_a_clean_stop() -> None:
+    """Of the run before: the marker does not vouch for the next one."""
+    for seed in range(6):
+        lives = BrokerLives(seed)
+        await lives.start()
+        assert await lives.stop()
+        lives.crash()
+        await lives.start()
+        await lives.acknowledge(3)
+        lives.lose_power()
+        await lives.start()
+        assert lives.verdict is StartKind.LOSSY, f"after a power loss the start is {lives.verdict}"
+
+
+async def check_power_loss_before_a_start_that_died() -> None:
+    """A process that dies on the way is not the end that the next start has to reckon with."""
+    for number in range(1, 60, 3):
+        lives = BrokerLives()
+        await lives.start()
+        await lives.acknowledge(4)
+        # All that was not synced is gone, and what is left is without a flaw.
+        lives.disk.power_loss()
+        lives.is_harmed = True
+        registered = lives.registered
+        lives.disk.fault_hook = die_at(number)
+        assert await has_died(lives.start())
+        lives.crash()
+        if lives.registered is registered:
+            await lives.start()
+            assert lives.verdict is StartKind.LOSSY, f"the loss of power is forgotten: {lives.verdict}"
+
+
+async def check_crash_before_the_epoch_is_noted() -> None:
+    """A process registers, and dies before it can say so: only a process has died."""
+    for number in range(1, await steps_of_a_start(after_clean_stop=False) + 1):
+        lives = await one_life(after_clean_stop=False)
+        lives.disk.fault_hook = die_at(number)
+        assert await has_died(lives.start())
+        lives.crash()
+        await lives.start()
+
+
+async def check_cut_by_a_start_that_died() -> None:
+    """A lossy start cuts off damage and dies. The log looks like any other then."""
+    for number in range(1, 80, 2):
+        lives = BrokerLives()
+        await lives.start()
+        await lives.acknowledge(3)
+        lives.lose_power()
+        lives.disk.flip_bit(f"{PATH}/{FSYNC.directory_name}/{0:020d}.log", 8 * 150)
+        lives.disk.fault_hook = die_at(number)
+        await has_died(lives.start())
+        lives.crash()
+        lives.is_harmed = True
+        await lives.start()
+
+
+async def check_clean_stop_on_a_failing_disk() -> None:
+    """Whatever fails: no stop is on record as a clean one then (rule 31)."""
+    lives = await one_life(after_clean_stop=True)
+    for number in range(1, 40):
+        await lives.start()
+        await lives.acknowledge(1)
+        lives.disk.fault_hook = fail_nth(number, os_error(errno.EIO))
+        is_clean = False
+        with suppress(ProcessEnded):
+            is_clean = await lives.stop()
+        was_hit = lives.context.storage_error is not None
+        lives.crash()
+        lives.is_harmed = True
+        await lives.start()
+        assert not (was_hit and is_clean), f"operation {number} failed, and the stop is called clean"
+        assert not (was_hit and lives.verdict is StartKind.CLEAN), f"operation {number}: {lives.verdict}"
+        lives.crash()
+
+
+async def check_full_disk() -> None:
+    """Old notes must not vouch for what a process did that had no room for notes of its own."""
+    for notes_with_room in range(3):
+        lives = await one_life(after_clean_stop=True)
+        lives.disk.fault_hook = _no_room_for_notes_after(notes_with_room)
+        await lives.start()
+        lives.disk.fault_hook = None
+        await lives.acknowledge(3)
+        lives.lose_power()
+        await lives.start()
+        assert lives.verdict not in (StartKind.CLEAN, StartKind.PROCESS_CRASH)
+
+
+def _no_room_for_notes_after(count: int) -> FaultHook:
+    written = 0
+
+    def hook(operation: Operation) -> None:
+        nonlocal written
+        if operation.name == "pwrite" and "run-notes" in operation.path:
+            written += 1
+            if written > count:
+                raise os_error(errno.ENOSPC)
+
+    return hook
+
+
+async def check_another_file_system() -> None:
+    lives = await one_life(after_clean_stop=False)
+    lives.disk.file_system = "another"
+    lives.is_harmed = True
+    await lives.start()
+    assert lives.verdict is StartKind.LOSSY, f"on another file system the start is {lives.verdict}"
+
+
+async def check_random_lives() -> None:
+    for seed in range(6):
+        await random_lives(seed, lives=25)
+
+
+CHECKS: Final[list[Callable[[], Awaitable[None]]]] = [
+    check_failed_sync,
+    check_power_loss_after_a_clean_stop,
+    check_power_loss_before_a_start_that_died,
+    check_crash_before_the_epoch_is_noted,
+    check_cut_by_a_start_that_died,
+    check_clean_stop_on_a_failing_disk,
+    check_full_disk,
+    check_another_file_system,
+    check_random_lives,
+]
+
+
+async def random_lives(seed: int, *, lives: int) -> None:
+    """Starts that fail, runs, and ends of every kind, one after the other."""
+    broker = BrokerLives(seed)
+    rng = broker.rng
+    copies: list[DiskSnapshot] = []
+    for _ in range(lives):
+        if rng.random() < 0.4:
+            broker.disk.fault_hook = die_at(rng.randrange(1, 70), written=rng.randrange(40))
+        if await has_died(broker.start()):
+            _end(broker)
+            continue
+        broker.disk.fault_hook = None
+        await broker.acknowledge(rng.randrange(4))
+        await _trouble(broker)
+        if rng.random() < 0.3 and broker.context.storage_error is None:
+            assert await broker.stop()
+        _end(broker)
+        if rng.random() < 0.1:
+            copies.append(broker.disk.snapshot(PATH))
+        if copies and rng.random() < 0.1:
+            # One that an earlier run left.
+            broker.disk.restore(copies.pop(0), PATH)
+            broker.is_harmed = True
+        if rng.random() < 0.05:
+            broker.disk.wipe(PATH)
+            broker.is_harmed = True
+
+
+def _end(broker: BrokerLives) -> None:
+    if broker.rng.random() < 0.3:
+        broker.lose_power()
+    else:
+        broker.crash()
+
+
+async def _trouble(broker: BrokerLives) -> None:
+    """A sync that fails, sometimes, and with it the process."""
+    if broker.rng.random() > 0.15:
+        return
+    key = broker.rng.choice([REPLICATED, FSYNC])
+    broker.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
+    with suppress(StorageError, ProcessEnded):
+        await broker.log(key).flush()
+    broker.is_harmed |= broker.context.storage_error is not None
+    broker.disk.fault_hook = None
