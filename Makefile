@@ -14,9 +14,12 @@ INSTALLED := .venv/.set-up
 CODEC := .venv/.codec
 GRPCURL := .tools/grpcurl-$(GRPCURL_VERSION)
 KAFKA_TOOLS := .tools/kafka
+GO_EXAMPLE := .tools/hello-go
+NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
+JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs bench sim drill-quorum fuzz pins clean grpcurl kafkatools stale
+.PHONY: help setup demo test check format protos docs bench sim drill-quorum fuzz pins clean grpcurl kafkatools languages stale
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -27,7 +30,7 @@ setup: $(CODEC) ## make .venv with everything in it; the other targets do this f
 demo: setup ## one node: produce, kill -9 in the middle, recover, verify
 	@$(BIN)/python -m quorate.node.demo
 
-test: setup grpcurl kafkatools check ## everything CI runs: make check, then every suite, within its time budget
+test: setup grpcurl kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
 check: setup ## format, lint, types, import rules, proto lint, generated stubs, namespace
@@ -61,6 +64,7 @@ pins: setup ## write constraints.txt anew with the newest versions that pyprojec
 
 clean: ## remove all that the other targets made, the environment too
 	@rm -rf .venv .tools .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf examples/go/quoratev1 examples/node/node_modules examples/java/target
 	@rm -f core/quorate/core/records/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -118,4 +122,44 @@ $(KAFKA_TOOLS): tools/kafka-tools.pom.xml
 	    mv $@.new $@ && touch $@; \
 	else \
 	    echo 'set-up: they could not be fetched, the test will be skipped; see .tools/kafka.log' >&2; \
+	fi
+
+# The examples in other languages, for the test that runs them. A toolchain that is missing or a registry that
+# cannot be reached costs that language's test; a program that no longer compiles fails the run.
+languages: $(if $(shell command -v go),$(GO_EXAMPLE)) \
+    $(if $(shell command -v npm),$(NODE_EXAMPLE)) \
+    $(if $(shell command -v mvn),$(JAVA_EXAMPLE))
+
+STUB_SOURCES := $(addprefix proto/quorate/v1/,broker.proto errors.proto records.proto)
+
+$(GO_EXAMPLE): $(wildcard examples/go/*.go examples/go/go.* examples/go/*.yaml) $(STUB_SOURCES) | $(INSTALLED)
+	@mkdir -p .tools
+	@echo 'set-up: building the example in Go (a minute, once)'
+	@rm -f $@
+	@if (cd examples/go && go mod download) >.tools/go-example.log 2>&1; then \
+	    cd examples/go && PATH='$(CURDIR)/$(BIN)':"$$PATH" GOPROXY=off go generate \
+	        && GOPROXY=off go build -buildvcs=false -o '$(CURDIR)/$@'; \
+	else \
+	    echo 'set-up: its modules could not be fetched, its test will be skipped; see .tools/go-example.log' >&2; \
+	fi
+
+$(NODE_EXAMPLE): examples/node/package.json
+	@mkdir -p .tools
+	@echo 'set-up: fetching the packages of the example in Node (ten seconds, once)'
+	@if npm install --prefix examples/node --no-audit --no-fund >.tools/node-example.log 2>&1; then \
+	    touch $@; \
+	else \
+	    echo 'set-up: they could not be fetched, its test will be skipped; see .tools/node-example.log' >&2; \
+	fi
+
+$(JAVA_EXAMPLE): examples/java/pom.xml $(shell find examples/java/src -name '*.java') $(STUB_SOURCES)
+	@mkdir -p .tools
+	@echo 'set-up: building the example in Java (a minute, once)'
+	@rm -f $@
+	@if mvn -q -B -f examples/java compile >.tools/java-example.log 2>&1; then \
+	    touch $@; \
+	elif grep -q 'COMPILATION ERROR' .tools/java-example.log; then \
+	    cat .tools/java-example.log >&2; exit 1; \
+	else \
+	    echo 'set-up: it could not be built, its test will be skipped; see .tools/java-example.log' >&2; \
 	fi

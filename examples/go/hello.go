@@ -115,7 +115,7 @@ func attempt[R any](ctx context.Context, bootstrap, topic string,
 	if err != nil {
 		return result, err
 	}
-	connection, err := connect(address)
+	connection, err := connect(address) // a program that does more keeps one connection for each broker
 	if err != nil {
 		return result, err
 	}

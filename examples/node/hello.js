@@ -66,10 +66,12 @@ async function leaderOf(bootstrap, topic) {
   const metadata = await call(bootstrap, "GetMetadata", { topics: [{ name: topic }] });
   const { leader } = checked(metadata.topics[0]).partitions[0];
   const broker = metadata.brokers.find(({ broker_id }) => broker_id === leader);
-  if (!broker) throw new Refused({ code: "NO_LEADER", message: "nobody leads the partition right now", retriable: true });
+  const none = { code: "NO_LEADER", message: "nobody leads the partition right now", retriable: true };
+  if (!broker) throw new Refused(none);
   return broker.address;
 }
 
+// A program that does more keeps one stub for each broker.
 function call(address, method, request) {
   const stub = new BrokerService(address, grpc.credentials.createInsecure());
   return new Promise((resolve, reject) => {

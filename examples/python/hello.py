@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 
 from quorate.v1 import broker_pb2 as pb
-from quorate.v1 import errors_pb2, records_pb2
+from quorate.v1 import records_pb2
 from quorate.v1.broker_pb2_grpc import BrokerServiceStub
 
 GIVE_UP_S: Final = 60.0
@@ -52,8 +52,8 @@ def at_leader(bootstrap: str, topic: str, method: str, request: Any) -> Any:
         try:
             answer = call(leader_of(bootstrap, topic), method, request)
             return checked(answer.partitions[0])
-        except (Refused, grpc.RpcError) as error:
-            if not is_retriable(error) or time.monotonic() > deadline:
+        except Refused as error:
+            if not error.is_retriable or time.monotonic() > deadline:
                 raise
             print(f"trying again: {error}", file=sys.stderr)
             time.sleep(0.2)
@@ -66,35 +66,31 @@ def leader_of(bootstrap: str, topic: str) -> str:
     partition = checked(metadata.topics[0]).partitions[0]
     addresses = {broker.broker_id: broker.address for broker in metadata.brokers}
     if not partition.HasField("leader") or partition.leader not in addresses:
-        raise Refused(errors_pb2.ErrorDetail(message="nobody leads the partition right now", retriable=True))
+        raise Refused("NO_LEADER", "nobody leads the partition right now", is_retriable=True)
     return str(addresses[partition.leader])
 
 
 def call(address: str, method: str, request: Any) -> Any:
     """A program that does more keeps one channel for each broker."""
     with grpc.insecure_channel(address) as channel:
-        return getattr(BrokerServiceStub(channel), method)(request, timeout=ATTEMPT_S)
-
-
-class Refused(Exception):
-    """The error of one topic or partition inside an answer; the call itself went well."""
-
-    def __init__(self, detail: errors_pb2.ErrorDetail) -> None:
-        super().__init__(f"{detail.code}: {detail.message}")
-        self.is_retriable = detail.retriable
+        try:
+            return getattr(BrokerServiceStub(channel), method)(request, timeout=ATTEMPT_S)
+        except grpc.RpcError as error:
+            is_retriable = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            raise Refused(error.code().name, str(error.details()), is_retriable=is_retriable) from error
 
 
 def checked(result: Any) -> Any:
+    """A call that went well may still carry an error for one topic or partition, and whether to try again."""
     if result.HasField("error"):
-        raise Refused(result.error)
+        raise Refused(result.error.code, result.error.message, is_retriable=result.error.retriable)
     return result
 
 
-def is_retriable(error: Refused | grpc.RpcError) -> bool:
-    """Decides on the flag that every error of a partition carries, and otherwise on gRPC's status."""
-    if isinstance(error, Refused):
-        return error.is_retriable
-    return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+class Refused(Exception):
+    def __init__(self, code: str, message: str, *, is_retriable: bool) -> None:
+        super().__init__(f"{code}: {message}")
+        self.is_retriable = is_retriable
 
 
 if __name__ == "__main__":

@@ -72,6 +72,14 @@ def compare_reading(batch: bytes) -> None:
         mark_every=100,
     )
     compare("decode_batch", batch, decompressed_bytes_max=DECOMPRESSED_BYTES_MAX)
+    compare(
+        "decode_consumer_records",
+        batch,
+        topic="t",
+        partition=1,
+        from_offset=2,
+        decompressed_bytes_max=DECOMPRESSED_BYTES_MAX,
+    )
     compare("decode_columns", batch, headers=True, decompressed_bytes_max=DECOMPRESSED_BYTES_MAX)
 
 

@@ -13,10 +13,10 @@ from quorate.broker.replica.partition import Partition
 from quorate.core.config import NodeConfig, TopicConfig
 from quorate.core.ids import BrokerId, PartitionId, TopicId, TopicName
 from quorate.errors import (
+    BrokerFenced,
     InvalidRequest,
     NotLeaderOrFollower,
     QuorateError,
-    Unavailable,
     UnknownTopicOrPartition,
 )
 from quorate.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -49,7 +49,8 @@ class Hosted:
     @property
     def image(self) -> MetadataImage:
         if self._image is None:
-            raise Unavailable(f"broker {self._broker_id} is starting; ask another one")
+            # A definite refusal: nothing was done.
+            raise BrokerFenced(f"broker {self._broker_id} is starting; ask another one")
         return self._image
 
     def image_changed(self, image: MetadataImage) -> None:

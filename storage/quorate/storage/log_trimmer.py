@@ -20,7 +20,7 @@ from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, lift_damage
 from quorate.storage.retention import count_deletable
 from quorate.storage.segment import Segment
-from quorate.storage.steps import run_at_once
+from quorate.storage.steps import run_in_turns
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["LogTrimmer"]
@@ -69,9 +69,13 @@ class LogTrimmer:
         try:
             if offset < state.log_end_offset:
                 boundary = state.segment_of(offset).batch_start(offset)
+                # Before the cut, since it may take a while. Nothing is appended meanwhile.
+                producers = await run_in_turns(
+                    replay_producers(state.context.disk, state.directory, tuple(state.segments), boundary)
+                )
                 await self._sync_state.lower_on_disk(boundary)
                 state.check_writable()
-                self._cut_at(boundary)
+                self._cut_at(boundary, producers)
                 await self._sync_state.sync_cut()
             # Also when nothing was cut: an epoch without batches may stand at the end.
             state.epochs.truncate_from_end(state.log_end_offset)
@@ -83,10 +87,9 @@ class LogTrimmer:
             damage = Damage.found_by(error, path=state.directory, offset=offset)
             raise state.quarantine(damage) from error
 
-    def _cut_at(self, offset: Offset) -> None:
+    def _cut_at(self, offset: Offset, producers: ProducerStates) -> None:
         """``offset`` is a batch boundary. Half done, it leaves nothing to write behind."""
         state = self._state
-        disk = state.context.disk
         self._sync_state.lower(offset)
         self._sync_state.note_names_changed()
         state.log_start_offset = min(state.log_start_offset, offset)
@@ -96,9 +99,8 @@ class LogTrimmer:
                 state.segments.pop()
             state.active.truncate(offset)
             self._writer.forget_first_append()
-            remove_snapshots(disk, state.directory, above=offset)
-            replay = replay_producers(disk, state.directory, state.segments, offset)
-            state.producers = run_at_once(replay)
+            remove_snapshots(state.context.disk, state.directory, above=offset)
+            state.producers = producers
         except OSError as error:
             raise state.storage_failed("truncate", state.directory, error) from error
 

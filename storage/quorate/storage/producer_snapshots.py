@@ -74,9 +74,11 @@ def replay_producers(
             continue
         start = segment.position_of(max(replay_from, segment.base_offset))
         for count, (_, header) in enumerate(segment.walk(start)):
+            if header.base_offset >= end_offset:
+                break
             if count % HEADERS_PER_STEP == 0:
                 yield
-            if header.producer_id >= 0 and header.base_offset < end_offset:
+            if header.producer_id >= 0:
                 producers.apply(header, header.base_offset)
     return producers
 

@@ -77,6 +77,34 @@ def test_fetch_that_finds_too_little_is_answered_with_it_when_its_time_is_over()
     simulate(scenario)
 
 
+def test_fetch_does_not_wait_for_more_than_its_answer_may_hold() -> None:
+    async def scenario(world: World) -> None:
+        await world.create_topic()
+        await world.produce("x" * 500)
+        began = world.now
+        result = await world.fetch(0, format=BATCHES, max_wait_ms=10_000, min_bytes=1 << 20, max_bytes=400)
+        assert result.batches
+        assert world.now == began
+
+    simulate(scenario)
+
+
+def test_structured_fetch_wakes_by_what_a_batch_unpacks_to() -> None:
+    squeezed = batch("x" * 10_000, compression=Compression.ZSTD)
+    assert len(squeezed) < 1_000
+
+    async def scenario(world: World) -> None:
+        await world.create_topic()
+        began = world.now
+        fetching = asyncio.create_task(world.fetch(0, max_wait_ms=10_000, min_bytes=5_000))
+        await settle()
+        await world.produce_all(broker_pb2.ProducePartition(topic="t", batch=squeezed))
+        assert len((await fetching).records[0].value) == 10_000
+        assert world.now == began
+
+    simulate(scenario)
+
+
 def test_fetch_without_a_wait_is_answered_at_once() -> None:
     async def scenario(world: World) -> None:
         await world.create_topic()

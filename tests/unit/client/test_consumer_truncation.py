@@ -120,17 +120,18 @@ def test_truncation_of_one_partition_leaves_the_others_readable() -> None:
     simulate(scenario)
 
 
-def test_records_that_wait_here_and_are_gone_from_the_log_are_not_handed_out() -> None:
+@pytest.mark.parametrize("end_offset", [10, 70])
+def test_records_that_wait_here_and_are_gone_from_the_log_are_not_handed_out(end_offset: int) -> None:
     async def scenario(cluster: FakeCluster) -> None:
         partition = one_partition(cluster, 100)
         async with cluster.consumer(topics=["t"]) as consumer:
             await read(consumer, 15)
             await cluster.simulation.clock.sleep(2)
-            await truncate_uncleanly(cluster, partition, 70)
+            await truncate_uncleanly(cluster, partition, end_offset)
             await cluster.simulation.clock.sleep(5)
-            values = await read(consumer, 55)
+            values = await read(consumer, max(0, end_offset - 15))
             assert isinstance(await first_error(consumer, polls=1), LogTruncated)
-            assert values == [b"%d" % number for number in range(15, 70)]
+            assert values == [b"%d" % number for number in range(15, end_offset)]
 
     simulate(scenario)
 
@@ -262,6 +263,27 @@ def test_records_deleted_before_they_were_read_are_passed_over_only_on_request(
             partition.delete_before(80)
             cluster.simulation.loop.call_later(9, append, cluster, partition, b"100")
             assert await read(consumer, 1) == [value]
+            assert consumer.statistics().resets == 1
+
+    simulate(scenario)
+
+
+def test_what_was_fetched_in_time_is_handed_out_before_the_position_is_reset() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        partition = one_partition(cluster, 100)
+        async with cluster.consumer(
+            topics=["t"], out_of_range_reset="earliest", prefetch_bytes=2000, max_partition_fetch_bytes=500
+        ) as consumer:
+            values = await read(consumer, 5)
+            await cluster.simulation.clock.sleep(5)
+            partition.fill(300)
+            partition.delete_before(290)
+            while len(values) < 300 and values[-1] != b"299":
+                values += await read(consumer, 1)
+            numbers = [int(value or b"") for value in values]
+            kept = numbers.index(290)
+            assert kept > 10
+            assert numbers == [*range(kept), *range(290, 300)]
             assert consumer.statistics().resets == 1
 
     simulate(scenario)

@@ -109,21 +109,22 @@ def repeats_an_unnumbered_batch_that_may_be_written(patch: Patch) -> None:
     patch.setattr(PartitionQueue, "refused", refused)
 
 
-MUTANTS: Final[list[Callable[[Patch], None]]] = [
-    numbers_what_may_be_written_anew,
-    begins_a_row_in_the_same_epoch,
-    takes_batches_before_a_hole_for_clean,
-    gives_a_refused_number_to_the_next_batch,
-    takes_unknown_for_refused,
-    takes_an_expired_batch_on_its_way_for_refused,
-    sends_unnumbered_batches_together,
-    repeats_an_unnumbered_batch_that_may_be_written,
+#: each with a seed shortly before one that notices it: the rare ones would take a minute from 0
+MUTANTS: Final[list[tuple[Callable[[Patch], None], int]]] = [
+    (numbers_what_may_be_written_anew, 0),
+    (begins_a_row_in_the_same_epoch, 0),
+    (takes_batches_before_a_hole_for_clean, 140),
+    (gives_a_refused_number_to_the_next_batch, 0),
+    (takes_unknown_for_refused, 0),
+    (takes_an_expired_batch_on_its_way_for_refused, 0),
+    (sends_unnumbered_batches_together, 22),
+    (repeats_an_unnumbered_batch_that_may_be_written, 0),
 ]
 
 
-@pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
-def test_mutant_is_noticed(mutate: Callable[[Patch], None], monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(("mutate", "first_seed"), MUTANTS, ids=[mutate.__name__ for mutate, _ in MUTANTS])
+def test_mutant_is_noticed(mutate: Callable[[Patch], None], first_seed: int, monkeypatch: Patch) -> None:
     mutate(monkeypatch)
-    with pytest.raises((AssertionError, KeyError)):
-        for seed in range(_SEEDS_FOR_A_MUTANT):
+    with pytest.raises(AssertionError):
+        for seed in range(first_seed, first_seed + _SEEDS_FOR_A_MUTANT):
             walk_with(seed)

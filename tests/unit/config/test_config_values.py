@@ -22,7 +22,7 @@ from quorate.core.config.kinds import (
 )
 from quorate.core.config.node import NODE_SETTINGS
 from quorate.core.config.schema import REQUIRED, Setting
-from quorate.core.config.topic import CLUSTER_KEYS, NODE_KEYS, TOPIC_SETTINGS
+from quorate.core.config.topic import CLUSTER_KEYS, NO_TOPIC_KEYS, NODE_KEYS, TOPIC_SETTINGS
 from quorate.errors import InvalidConfig
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -125,7 +125,8 @@ def test_no_key_is_the_beginning_of_another() -> None:
 
 def test_what_makes_a_record_safe_has_no_default_at_a_node() -> None:
     # Rule 29: the controller and the leader must see one value.
-    assert {"min.insync.replicas", "unclean.leader.election.enable"} == CLUSTER_KEYS
+    safety = {"durability", "min.insync.replicas", "unclean.leader.election.enable"}
+    assert safety | NO_TOPIC_KEYS == CLUSTER_KEYS
     assert set(NODE_KEYS) | CLUSTER_KEYS == {each.key for each in TOPIC_SETTINGS}
     assert not CLUSTER_KEYS & {each.key for each in NODE_SETTINGS}
 

@@ -15,7 +15,7 @@ from quorate.errors import (
     UnsupportedOperation,
 )
 from quorate.metadata.image import NO_LEADER, Recovery
-from quorate.metadata.topic_settings import min_insync_replicas, min_insync_replicas_of
+from quorate.metadata.topic_settings import min_insync_replicas, min_insync_replicas_of, throttled_rate
 from quorate.v1 import admin_pb2, controller_pb2
 from tests.unit.controller.small_cluster import SmallCluster
 
@@ -45,6 +45,19 @@ def test_all_changes_of_a_request_are_made_or_none() -> None:
     with pytest.raises(InvalidConfig, match="did you mean"):
         cluster.configure("t", {"retention.mss": None})
     assert not cluster.topic().configs
+
+
+def test_what_all_topics_share_is_set_for_the_cluster_alone() -> None:
+    cluster = SmallCluster()
+    rate = {"follower.replication.throttled.rate": "10MiB"}
+    with pytest.raises(InvalidConfig, match="for the cluster, not for a topic"):
+        cluster.create("t", configs=rate)
+    cluster.create("t")
+    with pytest.raises(InvalidConfig, match="for the cluster, not for a topic"):
+        cluster.configure("t", rate)
+    assert throttled_rate(cluster.image) == -1
+    cluster.configure("", rate)
+    assert throttled_rate(cluster.image) == 10 << 20
 
 
 def test_setting_that_is_named_twice_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from immutables import Map
 
@@ -10,6 +10,7 @@ from quorate.broker.replica.divergence import Divergence
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
+from quorate.core.clock import Clock
 from quorate.core.config import Durability
 from quorate.core.ids import (
     BrokerEpoch,
@@ -57,8 +58,19 @@ def broker_image(
 class ReplicaHarness:
     """Broker 1 is under test; brokers n have epoch 100 + n unless a test registers them anew."""
 
-    def __init__(self, log: PartitionLog | None = None, *, high_watermark: int = 0) -> None:
+    def __init__(
+        self,
+        log: PartitionLog | None = None,
+        *,
+        number: int = 0,
+        high_watermark: int = 0,
+        clock: Clock | None = None,
+        on_isr_wish: Callable[[Partition], None] | None = None,
+    ) -> None:
+        """``number``: of the partition; ``clock``: in place of one that stands still."""
         self.clock = SteppedClock()
+        self._number = PartitionId(number)
+        self._on_isr_wish = on_isr_wish
         self.plain_log = PlainLog()
         self.wishes = 0
         self.failures: list[QuorateError | None] = []
@@ -69,7 +81,7 @@ class ReplicaHarness:
         )
         self._image = PartitionImage(
             topic_id=TOPIC_ID,
-            partition=PartitionId(0),
+            partition=self._number,
             replicas=(BrokerId(1), BrokerId(2), BrokerId(3)),
             isr=(BrokerId(1), BrokerId(2), BrokerId(3)),
             elr=(),
@@ -81,11 +93,11 @@ class ReplicaHarness:
         self._min_isr = 2
         self._durability = Durability.REPLICATED
         self.partition = Partition(
-            TopicPartition(TopicName("orders"), PartitionId(0)),
+            TopicPartition(TopicName("orders"), self._number),
             TOPIC_ID,
             log or self.plain_log.as_log(),
             broker_id=BrokerId(1),
-            clock=self.clock,
+            clock=clock or self.clock,
             high_watermark=Offset(high_watermark),
             replica_lag_s=LAG_S,
             on_isr_wish=self._wished,
@@ -95,6 +107,8 @@ class ReplicaHarness:
     def _wished(self, partition: Partition) -> None:
         assert partition is self.partition
         self.wishes += 1
+        if self._on_isr_wish is not None:
+            self._on_isr_wish(partition)
 
     # -- metadata
 
@@ -115,7 +129,7 @@ class ReplicaHarness:
         before = self._image
         self._image = PartitionImage(
             topic_id=TOPIC_ID,
-            partition=PartitionId(0),
+            partition=self._number,
             replicas=before.replicas if replicas is None else tuple(map(BrokerId, replicas)),
             isr=before.isr if isr is None else tuple(map(BrokerId, isr)),
             elr=(),

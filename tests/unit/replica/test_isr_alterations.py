@@ -7,7 +7,6 @@ import random
 from collections.abc import Awaitable, Callable
 
 from quorate.broker.replica.isr_alterations import IsrAlterations
-from quorate.broker.replica.partition import Partition
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import IneligibleReplica, NotController, RequestTimedOut
@@ -25,7 +24,12 @@ class Post:
         self.requests: list[AlterPartitionRequest] = []
         self.asked_at: list[float] = []
         self._answer = answer
-        self.replicas = [ReplicaHarness(number=number) for number in range(partitions)]
+        self.replicas = [
+            ReplicaHarness(
+                number=number, clock=simulation.clock, on_isr_wish=lambda each: self.alterations.wish(each)
+            )
+            for number in range(partitions)
+        ]
         self.alterations = IsrAlterations(
             BrokerId(1),
             lambda: BrokerEpoch(101),
@@ -47,7 +51,6 @@ class Post:
             replica = self.replicas[number]
             replica.lead(isr=(1, 2))
             replica.fetch(3, 0)
-            self.alterations.wish(replica.partition)
 
     def isrs(self) -> list[tuple[BrokerId, ...]]:
         return [each.leadership.isr for each in self.replicas]
@@ -184,11 +187,11 @@ def test_lag_is_looked_at_twice_in_every_lag_time() -> None:
     async def main(simulation: Simulation) -> None:
         post = Post(simulation, grant, partitions=1)
         (replica,) = post.replicas
-        replica.partition_wishes_go_to(post.alterations.wish)
         replica.lead(isr=(1, 2))
-        replica.clock.advance(2 * LAG_S)
-        post.clock_is_that_of(replica)
-        await simulation.clock.sleep(LAG_S * 0.6)
+        replica.append()
+        await simulation.clock.sleep(LAG_S * 0.9)
+        assert post.requests == []
+        await simulation.clock.sleep(LAG_S * 0.7)
         assert post.isrs() == [(1,)]
         await post.end()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from quorate.broker.replica.divergence import Divergence
@@ -225,9 +227,9 @@ def test_producers_are_told_in_the_order_of_offsets() -> None:
     replica.append(3)
     told: list[int] = []
     # The second one is a retry that came late.
-    for next_offset in (3, 1, 2):
-        waiter = leadership.when_committed(Offset(next_offset), lambda _, end=next_offset: told.append(end))
-        assert waiter is not None
+    for end in (3, 1, 2):
+        on_done = partial(lambda end, _: told.append(end), end)
+        assert leadership.when_committed(Offset(end), on_done) is not None
     replica.fetch(2, 2)
     assert told == [1, 2]
     replica.fetch(2, 3)

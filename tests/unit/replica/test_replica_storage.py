@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 
 import pytest
 
 from quorate.broker.replica.fetch_watch import FetchWatch
 from quorate.broker.replica.leadership import LogEndsLater
+from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TimestampMs
 from quorate.errors import (
@@ -21,7 +23,7 @@ from quorate.errors import (
     OutOfOrderSequence,
     Unavailable,
 )
-from tests.log.log_harness import EVERYTHING, NOW_MS, LogHarness, batch, producers_of
+from tests.log.log_harness import EVERYTHING, NOW_MS, LogHarness, batch, os_error, producers_of
 from tests.unit.replica.replica_harness import ReplicaHarness
 
 
@@ -115,12 +117,10 @@ async def test_too_few_members_refuse_even_the_retry() -> None:
 async def test_bytes_that_are_no_batch_are_refused() -> None:
     replica = await stored_replica()
     leadership = replica.lead(isr=(1, 2))
-    for call in (
-        lambda: leadership.append_if(batch()[:-1], Offset(0)),
-        lambda: leadership.append(batch()[:-1], acks_all=True),
-    ):
-        with pytest.raises(CorruptBatch):
-            call()
+    with pytest.raises(CorruptBatch):
+        leadership.append_if(batch()[:-1], Offset(0))
+    with pytest.raises(CorruptBatch):
+        leadership.append(batch()[:-1], acks_all=True)
     assert replica.partition.leadership is leadership
 
 
@@ -182,7 +182,7 @@ async def test_full_disk_refuses_the_append_and_nothing_else() -> None:
     replica = await stored_replica()
     leadership = replica.lead(isr=(1,), min_isr=1)
     leadership.append(batch(), acks_all=True)
-    replica.disk.fail_next("pwritev", errno.ENOSPC)
+    replica.disk.fault_hook = fail_nth(1, os_error(errno.ENOSPC), names={"pwritev"})
     with pytest.raises(DiskFull):
         leadership.append(batch(), acks_all=True)
     assert replica.partition.failure is None
@@ -194,7 +194,7 @@ async def test_failing_disk_ends_the_leadership_and_leaves_the_append_unknown() 
     leadership = replica.lead()
     leadership.append(batch(), acks_all=True)
     replica.wait_for(1)
-    replica.disk.fail_next("pwritev", errno.EIO)
+    replica.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"pwritev"})
     with pytest.raises(Unavailable):
         leadership.append(batch(), acks_all=True)
     assert replica.partition.leadership is None
@@ -211,13 +211,13 @@ async def test_damage_found_by_a_read_ends_the_leadership(who: str) -> None:
     leadership = replica.lead(isr=(1,), min_isr=1)
     leadership.append(batch(b"a record"), acks_all=True)
     replica.disk.flip_bit(f"{replica.log.directory}/{0:020}.log", 8 * 70)
+    reads: dict[str, Callable[[], object]] = {
+        "consumer": lambda: leadership.read(Offset(0), bytes_max=EVERYTHING),
+        "follower": lambda: leadership.read_for_follower(Offset(0), bytes_max=EVERYTHING),
+        "list offsets": lambda: leadership.find_timestamp(TimestampMs(0)),
+    }
     with pytest.raises(NotLeaderOrFollower):
-        if who == "consumer":
-            leadership.read(Offset(0), bytes_max=EVERYTHING)
-        elif who == "follower":
-            leadership.read_for_follower(Offset(0), bytes_max=EVERYTHING)
-        else:
-            leadership.find_timestamp(TimestampMs(0))
+        reads[who]()
     assert replica.partition.leadership is None
     assert replica.partition.failure is not None
     assert len(replica.failures) == 1

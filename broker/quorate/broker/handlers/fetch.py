@@ -58,9 +58,10 @@ class FetchHandler:
     async def _read_or_wait(self, request: broker_pb2.FetchRequest) -> Sequence[PartitionReading]:
         wait_s = min(request.max_wait_ms, self._config.fetch_wait_max_ms) / 1000
         deadline = self._clock.monotonic() + wait_s
-        min_bytes = max(request.min_bytes, 1)
         asked = request.max_bytes if request.HasField("max_bytes") else _BYTES_MAX
         bytes_max = min(asked, self._config.fetch_max_bytes)
+        # More than an answer may have is never there.
+        min_bytes = min(max(request.min_bytes, 1), bytes_max)
         while True:
             targets = find_partitions(
                 self._hosted, request.partitions, partitions_max=self._config.request_partitions_max
@@ -80,7 +81,10 @@ class FetchHandler:
             ):
                 return readings
             del readings
-            await self._wait(targets, min_bytes - budget.bytes_read, remaining_s)
+            missing_bytes = min_bytes - budget.bytes_read
+            if request.format == broker_pb2.RECORD_FORMAT_RECORDS:
+                missing_bytes = 1  # nobody knows before it is read how much a batch unpacks to
+            await self._wait(targets, missing_bytes, remaining_s)
 
     async def _wait(
         self, targets: Sequence[Partition | QuorateError], missing_bytes: int, timeout_s: float

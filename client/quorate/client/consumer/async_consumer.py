@@ -31,7 +31,13 @@ from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.core.transport import Transport
-from quorate.errors import ClientClosed, InvalidRequest, RequestTimedOut, UnsupportedOperation
+from quorate.errors import (
+    ClientClosed,
+    InvalidRequest,
+    RequestTimedOut,
+    UnsupportedOperation,
+    copy_of,
+)
 from quorate.v1 import broker_pb2
 
 __all__ = ["AsyncConsumer"]
@@ -192,7 +198,7 @@ class AsyncConsumer:
         deadline = self._clock.monotonic() + timeout
         while reader.position is None:
             if reader.failure is not None:
-                raise reader.failure
+                raise copy_of(reader.failure)
             if self._clock.monotonic() >= deadline:
                 raise RequestTimedOut(
                     f"{reader}: no leader says where it starts", topic=reader.topic_partition.topic

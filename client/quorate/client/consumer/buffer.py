@@ -74,7 +74,16 @@ class Chunk:
 class _Lane:
     """What is there of one partition."""
 
-    __slots__ = ("chunks", "decoded", "decoded_epoch", "is_told", "reader", "stop_offset", "taken")
+    __slots__ = (
+        "chunks",
+        "decoded",
+        "decoded_epoch",
+        "is_ready",
+        "is_told",
+        "reader",
+        "stop_offset",
+        "taken",
+    )
 
     def __init__(self, reader: PartitionReader) -> None:
         self.reader = reader
@@ -86,6 +95,8 @@ class _Lane:
         self.decoded_epoch: int | None = None
         #: records from here on have vanished from the log, and are not handed out any more
         self.stop_offset: int | None = None
+        #: it has something to hand out, and is in the row of those that have
+        self.is_ready = False
         #: nothing is left but a failure, and the application has heard of it
         self.is_told = False
 
@@ -119,9 +130,19 @@ class _Lane:
         return records
 
     def put_back(self, records: list[ConsumerRecord]) -> None:
-        self.decoded = records + self.decoded[self.taken :]
+        self.decoded = self._still_there(records + self.decoded[self.taken :])
         self.taken = 0
         self.reader.position = Position(records[0].offset, records[0].leader_epoch)
+
+    def stop_at(self, offset: int) -> None:
+        self.stop_offset = offset
+        self.decoded = self._still_there(self.decoded[self.taken :])
+        self.taken = 0
+
+    def _still_there(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        if self.stop_offset is None:
+            return records
+        return [record for record in records if record.offset < self.stop_offset]
 
     def last_epoch(self) -> int | None:
         """Leader epoch of the last record that was fetched, wherever it is now."""
@@ -145,8 +166,7 @@ class _Lane:
                 from_offset=chunk.from_offset,
                 decompressed_bytes_max=_DECOMPRESSED_BYTES_MAX,
             )
-        if self.stop_offset is not None:
-            self.decoded = [record for record in self.decoded if record.offset < self.stop_offset]
+        self.decoded = self._still_there(self.decoded)
         chunk.cursor += header.size_in_bytes
 
     def _end_chunk(self) -> None:
@@ -205,6 +225,7 @@ class FetchBuffer:
             return
         if lane.is_empty and lane.reader.failure is None:
             self._ready.popleft()
+            lane.is_ready = False
         elif len(lane.chunks) < chunk_count:
             self._ready.rotate(-1)
 
@@ -235,7 +256,8 @@ class FetchBuffer:
         """The reader has failed; what was fetched before comes first, but nothing from ``stop_offset`` on."""
         with self._lock:
             lane = self._lane(reader)
-            lane.stop_offset = stop_offset
+            if stop_offset is not None:
+                lane.stop_at(stop_offset)
             self._make_ready(lane)
             self._wake()
 
@@ -262,6 +284,11 @@ class FetchBuffer:
                 self._wake()
             return is_reset
 
+    def is_drained(self, reader: PartitionReader) -> bool:
+        """Everything that was fetched of it has been handed out."""
+        with self._lock:
+            return self._lane(reader).is_empty
+
     def drop(self, reader: PartitionReader) -> None:
         """Forget what was fetched: the application has sought, or given the partition up."""
         with self._lock:
@@ -270,8 +297,8 @@ class FetchBuffer:
     def pause(self, reader: PartitionReader) -> None:
         with self._lock:
             lane = self._lanes.get(reader)
-            if lane is not None and lane in self._ready:
-                self._ready.remove(lane)
+            if lane is not None:
+                self._make_unready(lane)
 
     def resume(self, reader: PartitionReader) -> None:
         with self._lock:
@@ -317,18 +344,23 @@ class FetchBuffer:
     def _make_ready(self, lane: _Lane, *, first: bool = False) -> None:
         if lane.reader.is_paused:
             return
-        if first and lane in self._ready:
-            self._ready.remove(lane)
-        if lane not in self._ready:
+        if first:
+            self._make_unready(lane)
+        if not lane.is_ready:
             (self._ready.appendleft if first else self._ready.append)(lane)
+            lane.is_ready = True
+
+    def _make_unready(self, lane: _Lane) -> None:
+        if lane.is_ready:
+            self._ready.remove(lane)
+            lane.is_ready = False
 
     def _drop(self, reader: PartitionReader) -> None:
         lane = self._lanes.pop(reader, None)
         if lane is None:
             return
         lane.clear()
-        if lane in self._ready:
-            self._ready.remove(lane)
+        self._make_unready(lane)
 
     def _wake(self) -> None:
         for waiter in self._waiters:

@@ -324,6 +324,10 @@ class Fetching:
         log_start_offset = result.log_start_offset if result.HasField("log_start_offset") else None
         was_begun, offset = reader.is_begun, reader.fetch_offset
         reset = start_for(self._options.out_of_range_reset)
+        if reset is not None and was_begun and not self._buffer.is_drained(reader):
+            # What is here was fetched in time: it is handed out before the position moves.
+            self._pause(reader)
+            return
         if self._buffer.out_of_range(reader, error, log_start_offset, reset) and was_begun:
             self._statistics.resets += 1
             log.warning(
@@ -347,18 +351,21 @@ class Fetching:
         # A disk that fails, or is damaged, costs its broker the leadership soon.
         if error.refresh_metadata or not error.retriable:
             self._cluster.needs_refresh()
-        self._displace(reader)
-        self._hold(reader, self._routes[reader])
-        self._wake.set()
-
-    def _hold(self, reader: PartitionReader, route: _Route) -> None:
         leader = self._cluster.leader_of(reader.topic_partition)
-        if leader is not None and leader.epoch > reader.leader_epoch:
-            return  # the hint names another leader, who has not been asked yet
-        now = self._clock.monotonic()
+        if leader is None or leader.epoch <= reader.leader_epoch:
+            self._pause(reader)
+        else:  # the hint names another leader, who has not been asked yet
+            self._displace(reader)
+            self._wake.set()
+
+    def _pause(self, reader: PartitionReader) -> None:
+        """Try again later, and later each time."""
+        route, now = self._routes[reader], self._clock.monotonic()
         if now - route.held_until > _CALM_S:
             route.backoff.reset()
         route.held_until = now + route.backoff.next_s()
+        self._displace(reader)
+        self._wake.set()
 
     def _tell_failure(self, reader: PartitionReader) -> None:
         failure = reader.failure

@@ -100,7 +100,8 @@ class TopicSearch:
 
     async def _refresh_what_is_old(self) -> None:
         while True:
-            await self._clock.sleep(self._metadata_age_s)
+            # With jitter: consumers that were started together need not ask together.
+            await self._clock.sleep(self._metadata_age_s * self._rng.uniform(0.8, 1.2))
             self._cluster.needs_refresh()
 
     def _add_partitions(self) -> None:

@@ -30,21 +30,25 @@ _PRODUCE_STREAM: Final = method_of(
 class Request:
     """Batches of different partitions that travel together."""
 
-    __slots__ = ("batches", "is_sent", "message", "sent_at", "stream")
+    __slots__ = ("batches", "message", "sent_at", "stream")
 
     def __init__(
         self,
         stream: ProduceStream,
         batches: Sequence[ProducerBatch],
-        message: broker_pb2.ProduceRequest,
+        message: broker_pb2.ProduceStreamRequest,
         sent_at: float,
     ) -> None:
         self.stream = stream
         self.batches = batches
-        self.message: broker_pb2.ProduceRequest | None = message
+        #: None: the transport has taken it
+        self.message: broker_pb2.ProduceStreamRequest | None = message
         self.sent_at = sent_at
-        #: the transport has it: it may arrive
-        self.is_sent = False
+
+    @property
+    def is_sent(self) -> bool:
+        """It may arrive."""
+        return self.message is None
 
     @property
     def is_awaited(self) -> bool:
@@ -64,7 +68,7 @@ class ProduceStream:
         self._channel = channel
         self._on_answer = on_answer
         self._on_end = on_end
-        self._outgoing: deque[tuple[int, Request]] = deque()
+        self._outgoing: deque[Request] = deque()
         self._unanswered: dict[int, Request] = {}
         self._next_correlation_id = 0
         self._wakeup: asyncio.Future[None] | None = None
@@ -73,8 +77,10 @@ class ProduceStream:
     def send(self, request: Request) -> None:
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
+        assert request.message is not None
+        request.message.correlation_id = correlation_id
         self._unanswered[correlation_id] = request
-        self._outgoing.append((correlation_id, request))
+        self._outgoing.append(request)
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
 
@@ -114,10 +120,10 @@ class ProduceStream:
     async def _requests(self) -> AsyncIterator[broker_pb2.ProduceStreamRequest]:
         while True:
             while self._outgoing:
-                correlation_id, request = self._outgoing.popleft()
+                request = self._outgoing.popleft()
                 message, request.message = request.message, None
-                request.is_sent = True
-                yield broker_pb2.ProduceStreamRequest(correlation_id=correlation_id, request=message)
-                del message
+                assert message is not None
+                yield message
+                del message  # not kept while there is nothing to send
             self._wakeup = asyncio.get_running_loop().create_future()
             await self._wakeup

@@ -155,23 +155,23 @@ class Sender:
         if self._watchdog is None:
             self._watchdog = self._clock.call_later(_SILENCE_S, self._look_for_silence)
 
-    def _message(self, batches: Sequence[ProducerBatch]) -> broker_pb2.ProduceRequest:
-        partitions = []
+    def _message(self, batches: Sequence[ProducerBatch]) -> broker_pb2.ProduceStreamRequest:
+        """Filled in place: a message that is put into another is serialized and parsed for it."""
+        message = broker_pb2.ProduceStreamRequest()
+        request = message.request
+        request.acks = batches[0].acks
+        request.timeout_ms = self._options.request_timeout_ms
         for batch in batches:
             topic, partition = batch.queue.topic_partition
             view = self._cluster.known_topic(topic)
-            partitions.append(
-                broker_pb2.ProducePartition(
-                    topic=topic,
-                    topic_id="" if view is None else view.topic_id,
-                    partition=partition,
-                    batch=batch.encoded,
-                    expected_offset=batch.expected_offset,
-                )
+            request.partitions.add(
+                topic=topic,
+                topic_id="" if view is None else view.topic_id,
+                partition=partition,
+                batch=batch.encoded,
+                expected_offset=batch.expected_offset,
             )
-        return broker_pb2.ProduceRequest(
-            acks=batches[0].acks, timeout_ms=self._options.request_timeout_ms, partitions=partitions
-        )
+        return message
 
     # -- answers
 

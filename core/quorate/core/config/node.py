@@ -307,15 +307,15 @@ class NodeConfig:
         "replica.fetch.max.bytes",
         ByteCount(1 << 10, _INT32_MAX),
         default=1 << 20,
-        about="Most bytes of records of one partition in one answer to a follower; a larger batch goes alone.",
-        trade_off="More lets a follower catch up in fewer exchanges; one partition then holds up others more.",
+        about="Most bytes of one partition in one answer to a follower; a larger batch goes alone.",
+        trade_off="More lets a follower catch up in fewer exchanges; one partition holds up others more.",
     )
     replica_fetch_response_max_bytes: int = setting(
         "replica.fetch.response.max.bytes",
         ByteCount(1 << 10, _INT32_MAX),
         default=10 << 20,
         about="Most bytes of records in one answer to a follower; partitions that do not fit come next.",
-        trade_off="More suits many busy partitions; this much memory is held for each follower that is behind.",
+        trade_off="More suits many busy partitions; this much memory is held for each follower behind.",
     )
     fetch_wait_max_ms: int = setting(
         "fetch.wait.max.ms",

@@ -9,6 +9,8 @@ the metadata beside the topics, and what is not set there either follows one of 
   leader have to see one and the same value, or a replica that the one counts as complete may lack what the
   other has acknowledged (rule 29). A node's file that names such a key is refused.
 
+What all topics share (``NO_TOPIC_KEYS``) is set for the cluster alone.
+
 Names are Kafka's at every level, where Kafka has one.
 """
 
