@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Final, NamedTuple
 
 from bench.figure import Figure, show
+from bench.resident_memory import resident_bytes
 from bench.metadata_image import timed
 from quorate.chaos.drills.fake_brokers import FAKE_BROKER_SETTINGS, BrokerSession, register_fake_brokers
 from quorate.chaos.drills.voters import DrillVoters
@@ -47,11 +48,6 @@ REPLICATION_FACTOR: Final = 3
 LEADER: Final = BrokerId(1)
 _TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.01
-
-
-def _resident_bytes(pid: int) -> int:
-    with open(f"/proc/{pid}/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _creation(number: int) -> admin_pb2.CreateTopicRequest:
@@ -132,13 +128,13 @@ def _led(image: MetadataImage) -> int:
 
 async def decision_figures() -> list[Figure]:
     gc.collect()
-    before = _resident_bytes(os.getpid())
+    before = resident_bytes(os.getpid())
     image = _cluster_of_brokers()
     topics = PARTITIONS // PER_TOPIC
     for number in range(topics):
         image = _carry_out(image, _create(image, number))
     gc.collect()
-    size = _resident_bytes(os.getpid()) - before
+    size = resident_bytes(os.getpid()) - before
 
     began = time.perf_counter()
     _carry_out(image, _create(image, topics))
@@ -208,7 +204,7 @@ async def quorum_figures() -> list[Figure]:
             await stack.enter_async_context(session.held_open(voters, controller))
         creation_s = await _fill(voters, controller)
         leaders_s, whole_s = await _failover_s(voters, controller, sessions[0])
-        sizes = [_resident_bytes(node.process.pid) for node in cluster.nodes if node.process is not None]
+        sizes = [resident_bytes(node.process.pid) for node in cluster.nodes if node.process is not None]
         restart_s = await _restart_s(voters, controller)
     how = f"3 processes, {PARTITIONS:,} partitions, at a client"
     return [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.core.config import Durability, HostPort, NodeConfig, load_node_config
+from quorate.core.config import HostPort, NodeConfig, load_node_config
 from quorate.core.config.node import NODE_SETTINGS
 from quorate.core.config.sources import from_environment
 from quorate.core.ids import BrokerId
@@ -43,7 +43,6 @@ def test_file_supplies_values_in_dotted_keys_and_tables(tmp_path: Path) -> None:
         listeners = ["127.0.0.1:9092", "[::1]:9093"]
         [log]
         segment.bytes = 1_048_576
-        durability = "fsync"
         [log.retention]
         ms = "3d"
         """,
@@ -52,7 +51,6 @@ def test_file_supplies_values_in_dotted_keys_and_tables(tmp_path: Path) -> None:
     assert config.node_id == 7
     assert config.listeners == (HostPort("127.0.0.1", 9092), HostPort("::1", 9093))
     assert config.topic_defaults.segment_bytes == 1 << 20
-    assert config.topic_defaults.durability is Durability.FSYNC
     assert config.topic_defaults.retention_ms == 3 * 86_400_000
 
 
@@ -110,9 +108,9 @@ def test_value_of_several_lines_is_located_at_its_end(tmp_path: Path) -> None:
 
 
 def test_wrong_value_in_the_environment_names_the_variable() -> None:
-    message = refusal(*REQUIRED, environment={"QUORATE_LOG_DURABILITY": "maybe"})
-    assert "environment variable QUORATE_LOG_DURABILITY" in message
-    assert "one of replicated, fsync" in message
+    message = refusal(*REQUIRED, environment={"QUORATE_LOGGING_FORMAT": "maybe"})
+    assert "environment variable QUORATE_LOGGING_FORMAT" in message
+    assert "one of auto, json, text" in message
 
 
 def test_misspelt_variable_is_refused_and_not_ignored() -> None:

@@ -6,6 +6,7 @@ another system.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
@@ -17,13 +18,16 @@ from quorate.broker.replica.followers import Follower, Followers
 from quorate.broker.replica.in_sync_replicas import InSyncReplicas
 from quorate.broker.replica.isr_membership import IsrMembership
 from quorate.broker.replica.leadership import Leadership
+from quorate.broker.replica.own_copy import OwnCopy
 from quorate.broker.replica.partition import Partition
 from quorate.core.ids import BrokerEpoch, BrokerId, Offset
 from quorate.errors import IneligibleReplica, InvalidUpdateVersion, QuorateError
 from quorate.metadata.image import Recovery
+from quorate.storage import PartitionLog
 from quorate.v1.controller_pb2 import PartitionAlterationResult
 from tests.unit.replica import test_replica_isr as isr_rules
 from tests.unit.replica import test_replica_leadership as leadership_rules
+from tests.unit.replica import test_replica_storage as storage_rules
 from tests.unit.replica.replica_harness import broker_image
 from tests.unit.replica.replica_model import walk
 
@@ -302,6 +306,21 @@ def min_isr_is_not_looked_at_before_the_append(patch: Patch) -> None:
     )
 
 
+def own_copy_counts_before_it_is_synced(patch: Patch) -> None:
+    patch.setattr(OwnCopy, "end_offset", property(lambda self: self._log.log_end_offset))
+
+
+def conditional_append_looks_for_no_duplicate(patch: Patch) -> None:
+    patch.setattr(PartitionLog, "find_duplicate", lambda *_: None)
+
+
+def conditional_append_looks_at_no_offset(patch: Patch) -> None:
+    def append_if(self: Leadership, batch: bytes, expected_offset: Offset) -> Any:
+        return self.append(batch, acks_all=True)
+
+    patch.setattr(Leadership, "append_if", append_if)
+
+
 def recovering_partition_grows(patch: Patch) -> None:
     patch.setattr(isr_membership, "Recovery", _NeverRecovering)
 
@@ -350,8 +369,25 @@ def _registered_anew_is_not_admitted() -> None:
     isr_rules.test_follower_whose_broker_may_not_join_is_not_admitted(broker_image(3, epoch=104))
 
 
+def _synced_first() -> None:
+    asyncio.run(storage_rules.test_synced_topics_commit_what_is_on_the_leaders_device_too())
+
+
+def _retry_of_a_conditional_append() -> None:
+    asyncio.run(
+        storage_rules.test_retry_of_a_conditional_append_gives_the_original_wherever_the_log_ends_by_now()
+    )
+
+
+def _late_conditional_append() -> None:
+    asyncio.run(storage_rules.test_conditional_append_that_comes_too_late_learns_where_the_log_ends())
+
+
 #: these do harm too rarely, or none but to liveness: each has its own story
 FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
+    (own_copy_counts_before_it_is_synced, _synced_first),
+    (conditional_append_looks_for_no_duplicate, _retry_of_a_conditional_append),
+    (conditional_append_looks_at_no_offset, _late_conditional_append),
     (any_refusal_takes_the_wish_back, _kept_after_another_error),
     (fetches_of_an_earlier_process_count, leadership_rules.test_fetch_of_an_earlier_process_is_refused),
     (

@@ -57,8 +57,8 @@ class InSyncReplicas:
         self.recovery = recovery
         #: not settled yet
         self._wish: _Wish | None = None
-        #: the controller was asked for this one and has not answered; by now it may be settled, and its answer
-        #: must not pass for one to the next
+        #: the controller was asked for this one and has not answered; by now it may be settled, and the
+        #: answer must not pass for one to the next
         self._asked: _Wish | None = None
 
     @property

@@ -134,12 +134,12 @@ class IsrAlterations:
             else:
                 _log_result(partition, alteration, result)
                 leadership.alteration_answered(result)
-            if result is None or result.HasField("error"):
-                self._rest(partition)
-            else:
+            if result is not None and _is_settled(alteration, result):
                 self._failures.pop(partition, None)
                 # There may be more to wish for: who caught up while the change was under way had to wait.
                 self.wish(partition)
+            else:
+                self._rest(partition)
 
     def _rest(self, partition: Partition) -> None:
         failures = self._failures.get(partition, 0) + 1
@@ -151,6 +151,15 @@ class IsrAlterations:
     def _rested(self, partition: Partition) -> None:
         self._resting.pop(partition, None)
         self.wish(partition)
+
+
+def _is_settled(wish: PartitionAlteration, result: PartitionAlterationResult) -> bool:
+    """Otherwise the same would be asked for again, at once and without end."""
+    return (
+        not result.HasField("error")
+        and result.leader_epoch == wish.leader_epoch
+        and result.partition_epoch > wish.partition_epoch
+    )
 
 
 def _log_result(partition: Partition, wish: PartitionAlteration, result: PartitionAlterationResult) -> None:

@@ -234,7 +234,7 @@ class NodeConfig:
         "file.delete.delay.ms",
         DurationMs(0, _HOUR_MS * 24 * 365),
         default=60_000,
-        about="How long a replica's files stay after its topic was deleted or it was moved to another broker.",
+        about="How long the files of a replica stay after its topic was deleted, or it was moved elsewhere.",
         trade_off="Longer leaves time to undo a mistake; the disk space comes back as much later.",
     )
     producer_id_expiration_ms: int = setting(
@@ -299,9 +299,9 @@ class NodeConfig:
         "replica.lag.time.max.ms",
         DurationMs(100, _HOUR_MS),
         default=10_000,
-        about="A follower that has not caught up with the end of its leader's log for this long leaves the ISR.",
-        trade_off="Shorter makes acknowledgements wait less for a follower that is stuck; a burst then throws "
-        "followers out that would have caught up.",
+        about="A follower that has not caught up with its leader's log for this long leaves the ISR.",
+        trade_off="Shorter makes acknowledgements wait less for a follower that is stuck; a burst then "
+        "throws followers out that would have caught up.",
     )
     replica_fetch_max_bytes: int = setting(
         "replica.fetch.max.bytes",

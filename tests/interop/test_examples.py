@@ -1,0 +1,182 @@
+"""The programs in examples/ and the commands in docs/languages.md, run for real against three brokers.
+
+They have nothing of ours but the .proto files, or not even those. What works here works from every language.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.client.connection import connect, raise_if_failed
+from quorate.core.records import Compression, Record, encode_batch
+from quorate.node.local_cluster import LocalCluster
+from quorate.v1 import admin_pb2, broker_pb2
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+TOOLS = ROOT / ".tools"
+JAVA_CLASSES = EXAMPLES / "java" / "target" / "classes"
+TIMEOUT_S = 120
+
+TOPIC = "greetings"
+GREETING_OF_A_BATCH = "hello from a compressed batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    language: str
+    command: tuple[str, ...]
+    runtime: str
+    built: Path
+
+    def __str__(self) -> str:
+        return self.language
+
+    @property
+    def is_missing(self) -> bool:
+        return shutil.which(self.runtime) is None or not self.built.exists()
+
+
+PROGRAMS = (
+    Program("Go", (str(TOOLS / "hello-go"),), str(TOOLS / "hello-go"), TOOLS / "hello-go"),
+    Program(
+        "Node", ("node", str(EXAMPLES / "node" / "hello.js")), "node", EXAMPLES / "node" / "node_modules"
+    ),
+    Program(
+        "Java",
+        ("java", "-cp", f"{JAVA_CLASSES}:{JAVA_CLASSES.parent / 'lib'}/*", "Hello"),
+        "java",
+        JAVA_CLASSES / "Hello.class",
+    ),
+    Program(
+        "Python",
+        (sys.executable, str(EXAMPLES / "python" / "hello.py")),
+        sys.executable,
+        EXAMPLES / "python" / "hello.py",
+    ),
+)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    """Three nodes that are brokers and voters at once."""
+    async with LocalCluster.create(str(tmp_path / "cluster"), brokers=3, is_combined=True) as cluster:
+        yield cluster
+
+
+async def run(*command: str, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        out, error = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, error.decode()
+    return out.decode(), error.decode()
+
+
+async def leader_and_follower(cluster: LocalCluster) -> tuple[str, str]:
+    """Names of the node that leads the topic's one partition, and of one that follows it."""
+    async with cluster.connect() as connection:
+        description = await connection.describe_topic(TOPIC)
+    leader = description.partitions[0].leader
+    follower = next(broker for broker in description.partitions[0].replicas if broker != leader)
+    names = {node.id: node.name for node in cluster.nodes}
+    return names[leader], names[follower]
+
+
+async def write_a_compressed_batch(address: str) -> None:
+    """As a client library does: the broker has to decode it for those who want structured records."""
+    record = Record(0, 1_700_000_000_000, None, GREETING_OF_A_BATCH.encode(), ())
+    partition = broker_pb2.ProducePartition(
+        topic=TOPIC, batch=bytes(encode_batch([record], compression=Compression.ZSTD))
+    )
+    async with connect(address) as connection:
+        answer = await connection.produce(broker_pb2.ProduceRequest(partitions=[partition]))
+    raise_if_failed(answer.partitions[0])
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+async def test_program_writes_and_reads_also_after_the_leader_was_killed(
+    program: Program, cluster: LocalCluster
+) -> None:
+    if program.is_missing:
+        pytest.skip(f"the example in {program.language} is not built; `make languages` does it")
+    async with cluster.connect() as connection:
+        await connection.create_topic(
+            admin_pb2.CreateTopicRequest(name=TOPIC, partition_count=1, replication_factor=3)
+        )
+    leader, follower = await leader_and_follower(cluster)
+    await write_a_compressed_batch(cluster.node(leader).address)
+    greeting = f"hello from {program.language}"
+
+    # It is told of a broker that does not lead, and has to find the one that does.
+    bootstrap = cluster.node(follower).address
+    out, _ = await run(*program.command, bootstrap, TOPIC)
+    assert out.splitlines() == ["stored at offset 1", f"0: {GREETING_OF_A_BATCH}", f"1: {greeting}"]
+
+    # Right away, while the others still believe in the old leader: it has to try again.
+    await cluster.kill(leader)
+    out, _ = await run(*program.command, bootstrap, TOPIC)
+    stored, *read = out.splitlines()
+    offset = int(stored.removeprefix("stored at offset "))
+    assert offset >= 2  # more, if an attempt without an answer was stored after all
+    assert read == [f"0: {GREETING_OF_A_BATCH}", *(f"{each}: {greeting}" for each in range(1, offset + 1))]
+
+
+def snippets(kind: str) -> list[str]:
+    """The blocks of docs/languages.md in one language, in order."""
+    page = (ROOT / "docs" / "languages.md").read_text()
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+async def test_shell_commands_of_the_documentation_work_as_they_stand(cluster: LocalCluster) -> None:
+    path = f"{TOOLS / 'bin'}:{os.environ['PATH']}"
+    for tool in ("grpcurl", "jq", "bash"):
+        if shutil.which(tool, path=path) is None:
+            pytest.skip(f"{tool} is missing; `make grpcurl` builds grpcurl where Go is installed")
+    produce_and_fetch, check_health = snippets("sh")
+    environment = {**os.environ, "PATH": path, "BROKER": cluster.broker_addresses[0]}
+    out, _ = await run("bash", "-euo", "pipefail", "-c", produce_and_fetch, environment=environment)
+    assert out.splitlines()[-1] == "hello from the shell"
+    assert '"base_offset": "0"' in out
+    out, _ = await run("bash", "-euo", "pipefail", "-c", check_health, environment=environment)
+    assert json.loads(out) == {"status": "SERVING"}
+
+    leader, follower = await leader_and_follower(cluster)
+    at_a_follower = produce_and_fetch[produce_and_fetch.rindex("grpcurl") : produce_and_fetch.rindex("|\n")]
+    environment["LEADER"] = cluster.node(follower).address
+    out, _ = await run("bash", "-euo", "pipefail", "-c", at_a_follower, environment=environment)
+    refused = json.loads(out)
+    assert _facts(refused)["leader_address"] == {"text": cluster.node(leader).address}
+    [documented] = snippets("json")
+    assert _shape(refused) == _shape(json.loads(documented))
+
+
+def _facts(answer: Any) -> Any:
+    return answer["partitions"][0]["error"]["facts"]
+
+
+def _shape(answer: Any) -> Any:
+    """Without what differs between two clusters."""
+    partition = answer["partitions"][0]
+    error = {key: value for key, value in partition["error"].items() if key not in ("message", "facts")}
+    return {**partition, "topic_id": None, "error": {**error, "facts": sorted(partition["error"]["facts"])}}
