@@ -19,8 +19,8 @@ from contextlib import AsyncExitStack, suppress
 from typing import Final, NamedTuple
 
 from bench.figure import Figure, show
-from bench.resident_memory import resident_bytes
 from bench.metadata_image import timed
+from bench.resident_memory import resident_bytes
 from quorate.chaos.drills.fake_brokers import FAKE_BROKER_SETTINGS, BrokerSession, register_fake_brokers
 from quorate.chaos.drills.voters import DrillVoters
 from quorate.controller.brokers import fence_broker

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from quorate.errors import ClientClosed, InvalidRequest
@@ -58,6 +58,13 @@ class BackgroundLoop:
     def is_current_thread(self) -> bool:
         """Whether the caller runs on the loop itself, in a callback: there, waiting would never end."""
         return threading.get_ident() == self._thread.ident
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """On the loop, from any thread; from the loop itself without the cost of waking it."""
+        if threading.get_ident() == self._thread.ident:
+            self.loop.call_soon(callback)
+        else:
+            self.loop.call_soon_threadsafe(callback)
 
     def call(self, coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
         """Run it there and wait for its result; after ``timeout_s`` it is cancelled: ``TimeoutError``."""

@@ -57,7 +57,7 @@ class Producer:
             addresses,
             clock=self._clock,
             rng=random.Random(),
-            wake=self._background.loop.call_soon_threadsafe,
+            wake=self._background.call_soon,
         )
         self._accumulator = self._engine.accumulator
         self._topics = self._accumulator.topics
