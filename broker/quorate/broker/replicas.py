@@ -189,16 +189,22 @@ class Replicas:
     def _leave(self, name: _Name) -> None:
         """On a committed record that says so: this broker has no replica of the partition any more."""
         self._missing.pop(name, None)
-        self._unusable.pop(name, None)
         replica = self._replicas.pop(name, None)
         if replica is None:
+            if self._unusable.pop(name, None) is not None:
+                self._delete_unusable(name)
             return
         self._unfollow(replica)
         replica.stop()
         self._deletions.delete_later(_key(replica))
 
+    def _delete_unusable(self, name: _Name) -> None:
+        for key in self._logs.failures:
+            if (key.topic_id, key.partition) == name:
+                self._deletions.delete_later(key)
+
     def _report_strangers(self, image: MetadataImage) -> None:
-        for key, _ in self._logs:
+        for key in self._logs.partitions_on_disk():
             partition = image.partition(key.topic_id, key.partition)
             if key.topic_id in image.removed_topics or (
                 partition is not None and self._broker_id not in partition.replicas

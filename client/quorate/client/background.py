@@ -10,6 +10,7 @@ that it opens. Clients that were open before the fork belong to the parent.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -39,6 +40,8 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self._users = 0
+        #: calls that somebody waits for
+        self._calls: set[concurrent.futures.Future[Any]] = set()
         self.loop = _new_event_loop()
         self._thread = threading.Thread(target=self._run, name="quorate-client", daemon=True)
         self._thread.start()
@@ -73,16 +76,24 @@ class BackgroundLoop:
             raise InvalidRequest(
                 "a callback of the client must not wait for the client: it would wait for ever"
             )
-        if self.loop.is_closed():
-            coroutine.close()
-            raise ClientClosed("the client was closed")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        except RuntimeError:
+            coroutine.close()
+            raise ClientClosed("the client was closed") from None
+        self._calls.add(future)
+        try:
+            if self.loop.is_closed():
+                future.cancel()  # it closed in between, and has not seen this call
             return future.result(timeout_s)
+        except concurrent.futures.CancelledError:
+            raise ClientClosed("the client was closed") from None
         except BaseException:
             # Also when the program is interrupted: nobody will ask for the result any more.
             future.cancel()
             raise
+        finally:
+            self._calls.discard(future)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -95,6 +106,9 @@ class BackgroundLoop:
             self.loop.run_until_complete(asyncio.gather(*remaining, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
+            # Calls that came too late to run would be waited for for ever.
+            for call in list(self._calls):
+                call.cancel()
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

@@ -15,7 +15,9 @@ again:
 
 A refusal is typed, because the leader acts on it (rule 22): after INELIGIBLE_REPLICA and
 OPERATION_NOT_ATTEMPTED it knows that nothing was changed and takes its proposal back; after anything else
-it must count with both ISRs.
+it must count with both ISRs. A leader that would have to count with a member for ever, because an earlier
+copy of its wish got no answer and the member is gone, *withdraws*: the partition epoch moves on, and whatever is
+still on its way is refused.
 
 Where the new ISR completes a reassignment, the move is finished in the same batch (rule 47).
 """
@@ -89,6 +91,8 @@ def _alter(
             partition=wish.partition,
         )
     _check_epochs(partition, leader, wish)
+    if wish.withdraw:
+        return elections.renew(partition)
     recovery = _wanted_recovery(partition, wish)
     _check_members(partition, wish, recovery)
     _check_eligible(image, wish)

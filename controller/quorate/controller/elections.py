@@ -214,10 +214,11 @@ class Elections:
                 draining = replica if draining is None else draining
         return draining
 
-    def renew(self, before: PartitionImage) -> None:
+    def renew(self, before: PartitionImage) -> PartitionImage:
         """Only the partition epoch grows: whoever has not seen this decision is refused (rule 21)."""
         after = dataclasses.replace(before, partition_epoch=before.partition_epoch + 1)
         self.records.append(change_record(before, after))
+        return after
 
     def _put(
         self,

@@ -105,20 +105,22 @@ class AlterPartitionRequest(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionAlteration, _Mapping]]] = ...) -> None: ...
 
 class PartitionAlteration(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "isr", "recovery_state")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "isr", "recovery_state", "withdraw")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ISR_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     leader_epoch: int
     partition_epoch: int
     isr: _containers.RepeatedCompositeFieldContainer[IsrMember]
     recovery_state: _metadata_pb2.RecoveryState
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[IsrMember, _Mapping]]] = ..., recovery_state: _Optional[_Union[_metadata_pb2.RecoveryState, str]] = ...) -> None: ...
+    withdraw: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[IsrMember, _Mapping]]] = ..., recovery_state: _Optional[_Union[_metadata_pb2.RecoveryState, str]] = ..., withdraw: _Optional[bool] = ...) -> None: ...
 
 class IsrMember(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")

@@ -128,6 +128,20 @@ def test_asking_for_what_is_changes_nothing(cluster: SmallCluster) -> None:
     assert cluster.image.offset == offset
 
 
+def test_after_a_withdrawal_an_earlier_wish_is_refused(cluster: SmallCluster) -> None:
+    before = cluster.partition()
+    late = alteration(cluster, before, [1, 2])
+    withdrawal = alteration(cluster, before, [])
+    withdrawal.withdraw = True
+    (result,) = ask_for_isr(cluster, 1, withdrawal)
+    assert not result.HasField("error")
+    assert (list(result.isr), result.partition_epoch) == ([1, 2, 3], before.partition_epoch + 1)
+    assert cluster.partition().leader_epoch == before.leader_epoch
+    (result,) = ask_for_isr(cluster, 1, late)
+    assert result.error.code == "INVALID_UPDATE_VERSION"
+    assert cluster.partition().isr == (1, 2, 3)
+
+
 def test_the_last_new_replica_in_the_isr_completes_a_reassignment(cluster: SmallCluster) -> None:
     cluster.move(4, 2, 3)
     before = cluster.partition()

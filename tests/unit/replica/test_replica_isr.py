@@ -287,14 +287,37 @@ def test_wish_that_was_surely_not_applied_is_taken_back(error: QuorateError) -> 
 
 
 @pytest.mark.parametrize("error", [IneligibleReplica("a test"), OperationNotAttempted("a test")])
-def test_wish_is_kept_while_an_earlier_copy_may_be_on_its_way(error: QuorateError) -> None:
+def test_wish_counts_while_an_earlier_copy_may_be_on_its_way_and_is_withdrawn(error: QuorateError) -> None:
     replica = about_to_admit_3()
     first = replica.ask()
     replica.leadership.alteration_unanswered()
     replica.ask()
     replica.answer(refusal(error))
     assert not commits_without_3(replica)
-    assert replica.ask() == first
+    withdrawal = replica.ask()
+    assert withdrawal.withdraw
+    assert not withdrawal.isr
+    assert (withdrawal.leader_epoch, withdrawal.partition_epoch) == (
+        first.leader_epoch,
+        first.partition_epoch,
+    )
+    assert not commits_without_3(replica), "only asked for, not done"
+    replica.grant((1, 2), partition_epoch=2)
+    assert commits_without_3(replica)
+
+
+def test_withdrawal_without_an_answer_is_sent_again_and_the_wish_still_counts() -> None:
+    replica = about_to_admit_3()
+    replica.ask()
+    replica.leadership.alteration_unanswered()
+    replica.ask()
+    replica.answer(refusal(IneligibleReplica("a test")))
+    withdrawal = replica.ask()
+    replica.leadership.alteration_unanswered()
+    assert not commits_without_3(replica)
+    assert replica.ask() == withdrawal
+    replica.answer(refusal(InvalidUpdateVersion("the lost copy was applied")))
+    assert not commits_without_3(replica)
 
 
 def test_copy_that_surely_did_nothing_does_not_stand_in_the_way() -> None:

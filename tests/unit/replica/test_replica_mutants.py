@@ -358,7 +358,9 @@ FOUND_BY_WALKING: Final[list[Callable[[Patch], None]]] = [
 
 
 def _kept_after_a_lost_copy() -> None:
-    isr_rules.test_wish_is_kept_while_an_earlier_copy_may_be_on_its_way(IneligibleReplica("a test"))
+    isr_rules.test_wish_counts_while_an_earlier_copy_may_be_on_its_way_and_is_withdrawn(
+        IneligibleReplica("a test")
+    )
 
 
 def _kept_after_another_error() -> None:

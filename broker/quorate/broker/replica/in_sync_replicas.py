@@ -11,7 +11,9 @@ A wish names the partition epoch on which it was made, and the controller takes 
 - it is over when the partition epoch has moved on: applied or not, it can no longer be;
 - it is taken back when the controller says that it surely was not applied (INELIGIBLE_REPLICA,
   OPERATION_NOT_ATTEMPTED), *unless an earlier copy of it got no answer*. That copy may still be on its way,
-  and be applied when the replica is eligible again. Kafka takes the wish back all the same;
+  and be applied when the replica is eligible again. Then the leader withdraws: it asks the controller to
+  move the partition epoch on, and counts with the maximal ISR until that is done. Kafka takes the wish back
+  at once all the same; never taking it back would stall acknowledgements for as long as the replica is gone;
 - it is over, too, when a member has registered anew: every copy names the old broker epoch, and is refused
   for ever (rule 24).
 
@@ -38,13 +40,28 @@ _SURELY_NOT_APPLIED: Final = frozenset({IneligibleReplica.code, OperationNotAtte
 
 
 class _Wish:
-    __slots__ = ("additions", "alteration", "is_copy_lost")
+    __slots__ = ("additions", "alteration", "is_copy_lost", "is_withdrawn")
 
     def __init__(self, alteration: PartitionAlteration, additions: frozenset[BrokerId]) -> None:
         self.alteration = alteration
         self.additions = additions
         #: a copy of it got no answer, and may be applied at any time
         self.is_copy_lost = False
+        #: no longer wanted; still counted with, until no copy of it can be applied
+        self.is_withdrawn = False
+
+    @property
+    def message(self) -> PartitionAlteration:
+        wished = self.alteration
+        if not self.is_withdrawn:
+            return wished
+        return PartitionAlteration(
+            topic_id=wished.topic_id,
+            partition=wished.partition,
+            leader_epoch=wished.leader_epoch,
+            partition_epoch=wished.partition_epoch,
+            withdraw=True,
+        )
 
 
 class InSyncReplicas:
@@ -101,7 +118,7 @@ class InSyncReplicas:
         if self._wish is None or self._asked is not None:
             return None
         self._asked = self._wish
-        return self._wish.alteration
+        return self._wish.message
 
     def answered(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
         """The controller describes the partition as it is after the last copy."""
@@ -117,7 +134,11 @@ class InSyncReplicas:
         asked, self._asked = self._asked, None
         if asked is None or asked is not self._wish:
             return
-        if code in _SURELY_NOT_APPLIED and not asked.is_copy_lost:
+        if code not in _SURELY_NOT_APPLIED:
+            return
+        if asked.is_copy_lost:
+            asked.is_withdrawn = True
+        else:
             self._wish = None
 
     def unanswered(self, *, may_be_applied: bool) -> None:
