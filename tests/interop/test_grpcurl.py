@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from quorate.node.child import ChildNode
+from quorate.node.local_cluster import LocalCluster
 
 GRPCURL = Path(__file__).parents[2] / ".tools" / "bin" / "grpcurl"
 
@@ -27,11 +27,10 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 async def address(tmp_path: Path) -> AsyncIterator[str]:
-    """A node of its own, as a real process."""
-    settings = {"node.id": "1", "data.dir": str(tmp_path / "data"), "listeners": "127.0.0.1:0"}
-    node = await ChildNode.start(settings, log_file=str(tmp_path / "node.log"))
-    yield node.bootstrap
-    await node.end()
+    """A cluster of one node, as a real process."""
+    async with LocalCluster.create(str(tmp_path), brokers=1, is_combined=True) as cluster:
+        yield cluster.bootstrap
+        await cluster.kill(*cluster.names)
 
 
 async def grpcurl(address: str, *arguments: str) -> tuple[int, str, str]:
@@ -57,22 +56,6 @@ async def call(address: str, method: str, request: dict[str, Any]) -> dict[str, 
 def as_bytes(text: str) -> str:
     """As JSON carries a bytes field."""
     return base64.b64encode(text.encode()).decode()
-
-
-async def test_reflection_lists_and_describes_the_services(address: str) -> None:
-    status, out, _ = await grpcurl(address, "list")
-    assert status == 0
-    services = {"quorate.v1.AdminService", "quorate.v1.BrokerService", "grpc.health.v1.Health"}
-    assert services <= set(out.split())
-    status, out, _ = await grpcurl(address, "describe", "quorate.v1.ProduceRequest")
-    assert status == 0
-    assert "repeated .quorate.v1.ProducePartition partitions" in out
-
-
-async def test_health_is_serving(address: str) -> None:
-    status, out, error = await grpcurl(address, "-d", "{}", "grpc.health.v1.Health/Check")
-    assert status == 0, error
-    assert json.loads(out) == {"status": "SERVING"}
 
 
 async def test_topic_is_created_written_to_and_read(address: str) -> None:
@@ -106,16 +89,14 @@ async def test_topic_is_created_written_to_and_read(address: str) -> None:
     assert read["records"][1]["headers"] == [{"key": "trace", "value": as_bytes("abc")}]
 
 
-async def test_error_of_a_call_carries_code_and_facts(address: str) -> None:
+async def test_errors_of_a_call_and_of_a_partition_carry_their_codes(address: str) -> None:
     await call(address, "AdminService/CreateTopic", {"name": "orders"})
     request = json.dumps({"name": "orders"})
-    status, _, error = await grpcurl(address, "-d", request, "quorate.v1.AdminService/CreateTopic")
+    status, _, refusal = await grpcurl(address, "-d", request, "quorate.v1.AdminService/CreateTopic")
     assert status != 0
-    assert "AlreadyExists" in error
-    assert "TOPIC_ALREADY_EXISTS" in error
+    assert "AlreadyExists" in refusal
+    assert "TOPIC_ALREADY_EXISTS" in refusal
 
-
-async def test_error_of_a_partition_stands_in_the_answer(address: str) -> None:
     answer = await call(address, "BrokerService/Fetch", {"partitions": [{"topic": "absent"}]})
     error = answer["partitions"][0]["error"]
     assert error["code"] == "UNKNOWN_TOPIC_OR_PARTITION"

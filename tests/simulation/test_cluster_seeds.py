@@ -1,4 +1,4 @@
-"""Real controllers, brokers and clients, on simulated time, disks and network, under faults drawn from a seed."""
+"""Real controllers, brokers and clients on simulated time, disks and network, under faults from a seed."""
 
 from __future__ import annotations
 

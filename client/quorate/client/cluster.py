@@ -54,6 +54,10 @@ _GET_METADATA: Final = method_of(
 
 #: A broker that takes longer is passed over: it is stopped, overloaded or cut off.
 _ATTEMPT_TIMEOUT_S: Final = 1.0
+#: All attempts of one refresh together.
+_REFRESH_TIMEOUT_S: Final = 5.0
+#: For so long it is asked only after all others.
+_SILENCE_REMEMBERED_S: Final = 10.0
 #: How long brokers may deny a topic before they are believed: a new one is known everywhere soon.
 _DENIAL_S: Final = 2.0
 #: Also without any trouble, to learn of new partitions and brokers.
@@ -89,6 +93,8 @@ class ClusterView:
         #: in use, and therefore asked for in every refresh; a dict for its order
         self._wanted: dict[TopicName, None] = {}
         self._channels: dict[str, Channel] = {}
+        #: when an address last failed to answer
+        self._silent_since: dict[str, float] = {}
         self._next_address = rng.randrange(1 << 16)
         self._backoff = Backoff(rng, pause_s_max=_REFRESH_PAUSE_S_MAX)
         #: when brokers began to deny a topic that is wanted
@@ -229,7 +235,7 @@ class ClusterView:
         references = [broker_pb2.TopicReference(name=name) for name in self._wanted]
         request = broker_pb2.GetMetadataRequest(topics=references)
         try:
-            response = await self._ask_round(_GET_METADATA, request, timeout_s=_ATTEMPT_TIMEOUT_S)
+            response = await self._ask_round(_GET_METADATA, request, timeout_s=_REFRESH_TIMEOUT_S)
         except QuorateError as error:
             log.debug("metadata_refresh_failed", code=error.code, error=error.message)
             return
@@ -239,24 +245,36 @@ class ClusterView:
     async def _ask_round(
         self, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
-        """Each address once, beginning with another one each time."""
+        """Each address once."""
         deadline = self._clock.monotonic() + timeout_s
-        known = [broker.address for _, broker in sorted(self.brokers.items())]
-        addresses = known + [address for address in self._bootstrap if address not in known]
-        self._next_address += 1
-        start = self._next_address % len(addresses)
         failure: QuorateError = RequestTimedOut(f"{method.name}: no time left to ask")
-        for address in addresses[start:] + addresses[:start]:
+        for address in self._addresses_in_turn():
             remaining_s = deadline - self._clock.monotonic()
             if remaining_s <= 0:
                 break
             try:
-                return await self.channel(address).call(
+                response = await self.channel(address).call(
                     method, request, timeout_s=min(remaining_s, _ATTEMPT_TIMEOUT_S)
                 )
             except TransportError as error:
+                self._silent_since[address] = self._clock.monotonic()
                 failure = error
+            else:
+                self._silent_since.pop(address, None)
+                return response
         raise failure
+
+    def _addresses_in_turn(self) -> list[str]:
+        """Another one first each time; those that did not answer of late, last."""
+        known = [broker.address for _, broker in sorted(self.brokers.items())]
+        addresses = known + [address for address in self._bootstrap if address not in known]
+        self._next_address += 1
+        start = self._next_address % len(addresses)
+        forgiven = self._clock.monotonic() - _SILENCE_REMEMBERED_S
+        return sorted(
+            addresses[start:] + addresses[:start],
+            key=lambda address: self._silent_since.get(address, forgiven) > forgiven,
+        )
 
     def _apply(self, response: broker_pb2.GetMetadataResponse) -> bool:
         """Whether anything is new."""

@@ -146,6 +146,14 @@ class PartitionQueue:
     def needs_producer_id(self) -> bool:
         return self.producer_id < 0 or self._producer_epoch > _EPOCH_MAX
 
+    @property
+    def waits_for_producer_id(self) -> bool:
+        """Something is left that cannot leave without one."""
+        if not self.needs_producer_id:
+            return False
+        first = self.undecided[0] if self.undecided else self.waiting[0] if self.waiting else self.open
+        return first is not None and first.is_numbered
+
     def use_producer_id(self, producer_id: int, producer_epoch: int) -> None:
         assert self.needs_producer_id
         assert producer_id != self.producer_id

@@ -105,13 +105,13 @@ class Sender:
             self._leaderless[queue] = None
             self._cluster.needs_refresh()
             return
-        if queue.needs_producer_id and self._options.enable_idempotence:
-            self._give_producer_id(queue)
         linger_s = 0.0 if self._flushing else self._linger_s
         while True:
             with queue.lock:
                 batch = queue.next_to_send(now, linger_s=linger_s)
             if batch is None:
+                if queue.waits_for_producer_id and self._give_producer_id(queue):
+                    continue
                 return
             if batch.encoded or self._encode(batch):
                 # Marks it as under way; the request itself is made when all are collected.
@@ -282,14 +282,15 @@ class Sender:
                         )
                         self._give_back(request, batch, error, now)
 
-    def _give_producer_id(self, queue: PartitionQueue) -> None:
-        """The producer has one id; a partition that has used up its epochs gets another."""
+    def _give_producer_id(self, queue: PartitionQueue) -> bool:
+        """The producer has one id; a partition that has used up its epochs gets another. False: not yet."""
         if self._identity is not None and self._identity.producer_id != queue.producer_id:
             queue.use_producer_id(self._identity.producer_id, self._identity.producer_epoch)
-            return
+            return True
         self._awaiting_id[queue] = None
         if self._identifying is None:
             self._identifying = asyncio.get_running_loop().create_task(self._identify())
+        return False
 
     async def _identify(self) -> None:
         try:

@@ -1,1 +1,1 @@
-"""``python -m quorate.node.demo``: produce, kill -9 in the middle, recover, prove that nothing was lost."""
+"""``python -m quorate.node.demo``: a cluster under load, kill -9, and the proof that nothing was lost."""

@@ -1,0 +1,122 @@
+"""A batch that rots on disk is found when it is read, and the replica is fetched anew (rule 44)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from quorate.broker.replica.partition import Partition
+from quorate.chaos.cluster.checks import check_replicas_agree, records_of, replicas_of
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.client.producer.async_producer import AsyncProducer
+from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
+from quorate.core.transport import method_of
+from quorate.v1 import admin_pb2, broker_pb2
+
+TOPIC: Final = TopicPartition(TopicName("t"), PartitionId(0))
+RECORDS: Final = 50
+#: somewhere in the first batch's records
+DAMAGED_BIT: Final = 8 * 80
+
+_FETCH: Final = method_of(
+    broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+    "Fetch",
+    broker_pb2.FetchRequest,
+    broker_pb2.FetchResponse,
+)
+
+
+def simulate(scenario: Callable[[SimCluster], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        cluster = SimCluster(simulation)
+        await cluster.start()
+        async with cluster.connect() as connection:
+            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        await write(cluster)
+        await cluster.until(lambda: is_whole(cluster))
+        await scenario(cluster)
+
+    run_simulation(main, seed=1, time_limit_s=600)
+
+
+async def write(cluster: SimCluster) -> None:
+    async with AsyncProducer(
+        cluster.bootstrap,
+        transport=cluster.client_transport(),
+        clock=cluster.clock,
+        rng=cluster.client_rng(),
+    ) as producer:
+        for number in range(RECORDS):
+            await (await producer.send("t", b"record %d" % number, partition=0))
+
+
+def replica_on(machine: SimMachine) -> Partition:
+    assert machine.node is not None
+    assert machine.node.broker is not None
+    [replica] = machine.node.broker.replicas
+    return replica
+
+
+def is_whole(cluster: SimCluster) -> bool:
+    replicas = replicas_of(cluster).get(TOPIC, [])
+    ends = {replica.high_watermark for replica in replicas} | {each.log.log_end_offset for each in replicas}
+    isrs = [replica.leadership.isr for replica in replicas if replica.leadership is not None]
+    return len(replicas) == 3 and len(ends) == 1 and [len(isr) for isr in isrs] == [3]
+
+
+def leader_of(cluster: SimCluster) -> SimMachine:
+    return next(each for each in cluster.brokers if replica_on(each).leadership is not None)
+
+
+async def fetch(cluster: SimCluster, machine: SimMachine) -> Any:
+    channel = cluster.client_transport().connect(machine.address)
+    request = broker_pb2.FetchRequest(
+        partitions=[broker_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0)], allow_follower=True
+    )
+    [result] = (await channel.call(_FETCH, request, timeout_s=10)).partitions
+    await channel.close()
+    return result
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_damaged_replica_is_found_by_a_read_and_fetched_anew(role: str) -> None:
+    async def scenario(cluster: SimCluster) -> None:
+        leader = leader_of(cluster)
+        victim = leader if role == "leader" else next(each for each in cluster.brokers if each is not leader)
+        segment = f"{replica_on(victim).log.directory}/{0:020}.log"
+        victim.disk.flip_bit(segment, DAMAGED_BIT)
+
+        result = await fetch(cluster, victim)
+        assert result.error.retriable, result.error
+        assert not result.batches
+
+        await cluster.until(lambda: not is_whole(cluster))
+        await cluster.until(lambda: is_whole(cluster), within_s=60)
+        replicas = replicas_of(cluster)[TOPIC]
+        check_replicas_agree(replicas)
+        for replica in replicas:
+            assert replica.failure is None
+            assert len(records_of(replica, Offset(RECORDS))) == RECORDS
+        assert (await fetch(cluster, victim)).batches
+
+    simulate(scenario)
+
+
+def test_damage_of_a_sleeping_replica_is_found_at_its_next_start_and_repaired() -> None:
+    async def scenario(cluster: SimCluster) -> None:
+        leader = leader_of(cluster)
+        victim = next(each for each in cluster.brokers if each is not leader)
+        segment = f"{replica_on(victim).log.directory}/{0:020}.log"
+        victim.kill()
+        victim.disk.flip_bit(segment, DAMAGED_BIT)
+        victim.start()
+        await victim.ready()
+        await cluster.until(lambda: is_whole(cluster), within_s=60)
+        check_replicas_agree(replicas_of(cluster)[TOPIC])
+        assert leader_of(cluster) is leader
+
+    simulate(scenario)
