@@ -4,31 +4,69 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quorate.client.connection import Connection, connect
+from quorate.client.connection import Connection, parse_bootstrap
+from quorate.client.transport import client_transport
 from quorate.errors import InvalidConfig
 
-__all__ = ["with_connection"]
+if TYPE_CHECKING:
+    from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+
+__all__ = ["Clients", "with_clients", "with_connection"]
 
 T = TypeVar("T")
 
 
-def with_connection(bootstrap: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    """Run ``work`` on a connection of its own."""
+class Clients:
+    """Makes the clients that a command needs, each for the cluster of ``--bootstrap``."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._addresses = _addresses(bootstrap)
+        self._transport = client_transport()
+
+    def admin(self) -> AsyncAdmin:
+        from quorate.client import AsyncAdmin
+
+        return AsyncAdmin(self._addresses, transport=self._transport)
+
+    def producer(self, **options: Any) -> AsyncProducer:
+        from quorate.client import AsyncProducer
+
+        return AsyncProducer(self._addresses, transport=self._transport, **options)
+
+    def consumer(self, **options: Any) -> AsyncConsumer:
+        from quorate.client import AsyncConsumer
+
+        return AsyncConsumer(self._addresses, transport=self._transport, **options)
+
+
+def with_clients(bootstrap: str, work: Callable[[Clients], Awaitable[T]]) -> T:
+    """Run ``work``, which closes what it opens."""
+    clients = Clients(bootstrap)
 
     async def run() -> T:
-        async with _connect(bootstrap) as connection:
+        return await work(clients)
+
+    return asyncio.run(run())
+
+
+def with_connection(bootstrap: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Run ``work`` on a connection of its own."""
+    addresses = _addresses(bootstrap)
+
+    async def run() -> T:
+        async with Connection(client_transport(), addresses) as connection:
             return await work(connection)
 
     return asyncio.run(run())
 
 
-def _connect(bootstrap: str) -> Connection:
+def _addresses(bootstrap: str) -> list[str]:
     try:
-        return connect(bootstrap)
+        return parse_bootstrap(bootstrap)
     except InvalidConfig as error:
         raise click.BadParameter(
             error.message,

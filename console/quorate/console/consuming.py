@@ -1,33 +1,46 @@
-"""Records to lines: what ``quorate consume`` does."""
+"""Records to lines: what ``quorate consume`` does.
+
+A consumer reads, and rides through failovers by itself. With ``--exit-at-end`` both ends of every partition
+are asked for first: where to begin, and where the partition ends now. Positions are compared with that end,
+not offsets of records: the last offsets before it may hold none.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import click
 
-from quorate.client.connection import Connection, raise_if_failed
-from quorate.console.connecting import with_connection
+from quorate.client import AsyncAdmin, AsyncConsumer, ConsumerRecord, TopicPartition
+from quorate.client.admin.types import TopicDescription
+from quorate.console.connecting import Clients, with_clients
 from quorate.console.output import print_json_line
 from quorate.console.record_document import record_document
 from quorate.console.session import Session
-from quorate.core.records import Record, decode_batch, split_batches
-from quorate.errors import OffsetOutOfRange
-from quorate.v1 import admin_pb2, broker_pb2
+from quorate.core.ids import PartitionId, TopicName
+from quorate.errors import OffsetOutOfRange, UnknownTopicOrPartition
 
-__all__ = ["ConsumeOptions", "consume_records", "decode_batches", "parse_start"]
+__all__ = ["ConsumeOptions", "Start", "consume_records", "parse_start"]
 
-_MAX_WAIT_MS: Final = 5_000
-_MAX_BYTES: Final = 8 << 20
+_POLL_RECORDS: Final = 1_000
+_POLL_S: Final = 5.0
+
+
+class Start(NamedTuple):
+    kind: Literal["beginning", "end", "offset", "time"]
+    #: the offset, or milliseconds since 1970
+    value: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
     topic: str
+    #: None: all
     partition: int | None
     #: beginning, end, an offset or a time
     start: str
@@ -37,133 +50,137 @@ class ConsumeOptions:
 
 def consume_records(session: Session, options: ConsumeOptions) -> None:
     reading = _Reading(session, options, parse_start(options.start))
-    with_connection(session.bootstrap, reading.run)
+    with_clients(session.bootstrap, reading.run)
 
 
-@dataclass(slots=True)
 class _Reading:
-    session: Session
-    options: ConsumeOptions
-    start: int | broker_pb2.ListOffsetsPartition
-    topic: admin_pb2.TopicDescription = field(default_factory=admin_pb2.TopicDescription)
-    #: partition -> next offset
-    positions: dict[int, int] = field(default_factory=dict)
-    #: partition -> exclusive end, with --exit-at-end
-    ends: dict[int, int] = field(default_factory=dict)
-    record_count: int = 0
-    fetch_count: int = 0
+    def __init__(self, session: Session, options: ConsumeOptions, start: Start) -> None:
+        self._session = session
+        self._options = options
+        self._start = start
+        self._record_count = 0
 
-    async def run(self, connection: Connection) -> None:
-        self.topic = await connection.describe_topic(self.options.topic)
-        partitions = self._partitions()
-        ends = await self._offsets(connection, partitions, _spec(broker_pb2.OFFSET_SPEC_LATEST))
-        if self.options.exit_at_end:
-            self.ends = ends
-        self.positions = await self._start_positions(connection, partitions, ends)
-        while not self._is_done():
-            response = await connection.fetch(self._request())
-            for result in response.partitions:
-                self._take(result)
-            sys.stdout.flush()
+    async def run(self, clients: Clients) -> None:
+        async with AsyncExitStack() as stack:
+            admin = await stack.enter_async_context(clients.admin())
+            topic = await admin.describe_topic(self._options.topic)
+            partitions = self._partitions(topic)
+            if self._options.exit_at_end:
+                ends = await self._offsets(admin, partitions, Start("end"))
+                consumer = clients.consumer()
+                await self._begin_at_once(consumer, admin, ends)
+                await stack.enter_async_context(consumer)
+                await self._read_up_to(ends, consumer)
+            else:
+                # As a whole, where no partition is named: then partitions that are added later are read, too.
+                is_whole = self._options.partition is None
+                consumer = clients.consumer(topics=[topic.name] if is_whole else None)
+                self._begin(consumer, partitions, is_whole=is_whole)
+                await stack.enter_async_context(consumer)
+                while not self._is_enough():
+                    await self._read(consumer)
 
-    def _partitions(self) -> list[int]:
-        if self.options.partition is not None:
-            return [self.options.partition]
-        return list(range(len(self.topic.partitions)))
+    def _partitions(self, topic: TopicDescription) -> list[TopicPartition]:
+        count, chosen = len(topic.partitions), self._options.partition
+        if chosen is not None and chosen >= count:
+            raise UnknownTopicOrPartition(
+                f"{topic.name} has no partition {chosen}: it has {count}", topic=topic.name, partition=chosen
+            )
+        numbers = range(count) if chosen is None else [chosen]
+        return [TopicPartition(TopicName(topic.name), PartitionId(number)) for number in numbers]
 
-    async def _start_positions(
-        self, connection: Connection, partitions: list[int], ends: dict[int, int]
-    ) -> dict[int, int]:
-        if isinstance(self.start, int):
-            self._check_reaches(self.start)
-            return dict.fromkeys(partitions, self.start)
-        # A partition in which nothing is that late starts at its end.
-        return {**ends, **await self._offsets(connection, partitions, self.start)}
+    # -- where to begin
 
-    def _check_reaches(self, start: int) -> None:
-        """Without an end to stop at, the broker refuses such a start; with one it is never asked."""
-        for partition, end in self.ends.items():
-            if start > end:
+    def _begin(
+        self, consumer: AsyncConsumer, partitions: Sequence[TopicPartition], *, is_whole: bool
+    ) -> None:
+        """Where that is, the leaders are asked as they are met: one that is away holds nobody else up."""
+        if not is_whole:
+            consumer.assign(partitions)
+        kind, value = self._start
+        for partition in partitions:
+            if kind == "offset":
+                consumer.seek(partition, value)
+            elif kind == "time":
+                consumer.seek_to_time(partition, value)
+            elif kind == "end":
+                consumer.seek_to_end(partition)
+
+    async def _begin_at_once(
+        self, consumer: AsyncConsumer, admin: AsyncAdmin, ends: dict[TopicPartition, int]
+    ) -> None:
+        """At offsets that are known, so that it is known as well who has nothing to read."""
+        begins = await self._offsets(admin, list(ends), self._start)
+        consumer.assign(ends)
+        for partition, end in ends.items():
+            # A partition in which nothing is that late begins at its end.
+            offset = begins.get(partition, end)
+            if offset > end:
                 raise OffsetOutOfRange(
-                    f"offset {start} is beyond {end}, the end of partition {partition}",
-                    offset=start,
+                    f"offset {offset} is beyond {end}, the end of {partition}",
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    offset=offset,
                     high_watermark=end,
                 )
+            consumer.seek(partition, offset)
 
     async def _offsets(
-        self, connection: Connection, partitions: list[int], spec: broker_pb2.ListOffsetsPartition
-    ) -> dict[int, int]:
-        request = broker_pb2.ListOffsetsRequest()
-        for partition in partitions:
-            entry = request.partitions.add(
-                topic=self.topic.name, topic_id=self.topic.topic_id, partition=partition
-            )
-            entry.MergeFrom(spec)
-        response = await connection.list_offsets(request)
-        for result in response.partitions:
-            raise_if_failed(result)
-        return {
-            result.partition: result.offset for result in response.partitions if result.HasField("offset")
-        }
+        self, admin: AsyncAdmin, partitions: Sequence[TopicPartition], start: Start
+    ) -> dict[TopicPartition, int]:
+        kind, value = start
+        if kind == "offset":
+            return dict.fromkeys(partitions, value)
+        found = await admin.list_offsets(
+            partitions, value if kind == "time" else "earliest" if kind == "beginning" else "latest"
+        )
+        return {partition: at.offset for partition, at in found.items() if at.offset is not None}
 
-    def _is_done(self) -> bool:
-        if self.options.records_max is not None and self.record_count >= self.options.records_max:
-            return True
-        return bool(self.ends) and not self._unfinished()
+    # -- reading
 
-    def _unfinished(self) -> list[int]:
-        return [each for each, at in self.positions.items() if not self.ends or at < self.ends[each]]
+    async def _read_up_to(self, ends: dict[TopicPartition, int], consumer: AsyncConsumer) -> None:
+        unfinished = list(ends)
+        while not self._is_enough():
+            left = [each for each in unfinished if await consumer.position(each) < ends[each]]
+            if not left:
+                return
+            if len(left) < len(unfinished):
+                consumer.assign(left)  # what was written behind the ends since is not asked for
+            unfinished = left
+            await self._read(consumer, ends)
 
-    def _request(self) -> broker_pb2.FetchRequest:
-        request = broker_pb2.FetchRequest(max_wait_ms=_MAX_WAIT_MS, min_bytes=1, max_bytes=_MAX_BYTES)
-        partitions = self._unfinished()
-        # The first in the request are served first: take turns, or busy partitions starve the others.
-        first = self.fetch_count % len(partitions)
-        self.fetch_count += 1
-        for partition in partitions[first:] + partitions[:first]:
-            request.partitions.add(
-                topic=self.topic.name,
-                topic_id=self.topic.topic_id,
-                partition=partition,
-                fetch_offset=self.positions[partition],
-            )
-        return request
+    async def _read(self, consumer: AsyncConsumer, ends: dict[TopicPartition, int] | None = None) -> None:
+        wanted = _POLL_RECORDS
+        if self._options.records_max is not None:
+            wanted = min(wanted, self._options.records_max - self._record_count)
+        for record in await consumer.poll(wanted, timeout=_POLL_S):
+            if ends is None or record.offset < ends[_partition_of(record)]:
+                self._print(record)
+                self._record_count += 1
+        sys.stdout.flush()
 
-    def _take(self, result: broker_pb2.FetchPartitionResult) -> None:
-        raise_if_failed(result)
-        end = self.ends.get(result.partition)
-        for record in decode_batches(result.batches, from_offset=self.positions[result.partition]):
-            if self._is_done() or (end is not None and record.offset >= end):
-                break
-            self._print(result.partition, record)
-            self.record_count += 1
-        self.positions[result.partition] = result.next_fetch_offset
+    def _is_enough(self) -> bool:
+        return self._options.records_max is not None and self._record_count >= self._options.records_max
 
-    def _print(self, partition: int, record: Record) -> None:
-        if self.session.json:
-            print_json_line({"topic": self.topic.name, "partition": partition, **record_document(record)})
+    def _print(self, record: ConsumerRecord) -> None:
+        if self._session.json:
+            where = {"topic": record.topic, "partition": record.partition}
+            print_json_line({**where, **record_document(record)})
         else:
             sys.stdout.buffer.write((record.value or b"") + b"\n")
 
 
-def decode_batches(batches: bytes, *, from_offset: int) -> Iterator[Record]:
-    """The records of batches that lie end to end, without those before ``from_offset``."""
-    for batch in split_batches(batches):
-        yield from _from(decode_batch(batch), from_offset)
+def _partition_of(record: ConsumerRecord) -> TopicPartition:
+    return TopicPartition(TopicName(record.topic), PartitionId(record.partition))
 
 
-def _from(records: Iterable[Record], offset: int) -> Iterator[Record]:
-    return (record for record in records if record.offset >= offset)
-
-
-def parse_start(text: str) -> int | broker_pb2.ListOffsetsPartition:
-    """An offset, or what to ask ListOffsets for."""
+def parse_start(text: str) -> Start:
     if text == "beginning":
-        return _spec(broker_pb2.OFFSET_SPEC_EARLIEST)
+        return Start("beginning")
     if text == "end":
-        return _spec(broker_pb2.OFFSET_SPEC_LATEST)
+        return Start("end")
     if text.isascii() and text.isdecimal():
-        return int(text)
+        return Start("offset", int(text))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -171,10 +188,4 @@ def parse_start(text: str) -> int | broker_pb2.ListOffsetsPartition:
             f"{text!r} is neither beginning, end, an offset, nor a time such as 2026-01-31T12:00:00Z",
             param_hint="--from",
         ) from None
-    spec = _spec(broker_pb2.OFFSET_SPEC_AT_TIMESTAMP)
-    spec.timestamp_ms = round(moment.timestamp() * 1000)
-    return spec
-
-
-def _spec(spec: broker_pb2.OffsetSpec) -> broker_pb2.ListOffsetsPartition:
-    return broker_pb2.ListOffsetsPartition(spec=spec)
+    return Start("time", round(moment.timestamp() * 1000))

@@ -1,37 +1,45 @@
 """Lines to records: what ``quorate produce`` does.
 
-Input is taken as it comes. Whatever lies ready forms one request (up to a bound), so that a pipe
-gets large batches and a person at a keyboard sees each line acknowledged. Requests follow one another
-in the order of the lines, so that "lines 1..n were acknowledged" says where to begin again.
+Input is taken as it comes: whatever lies ready is handed to the producer in one call, so that a pipe gets
+large batches and a person at a keyboard sees each line acknowledged. The producer numbers its batches and
+repeats them through a failover, so a line is written once however often it is sent.
+
+Many chunks are on their way at once, and reported in the order of the lines: "lines 1..n were acknowledged"
+says where to begin again. So there are two activities. A task reads and hands over; the command itself waits
+for the oldest chunk and reports it. The first line that fails, for whatever reason, ends the reading; what is
+on its way by then has a moment to arrive, and is reported, too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import click
 
-from quorate.client.connection import Connection, raise_if_failed
-from quorate.client.partitioner import partition_for_key
-from quorate.console.connecting import with_connection
+from quorate.client import AsyncProducer, Delivery
+from quorate.client.admin.types import TopicDescription
+from quorate.console.connecting import Clients, with_clients
 from quorate.console.input_lines import CannotReadInput, read_lines
 from quorate.console.output import CannotWriteOutput, forget_standard_output, print_json_line
 from quorate.console.session import Session
-from quorate.core.clock import Clock, SystemClock
 from quorate.core.config import TopicConfig
-from quorate.core.records import DECOMPRESSED_BYTES_MAX_DEFAULT, Compression, encode_values
-from quorate.errors import BatchTooLarge, InvalidRecord
-from quorate.v1 import admin_pb2, broker_pb2
+from quorate.core.records import DECOMPRESSED_BYTES_MAX_DEFAULT
+from quorate.errors import InvalidRecord, QuorateError, UnknownTopicOrPartition
 
 __all__ = ["ProduceOptions", "parse_line", "produce_lines"]
 
-_TIMEOUT_MS: Final = 30_000
-_ACKS: Final = {"all": broker_pb2.ACKS_ALL, "1": broker_pb2.ACKS_LEADER, "0": broker_pb2.ACKS_NONE}
+#: Of what was read and is not reported yet; a chunk is what one read brings.
+_CHUNKS_MAX: Final = 256
+_BATCH_BYTES: Final = 128 << 10
+_BUFFER_BYTES: Final = 64 << 20
+#: How long what is on its way has to arrive when the command ends early.
+_GRACE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,8 @@ class ProduceOptions:
     partition: int | None
     acks: str
     compression: str
+    #: how long a record may take, failovers included
+    timeout_s: float
 
 
 class KeyValue(NamedTuple):
@@ -48,18 +58,13 @@ class KeyValue(NamedTuple):
     value: bytes
 
 
-class _Request(NamedTuple):
-    message: broker_pb2.ProduceRequest
-    #: partition -> records for it
-    record_counts: dict[int, int]
+class _Chunk(NamedTuple):
+    """Lines that were handed over together."""
 
-    @property
-    def line_count(self) -> int:
-        return sum(self.record_counts.values())
-
-    @property
-    def batch_bytes(self) -> int:
-        return sum(len(each.batch) for each in self.message.partitions)
+    delivery: Delivery
+    #: number of its first line
+    first_line: int
+    input_bytes: int
 
 
 def produce_lines(session: Session, options: ProduceOptions, path: str | None) -> None:
@@ -67,7 +72,7 @@ def produce_lines(session: Session, options: ProduceOptions, path: str | None) -
     with _input(path) as descriptor, _progress(session, descriptor) as advance:
         writing = _Writing(session, options, advance)
         try:
-            with_connection(session.bootstrap, lambda connection: writing.run(connection, descriptor))
+            with_clients(session.bootstrap, lambda clients: writing.run(clients, descriptor))
         except BrokenPipeError as error:
             # Not an end like any other: lines were left unwritten.
             forget_standard_output()
@@ -93,123 +98,156 @@ def _input(path: str | None) -> Iterator[int]:
         yield file.fileno()
 
 
-@dataclass(slots=True)
 class _Writing:
-    session: Session
-    options: ProduceOptions
-    #: told of the bytes of each chunk that was acknowledged
-    advance: Callable[[int], None]
-    clock: Clock = field(default_factory=SystemClock)
-    #: records that were acknowledged
-    record_count: int = 0
-    #: so many lines from the first on were acknowledged, all of them
-    line_count: int = 0
-    #: keyless requests go to the partitions in turn
-    next_partition: int = 0
+    def __init__(self, session: Session, options: ProduceOptions, advance: Callable[[int], None]) -> None:
+        self._session = session
+        self._options = options
+        #: told of the bytes of each chunk that was acknowledged
+        self._advance = advance
+        #: oldest first; None: no more will come
+        self._chunks: asyncio.Queue[_Chunk | None] = asyncio.Queue()
+        self._room = asyncio.Semaphore(_CHUNKS_MAX)
+        self._prints = session.json
+        #: records that were acknowledged, and that may be written although nobody says so
+        self._acknowledged = 0
+        self._unknown = 0
+        #: so many lines from the first on were acknowledged, all of them
+        self._lines_done = 0
+        #: what the first line that was not acknowledged has met
+        self._failure: QuorateError | None = None
 
     def summary(self) -> str:
-        done = "sent" if self.options.acks == "0" else "acknowledged"
-        text = f"{self.record_count} record(s) {done}"
-        if self.line_count:
-            text += f" (lines 1..{self.line_count}"
-            text += ")" if self.record_count == self.line_count else ", and some after them)"
+        done = "sent" if self._options.acks == "0" else "acknowledged"
+        text = f"{self._acknowledged} record(s) {done}"
+        if self._lines_done:
+            text += f" (lines 1..{self._lines_done}"
+            text += ")" if self._acknowledged == self._lines_done else ", and some after them)"
+        if self._unknown:
+            text += f"; {self._unknown} more may be in the log"
         return text
 
-    async def run(self, connection: Connection, descriptor: int) -> None:
-        topic = await connection.describe_topic(self.options.topic)
-        batch_bytes_max = _max_message_bytes(topic)
-        async for lines in read_lines(descriptor, line_bytes_max=self._line_bytes_max(batch_bytes_max)):
-            records, refusal = self._parse(lines)
-            for request in self._requests(topic, records, batch_bytes_max):
-                response = await connection.produce(request.message)
-                self._report(response, request)
-            if refusal is not None:
-                raise refusal
-            self.advance(sum(map(len, lines)) + len(lines))
+    async def run(self, clients: Clients, descriptor: int) -> None:
+        async with clients.admin() as admin:
+            topic = await admin.describe_topic(self._options.topic)
+        _check_partition(topic, self._options.partition)
+        limits = _Limits.of(topic, self._options.compression)
+        producer = clients.producer(**self._producer_options(limits))
+        reading = asyncio.create_task(self._hand_over(producer, descriptor, limits), name="lines")
+        try:
+            await self._report_all()
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+            await producer.close(_GRACE_S)
+            self._report_rest()
+        if self._failure is not None:
+            raise self._failure
+        reading.result()
 
-    def _line_bytes_max(self, batch_bytes_max: int) -> int:
-        """A longer line cannot become a record, so there is no need to read all of it."""
-        if self.options.compression == "none":
-            return batch_bytes_max
-        return max(batch_bytes_max, DECOMPRESSED_BYTES_MAX_DEFAULT)
+    def _producer_options(self, limits: _Limits) -> dict[str, Any]:
+        timeout_ms = max(round(self._options.timeout_s * 1000), 1)
+        return {
+            "acks": self._options.acks,
+            "compression": self._options.compression,
+            "batch_bytes": limits.batch_bytes,
+            "buffer_bytes": limits.buffer_bytes,
+            "delivery_timeout_ms": timeout_ms,
+            # No less: what waits for room does so because records before it wait for their delivery.
+            "max_block_ms": timeout_ms,
+        }
 
-    def _parse(self, lines: Sequence[bytes]) -> tuple[list[KeyValue], InvalidRecord | None]:
+    async def _hand_over(self, producer: AsyncProducer, descriptor: int, limits: _Limits) -> None:
+        """Every line of the input, up to the first that is no record; then raises what is wrong with that."""
+        line_number = 1
+        try:
+            async for lines in read_lines(descriptor, line_bytes_max=limits.line_bytes):
+                records, refusal = self._parse(lines, line_number)
+                if records:
+                    await self._room.acquire()
+                    delivery = await producer.send_many(
+                        self._options.topic,
+                        [record.value for record in records],
+                        keys=None if self._options.key_separator is None else [each.key for each in records],
+                        partition=self._options.partition,
+                    )
+                    input_bytes = sum(map(len, lines)) + len(lines)
+                    self._chunks.put_nowait(_Chunk(delivery, line_number, input_bytes))
+                if refusal is not None:
+                    raise refusal
+                line_number += len(lines)
+        finally:
+            self._chunks.put_nowait(None)
+
+    def _parse(self, lines: Sequence[bytes], first_line: int) -> tuple[list[KeyValue], InvalidRecord | None]:
         """The records up to the first line that is none, and what is wrong with that line."""
         records: list[KeyValue] = []
-        for number, line in enumerate(lines, start=self.line_count + 1):
+        for number, line in enumerate(lines, start=first_line):
             try:
-                records.append(parse_line(line, self.options.key_separator, number))
+                records.append(parse_line(line, self._options.key_separator, number))
             except InvalidRecord as refusal:
                 return records, refusal
         return records, None
 
-    def _requests(
-        self, topic: admin_pb2.TopicDescription, records: list[KeyValue], batch_bytes_max: int
-    ) -> Iterator[_Request]:
-        """As few requests as batches below the topic's limit allow, in the order of the lines.
+    async def _report_all(self) -> None:
+        """Until the end of the input, or the first line that failed."""
+        while (chunk := await self._chunks.get()) is not None:
+            with suppress(QuorateError):  # the report says what befell whom
+                await chunk.delivery
+            self._report(chunk)
+            if self._failure is not None:
+                return
+            self._room.release()
 
-        What a batch will measure is only known once it is encoded (and compressed): one that turns out
-        too large is halved. The whole request keeps to the limit of one batch, since what a node
-        accepts as a message is only known to hold a batch.
-        """
-        waiting = [records] if records else []
-        while waiting:
-            records = waiting.pop()
-            request = self._request(topic, records)
-            if request.batch_bytes <= batch_bytes_max:
-                self.next_partition += 1
-                yield request
-            elif len(records) > 1:
-                middle = len(records) // 2
-                waiting += [records[middle:], records[:middle]]
-            else:
-                raise _too_large(self.line_count + 1, request.batch_bytes, batch_bytes_max)
+    def _report_rest(self) -> None:
+        """The producer is closed: each of those that were on their way has its end."""
+        while not self._chunks.empty():
+            chunk = self._chunks.get_nowait()
+            if chunk is not None:
+                self._report(chunk)
 
-    def _request(self, topic: admin_pb2.TopicDescription, records: Sequence[KeyValue]) -> _Request:
-        by_partition: dict[int, list[KeyValue]] = {}
-        for record in records:
-            by_partition.setdefault(self._partition_of(record, len(topic.partitions)), []).append(record)
-        message = broker_pb2.ProduceRequest(acks=_ACKS[self.options.acks], timeout_ms=_TIMEOUT_MS)
-        for partition, members in by_partition.items():
-            message.partitions.add(
-                topic=topic.name, topic_id=topic.topic_id, partition=partition, batch=self._encode(members)
-            )
-        return _Request(message, {partition: len(members) for partition, members in by_partition.items()})
+    def _report(self, chunk: _Chunk) -> None:
+        """Count what was acknowledged, before anything is printed: that may fail."""
+        errors = chunk.delivery.errors()
+        count = len(chunk.delivery)
+        self._acknowledged += count - len(errors)
+        self._unknown += sum(error.outcome_unknown for error in errors.values())
+        if self._failure is None:
+            self._lines_done += min(errors, default=count)
+        if errors and self._failure is None:
+            index = min(errors)
+            self._failure = _at_line(chunk.first_line + index, errors[index])
+        if not errors:
+            self._advance(chunk.input_bytes)
+        if self._prints:
+            self._print(chunk, errors)
 
-    def _partition_of(self, record: KeyValue, partition_count: int) -> int:
-        if self.options.partition is not None:
-            return self.options.partition
-        if record.key is not None:
-            return partition_for_key(record.key, partition_count)
-        return self.next_partition % partition_count
-
-    def _encode(self, records: Sequence[KeyValue]) -> bytes:
-        return encode_values(
-            [record.value for record in records],
-            keys=[record.key for record in records],
-            timestamp_ms=self.clock.wall_ms(),
-            compression=Compression[self.options.compression.upper()],
-        )
-
-    def _report(self, response: broker_pb2.ProduceResponse, request: _Request) -> None:
-        """Count what was acknowledged, print it, then raise the first error, if there is one."""
-        acknowledged = [result for result in response.partitions if not result.HasField("error")]
-        # Before anything is printed: that may fail, and the count is then all there is to tell.
-        self.record_count += sum(request.record_counts[result.partition] for result in acknowledged)
-        if len(acknowledged) == len(request.record_counts):
-            self.line_count += request.line_count
-        if self.session.json:
-            for result in acknowledged:
-                _print(result, request.record_counts[result.partition])
+    def _print(self, chunk: _Chunk, errors: dict[int, QuorateError]) -> None:
+        try:
+            for index in range(len(chunk.delivery)):
+                print_json_line(_document(chunk, index, errors.get(index)))
             sys.stdout.flush()
-        for result in response.partitions:
-            raise_if_failed(result)
+        except OSError:
+            self._prints = False
+            raise
 
 
-def _print(result: broker_pb2.ProducePartitionResult, record_count: int) -> None:
-    for index in range(record_count):
-        offset = result.base_offset + index if result.HasField("base_offset") else None
-        print_json_line({"topic": result.topic, "partition": result.partition, "offset": offset})
+def _document(chunk: _Chunk, index: int, error: QuorateError | None) -> dict[str, Any]:
+    metadata = chunk.delivery.metadata(index)
+    return {
+        "line": chunk.first_line + index,
+        "topic": metadata.topic,
+        "partition": metadata.partition,
+        "offset": metadata.offset,
+        "error": None if error is None else _error_document(error),
+    }
+
+
+def _error_document(error: QuorateError) -> dict[str, Any]:
+    return {"code": error.code, "message": error.message, "outcome_unknown": error.outcome_unknown}
+
+
+def _at_line(number: int, error: QuorateError) -> QuorateError:
+    return type(error)(f"line {number}: {error.message}", **(error.facts | {"line": number}))
 
 
 def parse_line(line: bytes, key_separator: str | None, number: int) -> KeyValue:
@@ -222,17 +260,33 @@ def parse_line(line: bytes, key_separator: str | None, number: int) -> KeyValue:
     return KeyValue(key, value)
 
 
-def _max_message_bytes(topic: admin_pb2.TopicDescription) -> int:
-    told = {entry.name: entry.value for entry in topic.configs}
-    return int(told.get("max.message.bytes", TopicConfig().max_message_bytes))
+def _check_partition(topic: TopicDescription, partition: int | None) -> None:
+    if partition is not None and partition >= len(topic.partitions):
+        raise UnknownTopicOrPartition(
+            f"{topic.name} has no partition {partition}: it has {len(topic.partitions)}",
+            topic=topic.name,
+            partition=partition,
+        )
 
 
-def _too_large(line_number: int, batch_bytes: int, batch_bytes_max: int) -> BatchTooLarge:
-    return BatchTooLarge(
-        f"line {line_number} makes a batch of {batch_bytes} bytes, max.message.bytes is {batch_bytes_max}",
-        line=line_number,
-        max_message_bytes=batch_bytes_max,
-    )
+class _Limits(NamedTuple):
+    #: a longer line cannot become a record, so there is no need to read all of it
+    line_bytes: int
+    batch_bytes: int
+    buffer_bytes: int
+
+    @classmethod
+    def of(cls, topic: TopicDescription, compression: str) -> _Limits:
+        told = topic.configs.get("max.message.bytes")
+        message_bytes = TopicConfig().max_message_bytes if told is None else int(told.value)
+        if compression == "none":
+            line_bytes = batch_bytes = message_bytes
+        else:
+            # Compression may shrink a long line below the limit, and may make a full batch a little larger.
+            line_bytes = max(message_bytes, DECOMPRESSED_BYTES_MAX_DEFAULT)
+            batch_bytes = message_bytes - message_bytes // 8
+        batch_bytes = max(min(batch_bytes, _BATCH_BYTES), 1)
+        return cls(line_bytes, batch_bytes, max(_BUFFER_BYTES, line_bytes + _BATCH_BYTES))
 
 
 @contextmanager

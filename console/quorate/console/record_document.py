@@ -6,14 +6,14 @@ import base64
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from quorate.core.records import Record
+from quorate.core.records import ConsumerRecord, Record
 
 __all__ = ["record_document", "timestamp_text"]
 
 _NO_TIMESTAMP: Final = -1
 
 
-def record_document(record: Record) -> dict[str, Any]:
+def record_document(record: Record | ConsumerRecord) -> dict[str, Any]:
     """Stable keys. Bytes that are UTF-8 stand as text, others as base64; the encoding says which."""
     key, key_encoding = _text(record.key)
     value, value_encoding = _text(record.value)

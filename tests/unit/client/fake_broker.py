@@ -1,8 +1,8 @@
-"""Brokers that take records, on the simulated network: the real check of sequences, and every kind of trouble.
+"""Brokers that take records, on the simulated network: real checks of sequences, all kinds of trouble.
 
-A partition has one log that whoever leads it appends to. Part of it is committed: what was acknowledged, and all
-before it. A failover may throw the rest away, as a real one does. A request may be lost, its answer may be lost, and
-it may turn up late, long after its sender has given up on the stream that it came by.
+A partition has one log that whoever leads it appends to. Part of it is committed: what was acknowledged, and
+all before it. A failover may throw the rest away, as a real one does. A request may be lost, its answer may be
+lost, and it may turn up late, long after its sender has given up on the stream that it came by.
 """
 
 from __future__ import annotations
@@ -302,9 +302,7 @@ class _Session:
     def _break(self) -> None:
         self._cluster.network.break_connections("client", f"b{self._id}")
 
-    def _answer(
-        self, request: broker_pb2.ProduceStreamRequest, results: list[Stored | QuorateError]
-    ) -> None:
+    def _answer(self, request: broker_pb2.ProduceStreamRequest, results: list[Stored | QuorateError]) -> None:
         response = broker_pb2.ProduceResponse()
         for asked, found in zip(request.request.partitions, results, strict=True):
             result = response.partitions.add(topic=asked.topic, partition=asked.partition)

@@ -109,7 +109,7 @@ def test_condition_without_all_acks_or_without_a_partition_is_refused() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_rivals_never_overwrite_each_other(seed: int) -> None:
-    """Each reads the end and appends there; all who were told that they won are in the log, where they were told."""
+    """Each reads the end and appends there; who was told that he won is in the log, at that offset."""
 
     async def scenario(cluster: FakeCluster) -> None:
         (partition,) = cluster.add_topic()

@@ -8,6 +8,7 @@ import pytest
 
 from quorate.client.partitioner import partition_for_key
 from quorate.client.producer import RecordFuture, RecordMetadata
+from quorate.client.producer.options import AcksName
 from quorate.core.records import Record, check_batch, decode_batch
 from quorate.errors import (
     ClientClosed,
@@ -32,7 +33,7 @@ def test_record_is_where_its_future_says() -> None:
             first = await producer.send("t", "a")
             second = await producer.send("t", b"b", key="k", headers={"h": "1"}, timestamp_ms=5)
             assert (await first).offset == 0
-            assert await second == RecordMetadata("t", 0, 1, 5)
+            assert await second == ("t", 0, 1, 5)
             assert first.done()
             assert second.result().offset == 1
             assert second.exception() is None
@@ -179,7 +180,7 @@ def test_send_many_without_keys_is_in_order_within_each_partition() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         partitions = cluster.add_topic(partitions=2)
         async with cluster.producer(batch_bytes=500) as producer:
-            await (await producer.send_many("t", ["%04d" % number for number in range(300)]))
+            await (await producer.send_many("t", [f"{number:04d}" for number in range(300)]))
             await (await producer.send_many("t", []))
         logs = [partition.values() for partition in partitions]
         assert all(log == sorted(log, key=lambda value: value or b"") for log in logs)
@@ -242,7 +243,8 @@ def test_acks_of_one_send_separate_batches_and_acks_0_has_no_offset() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         (partition,) = cluster.add_topic()
         async with cluster.producer() as producer:
-            futures = [await producer.send("t", b"%d" % n, acks=acks) for n, acks in enumerate(("all", 1, 0, 0))]
+            chosen: list[AcksName] = ["all", 1, 0, 0]
+            futures = [await producer.send("t", b"%d" % n, acks=acks) for n, acks in enumerate(chosen)]
             offsets = [(await future).offset for future in futures]
         assert offsets == [0, 1, None, None]
         assert partition.values() == [b"0", b"1", b"2", b"3"]

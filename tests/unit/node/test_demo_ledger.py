@@ -14,7 +14,7 @@ def sent(count: int, *, acknowledged: int) -> Ledger:
     """Records 0 to count, of which the first were acknowledged from offset 0 on."""
     ledger = Ledger(partition=3)
     numbers = ledger.send(count)
-    ledger.acknowledge(numbers[:acknowledged], 0)
+    ledger.acknowledge(numbers[:acknowledged], range(acknowledged))
     return ledger
 
 
@@ -45,14 +45,28 @@ def test_acknowledged_record_that_is_gone_is_found() -> None:
 
 def test_record_at_another_offset_is_found() -> None:
     ledger = sent(3, acknowledged=3)
-    [first, second] = faults(ledger, written(ledger, 1, 0, 2))
-    assert "offset 0 was promised to record 0, not to 1" in first
-    assert "offset 1 was promised to record 1, not to 0" in second
+    found = faults(ledger, written(ledger, 1, 0, 2))
+    assert "partition 3: offset 0 was promised to record 0, not to 1" in found
+    assert "partition 3: offset 1 was promised to record 1, not to 0" in found
+
+
+def test_record_out_of_the_order_in_which_it_was_sent_is_found() -> None:
+    ledger = sent(3, acknowledged=0)
+    assert faults(ledger, written(ledger, 0, 2, 1)) == ["partition 3: record 1 comes after 2, at offset 2"]
+
+
+def test_refused_record_that_is_there_is_found() -> None:
+    ledger = sent(2, acknowledged=1)
+    ledger.refuse([1])
+    assert faults(ledger, written(ledger, 0)) == []
+    assert faults(ledger, written(ledger, 0, 1)) == [
+        "partition 3: record 1 was refused, and is there, at offset 1"
+    ]
 
 
 def test_acknowledged_record_beyond_its_place_is_found() -> None:
     ledger = Ledger(partition=3)
-    ledger.acknowledge(ledger.send(1), 0)
+    ledger.acknowledge(ledger.send(1), [0])
     ledger.send(1)
     assert "not where it was promised" in faults(ledger, written(ledger, 0, 1, 0))[1]
 

@@ -11,6 +11,7 @@ __all__ = ["consume"]
 
 @click.command(cls=QuorateCommand)
 @click.argument("topic")
+@click.option("--group", help="Share the topic with others: not possible yet.")
 @click.option("--partition", type=click.IntRange(min=0), help="Only this one; default: all.")
 @click.option(
     "--from",
@@ -26,6 +27,7 @@ __all__ = ["consume"]
 def consume(
     session: Session,
     topic: str,
+    group: str | None,
     partition: int | None,
     start: str,
     records_max: int | None,
@@ -38,8 +40,13 @@ def consume(
     timestamp, key, value and headers. Bytes that are not UTF-8 are printed as base64, and
     value_encoding says so.
     """
+    from quorate.console.advice import AdvisedError
     from quorate.console.consuming import ConsumeOptions, consume_records
+    from quorate.errors import UnsupportedOperation
 
+    if group is not None:
+        refusal = UnsupportedOperation("--group: there are no consumer groups yet")
+        raise AdvisedError(refusal, "leave --group out, and choose where to begin with --from")
     options = ConsumeOptions(
         topic, partition=partition, start=start, records_max=records_max, exit_at_end=exit_at_end
     )

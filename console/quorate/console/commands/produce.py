@@ -12,7 +12,7 @@ __all__ = ["produce"]
 @click.command(cls=QuorateCommand)
 @click.argument("topic")
 @click.option("--key-separator", metavar="C", help="Each line is a key, then this text, then the value.")
-@click.option("--partition", type=click.IntRange(min=0), help="Always this one; default: by key, or in turn.")
+@click.option("--partition", type=click.IntRange(min=0), help="Always this one; default: by key, or any.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option(
     "--compression",
@@ -27,6 +27,15 @@ __all__ = ["produce"]
     metavar="F",
     help="Read this, not standard input.",
 )
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give a record up that is not acknowledged after so long; failovers are waited for.",
+)
 @pass_session
 def produce(
     session: Session,
@@ -36,17 +45,23 @@ def produce(
     acks: str,
     compression: str,
     path: str | None,
+    timeout_s: float,
 ) -> None:
     """Write a record to TOPIC for each line of standard input.
 
-    With --output json, prints a JSON document per line for each record that was acknowledged: topic,
-    partition and offset (null with --acks 0).
+    With --output json, prints a JSON document for each line: its number, topic, partition, offset (null with
+    --acks 0) and error (null if it was acknowledged; outcome_unknown says whether it may be in the log).
     """
     if key_separator == "":
         raise click.BadParameter("must not be empty: it ends the key", param_hint="--key-separator")
     from quorate.console.producing import ProduceOptions, produce_lines
 
     options = ProduceOptions(
-        topic, key_separator=key_separator, partition=partition, acks=acks, compression=compression
+        topic,
+        key_separator=key_separator,
+        partition=partition,
+        acks=acks,
+        compression=compression,
+        timeout_s=timeout_s,
     )
     produce_lines(session, options, path)

@@ -5,7 +5,8 @@
 same errors, and every test runs on both.
 
 A broker looks at headers only (`check_batch`, `scan_batches`, `stamped_prefix`); clients make batches
-and take them apart (`encode_batch`, `encode_values`, `decode_batch`, `decode_consumer_records`, `batch_to_arrow`).
+and take them apart (`encode_batch`, `encode_values`, `decode_batch`, `decode_consumer_records`,
+`batch_to_arrow`).
 """
 
 from quorate.core.records.arrow import arrow_schema, batch_to_arrow

@@ -67,10 +67,6 @@ class Writing:
             await self._acknowledged.wait_for(have_all)
         return self._clock.monotonic()
 
-    async def until_count(self, count: int) -> None:
-        async with self._acknowledged:
-            await self._acknowledged.wait_for(lambda: self.acknowledged_count >= count)
-
     async def finish(self) -> None:
         """Write nothing more, and wait until every record has its answer."""
         self._is_over = True

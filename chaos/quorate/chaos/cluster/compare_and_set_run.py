@@ -1,0 +1,66 @@
+"""One simulated run of clients that compete by conditional appends, under faults, from a seed to a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.chaos.cluster.checks import Violation
+from quorate.chaos.cluster.compare_and_set import CompareAndSetClients
+from quorate.chaos.cluster.compare_and_set_history import CompareAndSetHistory, log_step
+from quorate.chaos.cluster.linearizability import Stuck, linearize
+from quorate.chaos.cluster.scenario import Scenario
+from quorate.chaos.sim.clock import Simulation, run_simulation
+
+__all__ = ["CompareAndSetReport", "compete_for_seed"]
+
+_CLIENTS: Final = 4
+_FAULTS_S: Final = 8.0
+_TIME_LIMIT_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CompareAndSetReport:
+    seed: int
+    story: tuple[str, ...]
+    appended: int
+    mismatches: int
+    unknown: int
+    refused: int
+    virtual_s: float
+
+
+def compete_for_seed(seed: int) -> CompareAndSetReport:
+    """``Violation`` (or another AssertionError) if the history is not linearizable."""
+    return run_simulation(_run, seed=seed, time_limit_s=_TIME_LIMIT_S)
+
+
+async def _run(simulation: Simulation) -> CompareAndSetReport:
+    scenario = await Scenario.start(simulation, partitions=1)
+    history = CompareAndSetHistory()
+    (partition,) = scenario.partitions
+    clients = CompareAndSetClients(scenario.cluster, history, partition)
+    tasks = [
+        asyncio.create_task(clients.compete(f"c{number}"), name=f"client-{number}")
+        for number in range(_CLIENTS)
+    ]
+    await scenario.suffer(_FAULTS_S)
+    clients.end()
+    await asyncio.gather(*tasks)
+    await scenario.until_quiet()
+    committed = scenario.committed()[partition]
+    history.holds_at_the_end([committed[offset] for offset in sorted(committed)])
+    try:
+        linearize(history.operations, (), log_step)
+    except Stuck as stuck:
+        raise Violation(f"{partition} is not linearizable: {stuck}") from stuck
+    return CompareAndSetReport(
+        seed=simulation.seed,
+        story=tuple(scenario.story),
+        appended=history.appended,
+        mismatches=history.mismatches,
+        unknown=history.unknown,
+        refused=history.refused,
+        virtual_s=scenario.cluster.clock.monotonic(),
+    )

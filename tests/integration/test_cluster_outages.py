@@ -1,0 +1,106 @@
+"""Too few nodes: writes are refused or end as unknown, never acknowledged, and go on when nodes return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from quorate.client import AsyncProducer
+from quorate.errors import NotEnoughReplicas, QuorateError
+from quorate.v1 import broker_pb2, records_pb2
+from tests.integration.trials import Trial, trial, until
+
+#: an acknowledgement that its leader gave alone counts, if the topic says so
+ALONE: Final = {"replication_factor": 3, "configs": {"min.insync.replicas": "1"}}
+
+
+def one_record(topic: str, value: bytes, acks: broker_pb2.Acks) -> broker_pb2.ProduceRequest:
+    entry = broker_pb2.ProducePartition(topic=topic, records=[records_pb2.Record(value=value)])
+    return broker_pb2.ProduceRequest(acks=acks, timeout_ms=5_000, partitions=[entry])
+
+
+async def answer_of(drill: Trial, name: str, request: broker_pb2.ProduceRequest) -> str:
+    """The error code with which this very node answers; empty: it acknowledges."""
+    async with drill.connect(name) as connection:
+        [result] = (await connection.produce(request)).partitions
+    return result.error.code
+
+
+async def test_writes_stop_without_enough_replicas_and_go_on_with_the_first_that_returns(
+    tmp_path: Path,
+) -> None:
+    async with trial(tmp_path, {"ledger": {"replication_factor": 3}}, controllers=1) as drill:
+        async with drill.load() as load:
+            await load.acknowledges()
+            victims = await drill.followers("ledger")
+            leader = await drill.leader("ledger")
+            await drill.cluster.kill(*victims)
+            await drill.partition_until("ledger", lambda each: each.isr == (drill.id(leader),))
+            refused = await answer_of(drill, leader, one_record("ledger", b"refused", broker_pb2.ACKS_ALL))
+            assert refused == NotEnoughReplicas.code
+            await drill.cluster.start(victims[:1])
+            await load.acknowledges()
+            await drill.cluster.start(victims[1:])
+        # Also that the refused record is nowhere: nobody has it in the history.
+        proof = await drill.prove()
+    assert proof.replicas == 3
+    assert (proof.refused, proof.unknown) == (0, 0)
+
+
+async def test_partition_waits_for_its_only_isr_member_although_stale_replicas_live(tmp_path: Path) -> None:
+    async with trial(tmp_path, {"ledger": ALONE}, controllers=1) as drill:
+        async with drill.load() as load:
+            await load.acknowledges()
+            leader, stale = await drill.leader("ledger"), await drill.followers("ledger")
+            await drill.cluster.kill(*stale)
+            await load.acknowledges()
+        await drill.cluster.kill(leader)
+        await drill.cluster.start(stale)
+
+        async def stale_are_unfenced() -> bool:
+            brokers = (await drill.admin.describe_cluster()).brokers
+            return {each.broker_id for each in brokers if not each.is_fenced} == set(map(drill.id, stale))
+
+        await until(stale_are_unfenced, "the stale replicas serve, and are the only ones")
+        # One more committed change, behind everything that their return has set off.
+        await drill.admin.create_topic("after", replication_factor=1)
+        waiting = await drill.partition("ledger")
+        assert (waiting.leader, waiting.isr, waiting.elr) == (None, (drill.id(leader),), ())
+        assert (await drill.admin.describe_cluster()).offline_partition_count == 1
+        await refused_while_offline(drill)
+
+        await drill.cluster.start([leader])
+        async with drill.load(name="later") as load:
+            await load.acknowledges()
+        await drill.prove()
+
+
+async def refused_while_offline(drill: Trial) -> None:
+    async with AsyncProducer(drill.cluster.bootstrap, delivery_timeout_ms=1_000) as producer:
+        sent = drill.history.begin("offline", drill.partitions[0])
+        try:
+            await (await producer.send("ledger", sent.value, partition=0))
+        except QuorateError as error:
+            sent.error = error
+    assert sent.is_refused, "nobody was there to take it, and the producer knows"
+
+
+async def test_writes_without_a_quorum_end_as_unknown_and_are_never_acknowledged(tmp_path: Path) -> None:
+    topics = {"ledger": {"partitions": 3, "replication_factor": 3}}
+    async with trial(tmp_path, topics, is_combined=True) as drill:
+        async with drill.load() as load:
+            await load.acknowledges()
+        survivor = await drill.leader("ledger")
+        [*victims] = (name for name in drill.cluster.names if name != survivor)
+        await drill.cluster.kill(*victims)
+        async with drill.load(name="without quorum", producers=1, delivery_timeout_ms=2_000) as load:
+            await load.ends(partitions=drill.partitions[:1])
+        ends = [each for each in drill.history.sent if each.producer.startswith("without quorum")]
+        assert not any(each.is_acknowledged for each in ends)
+        assert any(each.error is not None and each.error.outcome_unknown for each in ends)
+
+        await drill.cluster.start(victims)
+        async with drill.load(name="later") as load:
+            await load.acknowledges()
+        proof = await drill.prove()
+    assert proof.unknown > 0

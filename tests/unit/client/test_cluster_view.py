@@ -1,0 +1,229 @@
+"""What a client knows of the cluster: it never goes back, and asks in moderation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from quorate.chaos.sim.transport import SimTransport
+from quorate.client.cluster import ClusterView
+from quorate.client.retrying import Backoff, retrying
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.errors import (
+    ClientClosed,
+    InvalidTopic,
+    NotLeaderOrFollower,
+    Overloaded,
+    QuorateError,
+    Unavailable,
+    UnknownTopicOrPartition,
+)
+from tests.unit.client.fake_broker import FakeCluster, simulate
+
+TP = TopicPartition(TopicName("t"), PartitionId(0))
+
+
+def view_of(cluster: FakeCluster, bootstrap: tuple[str, ...] = ("b1:1", "b2:1", "b3:1")) -> ClusterView:
+    transport = SimTransport(cluster.network, "client")
+    return ClusterView(transport, bootstrap, clock=cluster.simulation.clock, rng=cluster.simulation.rng)
+
+
+def hint(leader: int, epoch: int, **facts: Any) -> QuorateError:
+    return NotLeaderOrFollower("not me", leader=leader, leader_epoch=epoch, **facts)
+
+
+def leader(view: ClusterView) -> tuple[int, int]:
+    found = view.leader_of(TP)
+    assert found is not None
+    return found.broker_id, found.epoch
+
+
+def test_one_address_is_enough_to_find_everybody() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic(partitions=3)
+        view = view_of(cluster, ("b2:1",))
+        topic = await view.topic("t", timeout_s=5)
+        assert [each.leader for each in topic.partitions] == [1, 2, 3]
+        assert view.leader_of(TP) == (1, "b1:1", 1)
+        assert view.known_topic("t") is topic
+        assert sorted(view.brokers) == [1, 2, 3]
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_dead_and_silent_addresses_are_passed_over() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        cluster.network.block("client", "b1")
+        view = view_of(cluster, ("b1:1", "nobody:1", "b3:1"))
+        await view.topic("t", timeout_s=10)
+        started = asyncio.get_running_loop().time()
+        for _ in range(5):
+            await view.refreshed()
+        # Silence is remembered: not every refresh waits for the silent one again.
+        assert asyncio.get_running_loop().time() - started < 3
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_nobody_there_is_said_so() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        view = view_of(cluster, ("nobody:1",))
+        with pytest.raises(Unavailable):
+            await view.topic("t", timeout_s=1)
+        with pytest.raises(InvalidTopic):
+            await view.topic("no topic", timeout_s=1)
+        await view.close()
+        with pytest.raises(ClientClosed):
+            await view.refreshed()
+
+    simulate(scenario)
+
+
+def test_topic_that_brokers_deny_is_not_asked_for_any_more() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        view = view_of(cluster)
+        with pytest.raises(UnknownTopicOrPartition):
+            await view.topic("t", timeout_s=60)
+        assert asyncio.get_running_loop().time() < 5
+        cluster.add_topic()
+        await view.refreshed()
+        assert view.known_topic("t") is None
+        await view.topic("t", timeout_s=5)
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_hint_counts_until_metadata_catches_up_and_an_old_one_never() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        view = view_of(cluster)
+        await view.topic("t", timeout_s=5)
+        told = 0
+
+        def count() -> None:
+            nonlocal told
+            told += 1
+
+        view.on_update(count)
+        view.apply_hint(TP, hint(2, 5, leader_address="b2:1"))
+        assert (leader(view), told) == ((2, 5), 1)
+        for old in (hint(3, 5), hint(3, 1), hint(-1, 9), NotLeaderOrFollower("knows nothing"), hint(9, 9)):
+            view.apply_hint(TP, old)
+        assert (leader(view), told) == ((2, 5), 1)
+        await view.refreshed()
+        assert leader(view) == (2, 5)
+        partition.leader_epoch, partition.leader = 6, 3
+        cluster.metadata_offset += 1
+        await view.refreshed()
+        assert leader(view) == (3, 6)
+        view.apply_hint(TP, hint(1, 7))
+        assert view.leader_of(TP) == (1, "b1:1", 7)
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_answer_of_a_broker_that_lags_behind_changes_nothing() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        cluster.elect(partition, 2)
+        view = view_of(cluster)
+        await view.topic("t", timeout_s=5)
+        assert leader(view) == (2, 2)
+        partition.leader, partition.leader_epoch = 1, 1
+        cluster.metadata_offset -= 1
+        await view.refreshed()
+        assert leader(view) == (2, 2)
+        topic = cluster.topics.pop("t")
+        await view.refreshed()
+        assert view.known_topic("t") is not None
+        cluster.metadata_offset += 5
+        await view.refreshed()
+        assert view.known_topic("t") is None
+        assert topic
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_refreshes_are_coalesced_and_kept_apart() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        view = view_of(cluster)
+        await view.topic("t", timeout_s=5)
+        asked = cluster.metadata_requests
+        for _ in range(1000):
+            view.needs_refresh()
+        await asyncio.gather(*(view.refreshed() for _ in range(100)))
+        assert cluster.metadata_requests == asked + 1
+        deadline = asyncio.get_running_loop().time() + 5
+        while asyncio.get_running_loop().time() < deadline:
+            await view.refreshed()
+        assert cluster.metadata_requests - asked < 60
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_metadata_is_refreshed_by_itself_when_it_is_old() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        view = view_of(cluster)
+        await view.topic("t", timeout_s=5)
+        cluster.add_topic(partitions=4)
+        await asyncio.sleep(400)
+        topic = view.known_topic("t")
+        assert topic is not None
+        assert len(topic.partitions) == 4
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_pauses_grow_with_jitter_and_begin_anew_after_success() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        backoff = Backoff(cluster.simulation.rng, first_s=0.1, pause_s_max=1.0)
+        pauses = [backoff.next_s() for _ in range(6)]
+        for pause, upper in zip(pauses, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0], strict=True):
+            assert upper / 2 <= pause <= upper
+        assert len(set(pauses)) == 6
+        backoff.reset()
+        assert backoff.next_s() <= 0.1
+
+    simulate(scenario)
+
+
+def test_retrying_ends_with_the_last_error_when_its_time_is_up_or_the_error_is_final() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        errors: list[QuorateError] = []
+        remaining: list[float] = []
+
+        async def always(error: QuorateError, remaining_s: float) -> None:
+            remaining.append(remaining_s)
+            raise error
+
+        clock, rng = cluster.simulation.clock, cluster.simulation.rng
+        with pytest.raises(Overloaded):
+            await retrying(
+                lambda left: always(Overloaded("busy"), left),
+                clock=clock,
+                rng=rng,
+                timeout_s=3,
+                on_error=errors.append,
+            )
+        assert 2 < clock.monotonic() <= 3
+        assert len(errors) == len(remaining) - 1 > 3
+        assert remaining == sorted(remaining, reverse=True)
+        with pytest.raises(InvalidTopic):
+            await retrying(
+                lambda left: always(InvalidTopic("never"), left), clock=clock, rng=rng, timeout_s=3
+            )
+        assert clock.monotonic() <= 3
+
+    simulate(scenario)

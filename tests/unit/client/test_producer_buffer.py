@@ -1,0 +1,136 @@
+"""The bound on a producer's memory: who waits, for how long, and that it holds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from quorate.errors import BatchTooLarge, BufferExhausted, ClientClosed, NotEnoughReplicas
+from tests.unit.client.fake_broker import FakeCluster, FakePartition, simulate
+
+
+def stop(partition: FakePartition) -> None:
+    partition.script.extend(NotEnoughReplicas("by the script") for _ in range(1_000))
+
+
+def test_buffer_never_holds_more_than_its_bound() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        most = 0
+        async with cluster.producer(buffer_bytes=5_000, batch_bytes=1_000) as producer:
+            for number in range(500):
+                await producer.send("t", b"%0100d" % number)
+                most = max(most, producer.statistics().buffered_bytes)
+            delivery = await producer.send_many("t", [b"x" * 100] * 500)
+            await delivery
+            most = max(most, producer.statistics().buffered_bytes)
+            assert producer.statistics().buffered_bytes == 0
+        # Batch headers come on top.
+        assert 4_000 < most < 5_500
+        assert len(partition.values()) == 1000
+
+    simulate(scenario)
+
+
+def test_send_waits_for_room_and_gives_up_with_a_typed_error() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        stop(partition)
+        loop = asyncio.get_running_loop()
+        async with cluster.producer(buffer_bytes=1_000, batch_bytes=1_000, max_block_ms=2_000) as producer:
+            first = await producer.send("t", b"x" * 900)
+            started = loop.time()
+            with pytest.raises(BufferExhausted):
+                await producer.send("t", b"y" * 900)
+            assert 1.9 < loop.time() - started < 2.1
+            waiting = asyncio.ensure_future(producer.send("t", b"z" * 900))
+            await asyncio.sleep(0.1)
+            partition.script.clear()
+            await first
+            assert (await (await waiting)).offset == 1
+        assert partition.values() == [b"x" * 900, b"z" * 900]
+
+    simulate(scenario)
+
+
+def test_room_is_granted_in_turn_so_that_a_large_record_is_not_overtaken_for_ever() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        stop(partition)
+        async with cluster.producer(buffer_bytes=1_000, batch_bytes=200) as producer:
+            for _ in range(4):
+                await producer.send("t", b"x" * 150)
+            large = asyncio.ensure_future(producer.send("t", b"y" * 700))
+            await asyncio.sleep(0)
+            small = asyncio.ensure_future(producer.send("t", b"z"))
+            await asyncio.sleep(1)
+            assert not small.done()
+            partition.script.clear()
+            await large
+            await small
+        assert [value[:1] for value in partition.values() if value] == [b"x"] * 4 + [b"y", b"z"]
+
+    simulate(scenario)
+
+
+def test_one_who_gives_up_waiting_lets_the_next_go() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        stop(partition)
+        async with cluster.producer(buffer_bytes=1_000, batch_bytes=200) as producer:
+            for _ in range(4):
+                await producer.send("t", b"x" * 150)
+            large = asyncio.ensure_future(producer.send("t", b"y" * 700))
+            await asyncio.sleep(0)
+            small = asyncio.ensure_future(producer.send("t", b"z"))
+            await asyncio.sleep(0)
+            large.cancel()
+            await small
+            partition.script.clear()
+
+    simulate(scenario)
+
+
+def test_record_that_can_never_fit_is_refused_at_once() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        async with cluster.producer(buffer_bytes=1_000, batch_bytes=1_000) as producer:
+            with pytest.raises(BatchTooLarge):
+                await producer.send("t", b"x" * 1_001)
+
+    simulate(scenario)
+
+
+def test_send_many_says_which_records_found_no_room() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        stop(partition)
+        async with cluster.producer(buffer_bytes=2_000, batch_bytes=500, max_block_ms=100) as producer:
+            delivery = await producer.send_many("t", [b"%0100d" % number for number in range(100)])
+            partition.script.clear()
+            with pytest.raises(BufferExhausted):
+                await delivery
+            errors = delivery.errors()
+            accepted = 100 - len(errors)
+            assert 10 <= accepted <= 20
+            assert list(errors) == list(range(accepted, 100))
+            assert isinstance(delivery.exception(), BufferExhausted)
+        assert partition.values() == [b"%0100d" % number for number in range(accepted)]
+
+    simulate(scenario)
+
+
+def test_closing_wakes_those_who_wait_for_room() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        stop(partition)
+        producer = cluster.producer(buffer_bytes=1_000, batch_bytes=1_000)
+        await producer.send("t", b"x" * 900)
+        waiting = asyncio.ensure_future(producer.send("t", b"y" * 900))
+        await asyncio.sleep(0.1)
+        await producer.close(timeout=0.1)
+        with pytest.raises(ClientClosed):
+            await waiting
+
+    simulate(scenario)
