@@ -48,7 +48,7 @@ def run(
     works: Sequence[Work], *, rounds: int = ROUNDS, without_kafka: bool = False
 ) -> tuple[list[Result], list[str]]:
     sides: dict[str, Side] = {_OURS: QuoratePeer}
-    title = f"A cluster of three, {rounds} rounds"
+    title = f"A cluster of three, {rounds} round{'s' if rounds > 1 else ''}"
     if not without_kafka:
         try:
             installation = install()

@@ -6,14 +6,23 @@ are applied with pytest's monkeypatch, so that each lasts for one test.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from pytest import MonkeyPatch
 
+from quorate.broker.directory import broker_directory
 from quorate.broker.handlers.produce_in_progress import PartitionAppend, Waiter
+from quorate.broker.replica.isr_membership import IsrMembership
 from quorate.broker.replica.leadership import Leadership, LogEndsLater
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replication.following import NAME_POSITION, NamePosition, Next, Sync, TruncateTo
+from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.core.disk import Bytes
-from quorate.core.ids import Offset
+from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import OffsetNotAvailable
 from quorate.storage import Appended, PartitionLog
+from quorate.storage.producer_state import ProducerStates
 
 # -- conditional append
 
@@ -65,3 +74,57 @@ def compare_with_the_high_watermark(patch: MonkeyPatch) -> None:
         return self.append(batch, acks_all=True)
 
     patch.setattr(Leadership, "append_if", append_if)
+
+
+# -- the whole cluster
+
+
+def commit_what_the_leader_has(patch: MonkeyPatch) -> None:
+    """The high watermark is the leader's own end (rule 13)."""
+    patch.setattr(IsrMembership, "stored_everywhere", lambda _, own_end_offset: own_end_offset)
+    patch.setattr(IsrMembership, "is_leader_alone", property(lambda _: True))
+
+
+def commit_with_too_few(patch: MonkeyPatch) -> None:
+    """The high watermark moves whatever the size of the ISR (rules 14 and 15)."""
+    patch.setattr(IsrMembership, "has_enough", property(lambda _: True))
+
+
+def acknowledge_before_the_sync(patch: MonkeyPatch) -> None:
+    """A follower names its position when its records are in the page cache, under fsync too (rule 16)."""
+    _follow(patch, lambda _, due: NAME_POSITION if isinstance(due, Sync) else due)
+
+
+def truncate_to_the_high_watermark(patch: MonkeyPatch) -> None:
+    """In each leader epoch a follower first drops what it does not know to be committed (rule 8)."""
+    cut_in: dict[Partition, LeaderEpoch] = {}
+
+    def cut_first(partition: Partition, due: Next) -> Next:
+        is_cut = cut_in.get(partition) == partition.leader_epoch
+        if not isinstance(due, NamePosition | Sync) or is_cut:
+            return due
+        cut_in[partition] = partition.leader_epoch
+        is_longer = partition.high_watermark < partition.log.log_end_offset
+        return TruncateTo(partition.high_watermark) if is_longer else due
+
+    _follow(patch, cut_first)
+
+
+def trust_the_log_after_a_loss_of_power(patch: MonkeyPatch) -> None:
+    """Every start counts as one after a mere crash of the process (rule 30)."""
+    patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
+
+
+def forget_producers(patch: MonkeyPatch) -> None:
+    """A batch that was sent again is written again (rules 49 and 50)."""
+    patch.setattr(ProducerStates, "check", lambda *_: None)
+
+
+def _follow(patch: MonkeyPatch, change: Callable[[Partition, Next], Next]) -> None:
+    """Have a follower do something else than what is due."""
+    proceed = LeaderFetcher._proceed
+
+    def proceed_differently(self: LeaderFetcher, followed: Any, due: Next) -> None:
+        proceed(self, followed, change(followed.partition, due))
+
+    patch.setattr(LeaderFetcher, "_proceed", proceed_differently)

@@ -1,8 +1,7 @@
-"""How the cluster, its brokers and its quorum are shown, and what is wrong with them."""
+"""How the cluster, its brokers and its quorum are shown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -11,10 +10,8 @@ from quorate.console.output import print_table
 from quorate.v1 import admin_pb2
 
 __all__ = [
-    "Health",
     "broker_document",
     "cluster_document",
-    "health_of",
     "print_brokers",
     "print_cluster",
     "print_quorum",
@@ -149,55 +146,3 @@ def _voter_row(voter: dict[str, Any]) -> list[object]:
         voter["address"],
         voter["directory_id"],
     ]
-
-
-@dataclass(slots=True)
-class Health:
-    #: what is wrong now: data or changes cannot be served, or one more failure would do that
-    problems: list[str] = field(default_factory=list)
-    #: what should not stay like this
-    warnings: list[str] = field(default_factory=list)
-    #: about the problems, where one thing is to be done about them
-    what_to_do: str | None = None
-
-
-def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse) -> Health:
-    health = Health()
-    _look_at_quorum(quorum, health)
-    counts = (
-        (cluster.offline_partition_count, "partition(s) have no leader"),
-        (cluster.under_min_isr_partition_count, "partition(s) have fewer replicas in sync than MinISR"),
-        (cluster.under_replicated_partition_count, "partition(s) have replicas that are not in sync"),
-        (cluster.recovering_partition_count, "partition(s) were recovered and may lack acknowledged records"),
-    )
-    health.problems += [f"{count} {what}" for count, what in counts if count]
-    for broker in cluster.brokers:
-        if broker.is_fenced:
-            health.problems.append(f"broker {broker.broker_id} at {broker.address} is fenced")
-        elif broker.is_draining:
-            health.warnings.append(f"broker {broker.broker_id} is drained: it leads nothing new")
-    health.warnings += [
-        f"unclean election is allowed on {topic}" for topic in cluster.unclean_election_topics
-    ]
-    return health
-
-
-def _look_at_quorum(quorum: admin_pb2.DescribeQuorumResponse, health: Health) -> None:
-    count = len(quorum.voters)
-    if count > 0 and count % 2 == 0:
-        health.warnings.append(
-            f"{count} voters: the loss of {count // 2} stops the quorum, as with {count - 1}; add one more"
-        )
-    for voter in quorum.voters:
-        who = f"voter {voter.node_id} at {voter.address}"
-        if voter.HasField("is_digest_equal") and not voter.is_digest_equal:
-            health.problems.append(
-                f"{who} has other metadata than the leader at offset {voter.applied_index}: stop it, keep "
-                "its files"
-            )
-        if voter.state in ("unreachable", "refused"):
-            health.problems.append(f"{who} is {voter.state}")
-        elif voter.state not in ("leader", "follower"):
-            health.warnings.append(f"{who} is {voter.state}")
-    for learner in quorum.learners:
-        health.warnings.append(f"node {learner.node_id} is being brought up to date in order to vote")

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
 
@@ -18,6 +18,13 @@ __all__ = [
     "print_json_line",
     "print_table",
 ]
+
+#: How states are coloured on a terminal; any other is something under way, or not as it should be.
+_STATE_COLUMN: Final = "STATE"
+_GOOD_STATES: Final = frozenset({"active", "asked", "follower", "leader", "ok", "running"})
+_BAD_STATES: Final = frozenset(
+    {"died", "fenced", "missing", "offline", "refused", "under MinISR", "unreachable"}
+)
 
 #: Where nobody looks at it, a table must not be folded to the width of a screen.
 _PIPE_WIDTH = 10_000
@@ -58,17 +65,33 @@ def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> Non
     """Numbers align to the right; a missing value shows as a dash."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    columns = list(columns)
     cells = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for index, column in enumerate(columns):
         numeric = any(isinstance(row[index], int) for row in cells)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+        shown = ["-" if cell is None else str(cell) for cell in row]
+        table.add_row(
+            *(
+                Text(cell, style=_state_style(cell) if column == _STATE_COLUMN else "")
+                for column, cell in zip(columns, shown, strict=True)
+            )
+        )
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
     # Written by us: rich would end the process, with status 1, if nobody reads it any more.
     with console.capture() as text:
         console.print(table, crop=False)
-    click.echo(text.get(), nl=False)
+    # Without the spaces that fill the last column: lines in a pipe end where their text ends.
+    for line in text.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def _state_style(state: str) -> str:
+    if state in _GOOD_STATES:
+        return "green"
+    return "red" if state in _BAD_STATES else "yellow"

@@ -1,4 +1,4 @@
-"""How topics are shown."""
+"""How topics are shown, and in which state each of their partitions is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorate.console.output import print_json, print_table
 from quorate.console.session import Session
 from quorate.v1 import admin_pb2
 
-__all__ = ["config_document", "print_configs", "print_topics", "topic_document"]
+__all__ = ["config_document", "partition_documents", "print_configs", "print_topics", "topic_document"]
 
 #: key of a partition's document -> heading of its column
 _COLUMNS: Final = {
@@ -24,6 +24,7 @@ _COLUMNS: Final = {
     "log_start_offset": "START",
     "high_watermark": "HIGH WATERMARK",
     "size_bytes": "BYTES",
+    "state": "STATE",
 }
 
 
@@ -43,8 +44,16 @@ def topic_document(description: admin_pb2.TopicDescription) -> dict[str, Any]:
         "topic_id": description.topic_id,
         "replication_factor": description.replication_factor,
         "configs": config_document(description.configs),
-        "partitions": [_partition_document(each) for each in description.partitions],
+        "partitions": partition_documents(description),
     }
+
+
+def partition_documents(description: admin_pb2.TopicDescription) -> list[dict[str, Any]]:
+    """With a ``state``, the worst that can be said of the partition: "ok" is the best."""
+    told = {entry.name: entry.value for entry in description.configs}
+    min_isr = int(told.get("min.insync.replicas", 1))
+    documents = [_partition_document(each) for each in description.partitions]
+    return [{**document, "state": _state(document, min_isr)} for document in documents]
 
 
 def config_document(configs: Iterable[admin_pb2.ConfigEntry]) -> dict[str, Any]:
@@ -89,28 +98,30 @@ def _print_topic(description: admin_pb2.TopicDescription) -> None:
         f"topic {description.name}  id {description.topic_id}  replication {description.replication_factor}"
     )
     print_configs(description.configs)
-    documents = [_partition_document(each) for each in description.partitions]
-    print_table((*_COLUMNS.values(), "STATE"), [_row(document) for document in documents])
+    documents = partition_documents(description)
+    print_table(_COLUMNS.values(), [[_cell(each[key]) for key in _COLUMNS] for each in documents])
     for document in documents:
         if document["error"]:
             click.echo(f"partition {document['partition']}: {document['error']['message']}")
 
 
-def _row(document: dict[str, Any]) -> list[object]:
-    return [*(_cell(document[key]) for key in _COLUMNS), _state(document)]
-
-
-def _state(document: dict[str, Any]) -> str:
-    """The worst that can be said of it."""
+def _state(document: dict[str, Any], min_isr: int) -> str:
     if document["error"]:
         return str(document["error"]["code"])
     if document["leader"] is None:
         return "offline"
+    in_sync = len(document["isr"])
+    # What a move adds does not count until it is there.
+    wanted = len(document["replicas"]) - len(document["adding_replicas"])
+    if in_sync < min(min_isr, wanted):
+        return "under MinISR"
     if document["is_recovering"]:
         return "recovering"
     moves = [("+", document["adding_replicas"]), ("-", document["removing_replicas"])]
     changes = [f"{sign}{','.join(map(str, replicas))}" for sign, replicas in moves if replicas]
-    return f"moving {' '.join(changes)}" if changes else "ok"
+    if changes:
+        return f"moving {' '.join(changes)}"
+    return "under-replicated" if in_sync < wanted else "ok"
 
 
 def _cell(value: object) -> object:

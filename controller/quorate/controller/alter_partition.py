@@ -16,8 +16,8 @@ again:
 A refusal is typed, because the leader acts on it (rule 22): after INELIGIBLE_REPLICA and
 OPERATION_NOT_ATTEMPTED it knows that nothing was changed and takes its proposal back; after anything else
 it must count with both ISRs. A leader that would have to count with a member for ever, because an earlier
-copy of its wish got no answer and the member is gone, *withdraws*: the partition epoch moves on, and whatever is
-still on its way is refused.
+copy of its wish got no answer and the member is gone, *withdraws*: the partition epoch moves on, and
+whatever is still on its way is refused.
 
 Where the new ISR completes a reassignment, the move is finished in the same batch (rule 47).
 """

@@ -190,6 +190,12 @@ class Controller:
         """As far as it is committed."""
         return self._publisher.image
 
+    @property
+    def hears_leader(self) -> bool:
+        """Whether there is somebody who decides, as far as this one can tell."""
+        election_timeout_s = self._config.controller_quorum_election_timeout_ms / 1000
+        return self._quorum.heard_leader_within(election_timeout_s * _SILENT_ELECTION_TIMEOUTS)
+
     def _begin(self, image: MetadataImage) -> None:
         """A new controller knows nothing about who was heard when."""
         self._liveness.sessions.start_all_afresh(image, self._clock.monotonic())
@@ -213,7 +219,7 @@ class Controller:
         """End the metadata streams of a controller that may be cut off (rule 40)."""
         election_timeout_s = self._config.controller_quorum_election_timeout_ms / 1000
         while True:
-            if self._quorum.heard_leader_within(election_timeout_s * _SILENT_ELECTION_TIMEOUTS):
+            if self.hears_leader:
                 self._publisher.resume()
             elif self._publisher.is_serving:
                 self._publisher.stop_serving()

@@ -182,7 +182,7 @@ class Server(Protocol):
         ...
 
     async def set_serving(self, *, serving: bool) -> None:
-        """What health checks are told. Calls are served either way; it starts as serving."""
+        """What health checks are told. Calls are served either way."""
         ...
 
     async def stop(self, grace_s: float) -> None:
@@ -195,8 +195,11 @@ class Transport(Protocol):
         """Returns at once; whether anybody is there shows at the first call."""
         ...
 
-    async def serve(self, address: str, services: Sequence[Service]) -> Server:
-        """Returns once it accepts calls; ``CannotListen`` if the address is not to be had."""
+    async def serve(self, address: str, services: Sequence[Service], *, serving: bool = True) -> Server:
+        """Returns once it accepts calls; ``CannotListen`` if the address is not to be had.
+
+        ``serving``: what health checks are told until ``set_serving`` says otherwise.
+        """
         ...
 
     async def is_refused(self, address: str, *, timeout_s: float) -> bool:

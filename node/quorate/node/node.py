@@ -71,10 +71,10 @@ class Node:
         node = cls(config, clock, broker=broker, controller=controller, servers=servers)
         try:
             for listener in config.listeners:
-                server = await surroundings.transport.serve(str(listener), node._services())
+                server = await surroundings.transport.serve(
+                    str(listener), node._services(), serving=broker is None
+                )
                 servers.append(server)
-                if broker is not None:
-                    await server.set_serving(serving=False)  # until the broker is ready
         except BaseException:
             await node.stop()
             raise
@@ -147,7 +147,11 @@ class Node:
     async def _let_brokers_leave(self, controller: Controller) -> None:
         """Whoever stops a whole cluster at once wants the brokers to stop cleanly: they need a quorum."""
         deadline = self._clock.monotonic() + _BROKERS_FIRST_S
-        while _is_anybody_leaving(controller) and self._clock.monotonic() < deadline:
+        while (
+            _is_anybody_leaving(controller)
+            and controller.hears_leader
+            and self._clock.monotonic() < deadline
+        ):
             await self._clock.sleep(_LEAVING_CHECK_S)
 
     async def stop(self) -> bool:

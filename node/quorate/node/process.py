@@ -7,14 +7,16 @@ import gc
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NoReturn
 
 import structlog
 
 from quorate.core.clock import SystemClock
-from quorate.core.config import LoggingFormat, NodeConfig
+from quorate.core.config import HostPort, LoggingFormat, NodeConfig
 from quorate.core.logging import configure_logging, get_logger
 from quorate.core.os_disk import OsDisk
 from quorate.node.node import Node, Surroundings
@@ -37,8 +39,22 @@ def run_node(config: NodeConfig) -> int:
     structlog.contextvars.bind_contextvars(node_id=config.node_id)
     _raise_open_files_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        is_clean = runner.run(_run(config))
+        is_clean = runner.run(_run(_with_ports(config)))
     return 0 if is_clean else 1
+
+
+def _with_ports(config: NodeConfig) -> NodeConfig:
+    """A real port for each listener that asks for any: others are told of it before the node listens."""
+    listeners = []
+    for listener in config.listeners:
+        if listener.port == 0:
+            family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+            with socket.socket(family) as probe:
+                probe.bind((listener.host, 0))
+                listeners.append(HostPort(listener.host, probe.getsockname()[1]))
+        else:
+            listeners.append(listener)
+    return replace(config, listeners=tuple(listeners))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

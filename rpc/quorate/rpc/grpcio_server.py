@@ -34,7 +34,7 @@ class GrpcioServer:
         self._options = options
         self._requests = Admission(options.requests_max)
         self._streams = Admission(options.streams_max)
-        self._health = health.aio.HealthServicer()
+        self._health = _Health()
         self._server = grpc.aio.server(options=options.server_arguments())
         for service in services:
             handlers = {
@@ -49,14 +49,14 @@ class GrpcioServer:
         reflection.enable_server_reflection(names, self._server)
         self.address = address
 
-    async def start(self) -> None:
+    async def start(self, *, serving: bool) -> None:
         try:
             self.address = self._listen()
         except CannotListen:
             # Otherwise grpcio cleans up when the garbage is collected, on a loop that may be gone by then.
             await self._server.stop(None)
             raise
-        await self.set_serving(serving=True)
+        await self.set_serving(serving=serving)
         await self._server.start()
 
     async def set_serving(self, *, serving: bool) -> None:
@@ -67,6 +67,8 @@ class GrpcioServer:
 
     async def stop(self, grace_s: float) -> None:
         await self._health.enter_graceful_shutdown()
+        # Whoever watches the health is not worth waiting for, and would never end by itself.
+        self._health.end_watches()
         await self._server.stop(grace_s)
 
     def _listen(self) -> str:
@@ -125,6 +127,27 @@ class GrpcioServer:
                 await context.abort_with_status(status_from_error(error))
 
         return serve
+
+
+class _Health(health.aio.HealthServicer):  # type: ignore[misc]  # no types
+    """Knows who watches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watches: dict[asyncio.Task[Any], None] = {}
+
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802 - gRPC's name
+        task = asyncio.current_task()
+        assert task is not None
+        self._watches[task] = None
+        try:
+            await super().Watch(request, context)
+        finally:
+            del self._watches[task]
+
+    def end_watches(self) -> None:
+        for task in self._watches:
+            task.cancel()
 
 
 async def _parsed(method: Method[Any, Any], contents: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:

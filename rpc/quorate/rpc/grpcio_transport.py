@@ -25,9 +25,9 @@ class GrpcioTransport:
     def connect(self, address: str) -> Channel:
         return GrpcioChannel(address, self._options)
 
-    async def serve(self, address: str, services: Sequence[Service]) -> Server:
+    async def serve(self, address: str, services: Sequence[Service], *, serving: bool = True) -> Server:
         server = GrpcioServer(address, services, self._options)
-        await server.start()
+        await server.start(serving=serving)
         return server
 
     async def is_refused(self, address: str, *, timeout_s: float) -> bool:

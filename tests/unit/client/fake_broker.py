@@ -1,8 +1,8 @@
 """Brokers that take records, on the simulated network: real checks of sequences, all kinds of trouble.
 
 A partition has one log that whoever leads it appends to. Part of it is committed: what was acknowledged, and
-all before it. A failover may throw the rest away, as a real one does. A request may be lost, its answer may be
-lost, and it may turn up late, long after its sender has given up on the stream that it came by.
+all before it. A failover may throw the rest away, as a real one does. A request may be lost, its answer may
+be lost, and it may turn up late, long after its sender has given up on the stream that it came by.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What goes wrong in a simulated cluster: one fault after the other, drawn from the seed.
 
-Within the fault model that the project states: any number of processes are killed or paused and any link fails,
-but the power fails on one broker at a time, and on the next one only when every partition has all its replicas
-in sync again: MinISR - 1 lossy replicas at once, with the default MinISR of two.
+Within the fault model that the project states: any number of processes are killed or paused and any link fails.
+Of what is only replicated, MinISR - 1 replicas may be lost at once, that is one with the default MinISR of two:
+the power or a disk fails on one broker at a time, and on the next one only when every partition has all its
+replicas in sync again. What is synced survives it whenever and wherever the power fails.
 """
 
 from __future__ import annotations
@@ -20,24 +21,31 @@ __all__ = ["Nemesis"]
 log = get_logger(__name__)
 
 _CALM_S: Final = (0.1, 1.5)
+_MOMENT_S: Final = (0.0, 0.5)
 _SHORT_S: Final = (0.2, 2.0)
 #: beyond a session
 _LONG_S: Final = (3.5, 6.0)
 
 
 class Nemesis:
-    """``is_whole``: whether every partition has all its replicas in sync."""
+    """``is_whole``: whether every partition has all its replicas in sync. ``is_synced``: durability=fsync."""
 
-    def __init__(self, cluster: SimCluster, rng: random.Random, is_whole: Callable[[], bool]) -> None:
+    def __init__(
+        self, cluster: SimCluster, rng: random.Random, is_whole: Callable[[], bool], *, is_synced: bool
+    ) -> None:
         self._cluster = cluster
         self._rng = rng
         self._is_whole = is_whole
+        self._is_synced = is_synced
         faults: Sequence[Callable[[], Awaitable[str | None]]] = (
             self._kill_broker,
             self._kill_broker_and_restart_at_once,
             self._kill_controller,
             self._kill_all_brokers,
+            self._kill_one_by_one,
             self._lose_power,
+            self._lose_power_everywhere,
+            self._lose_disk,
             self._pause,
             self._cut_off,
             self._cut_one_way,
@@ -110,14 +118,59 @@ class Nemesis:
             machine.start()
         return "killed every broker"
 
+    async def _kill_one_by_one(self) -> str | None:
+        """The ISR shrinks to the last one; who is back first may not be who was last. The power fails at one."""
+        brokers = [each for each in self._cluster.brokers if each.is_running]
+        if not brokers:
+            return None
+        without_power = self._rng.choice(brokers) if self._may_lose_something() else None
+        dying = self._rng.sample(brokers, k=len(brokers))
+        for machine in dying:
+            if machine.is_running:
+                machine.lose_power() if machine is without_power else machine.kill()
+            await self._for(_SHORT_S)
+        for machine in self._rng.sample(brokers, k=len(brokers)):
+            self._bring_back(machine)
+            await self._for(_SHORT_S)
+        names = " ".join(f"{each.name}{' (power)' if each is without_power else ''}" for each in dying)
+        return f"killed one by one: {names}"
+
+    def _may_lose_something(self) -> bool:
+        """What is not synced, on one broker."""
+        return self._is_synced or self._is_whole()
+
     async def _lose_power(self) -> str | None:
         machine = self._any_broker()
-        if not machine.is_running or not self._is_whole():
+        if not machine.is_running or not self._may_lose_something():
             return None
         machine.lose_power()
         await self._for(_SHORT_S)
         machine.start()
         return f"power failed at {machine.name}"
+
+    async def _lose_power_everywhere(self) -> str | None:
+        """Controllers too: their log is always synced."""
+        if not self._is_synced:
+            return None
+        machines = list(self._cluster.machines.values())
+        for machine in machines:
+            if machine.is_running:
+                machine.lose_power()
+        for machine in self._rng.sample(machines, k=len(machines)):
+            self._bring_back(machine)
+            await self._for(_MOMENT_S)
+        return "power failed everywhere"
+
+    async def _lose_disk(self) -> str | None:
+        """Of a broker that is nothing else: a voter without its votes has to be replaced by an operator."""
+        machine = self._any_broker()
+        if machine.config.is_controller or not machine.is_running or not self._is_whole():
+            return None
+        machine.kill()
+        machine.wipe()
+        await self._for(_SHORT_S)
+        machine.start()
+        return f"killed {machine.name} and wiped its disk"
 
     async def _pause(self) -> str | None:
         machine = self._rng.choice(list(self._cluster.machines.values()))

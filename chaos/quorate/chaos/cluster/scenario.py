@@ -54,7 +54,9 @@ class Scenario:
     async def suffer(self, seconds: float) -> None:
         """Fault after fault, for so long; whole again when it returns."""
         cluster = self.cluster
-        nemesis = Nemesis(cluster, cluster.client_rng(), self.is_whole)
+        nemesis = Nemesis(
+            cluster, cluster.client_rng(), self.is_whole, is_synced=self._durability == "fsync"
+        )
         #: to the end of the simulation: also what is healed may end by itself
         self._supervisor = asyncio.create_task(self._restart_what_ended(), name="supervisor")
         await nemesis.run(until_s=cluster.clock.monotonic() + seconds)

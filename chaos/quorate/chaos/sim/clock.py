@@ -28,7 +28,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 from quorate.chaos.sim.process import SimProcess, Turn, process_in
 from quorate.core.clock import Timer
@@ -37,6 +37,7 @@ from quorate.core.ids import TimestampMs
 __all__ = ["SimClock", "SimLoop", "Simulation", "SimulationStuck", "run_simulation"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 #: 2026-01-01, so that timestamps in simulated logs look like timestamps
 _WALL_START_MS: Final = 1_767_225_600_000
@@ -109,7 +110,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return _SimFuture(loop=self)
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
     ) -> asyncio.Handle:
         process = process_in(context)
         if process is None:
@@ -120,7 +121,11 @@ class SimLoop(asyncio.BaseEventLoop):
         return turn.handle
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         process = process_in(context)
         if process is None:

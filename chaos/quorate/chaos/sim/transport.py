@@ -42,11 +42,15 @@ class SimTransport:
     def connect(self, address: str) -> SimChannel:
         return SimChannel(self._network, self._node, address)
 
-    async def serve(self, address: str, services: Sequence[Service]) -> SimServer:
+    async def serve(
+        self, address: str, services: Sequence[Service], *, serving: bool = True
+    ) -> SimServer:
         if node_of(address) != self._node:
             raise CannotListen(f"cannot listen on {address}: this is {self._node}", address=address)
         requests, streams = Admission(self._requests_max), Admission(self._streams_max)
-        return SimServer(self._network, address, services, requests=requests, streams=streams)
+        server = SimServer(self._network, address, services, requests=requests, streams=streams)
+        await server.set_serving(serving=serving)
+        return server
 
     async def is_refused(self, address: str, *, timeout_s: float) -> bool:
         network, node, target = self._network, self._node, node_of(address)

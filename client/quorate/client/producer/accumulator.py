@@ -143,6 +143,8 @@ class Accumulator:
                 )
                 topic.queues.append(queue)
             topic.available = available or list(range(len(topic.queues)))
+            if topic.sticky.partition not in topic.available:
+                topic.sticky.bytes_left = -1  # records without a key need not wait for an election
             return topic
 
     # -- appending

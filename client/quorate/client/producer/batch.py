@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.logging import get_logger
@@ -98,8 +98,8 @@ class ProducerBatch:
         self.producer_epoch = -1
         self.base_sequence = -1
         self.encoded = b""
-        #: the request that it is on its way in; None: not under way
-        self.attempt: Any = None
+        #: the request that it is on its way in, or is about to be; None: not under way
+        self.attempt: object | None = None
         self.attempts = 0
         #: an attempt ended without a clear no: it may be in the log, or get there yet
         self.may_be_written = False

@@ -11,7 +11,7 @@ from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
     from quorate.client.connection import Connection
-    from quorate.console.cluster_documents import Health
+    from quorate.console.cluster_health import Health
 
 __all__ = ["cluster"]
 
@@ -41,37 +41,54 @@ def describe(session: Session) -> None:
 def health(session: Session) -> int:
     """Say what is wrong. Exit status 1 if anything is."""
     from quorate.console.advice import advice_on
-    from quorate.console.cluster_documents import Health, health_of
+    from quorate.console.cluster_health import Health, look_at_cluster
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
-    from quorate.errors import QuorateError, UnsupportedOperation
-
-    async def look(connection: Connection) -> Health:
-        return health_of(await connection.describe_cluster(), await connection.describe_quorum())
+    from quorate.errors import QuorateError
 
     try:
-        found = with_connection(session.bootstrap, look)
-    except UnsupportedOperation:
-        raise  # a broker by itself: there is no quorum that could be ill
+        found = with_connection(session.bootstrap, look_at_cluster)
     except QuorateError as error:
         # Nobody who could be asked is an answer too, and scripts want it in the same form.
         found = Health(problems=[f"{error.code}: {error.message}"], what_to_do=advice_on(error))
     is_healthy = not found.problems
     if session.json:
-        print_json({"healthy": is_healthy, "problems": found.problems, "warnings": found.warnings})
+        print_json(
+            {
+                "healthy": is_healthy,
+                "problems": found.problems,
+                "warnings": found.warnings,
+                "partitions": found.partitions,
+            }
+        )
     else:
         _print_health(found)
     return 0 if is_healthy else 1
 
 
 def _print_health(found: Health) -> None:
-    click.echo("healthy" if not found.problems else "not healthy")
+    from quorate.console.output import print_table
+
+    if found.problems:
+        click.secho("not healthy", fg="red", bold=True)
+    else:
+        click.secho("healthy", fg="green")
     for problem in found.problems:
         click.echo(f"  problem: {problem}")
     if found.what_to_do is not None:
         click.echo(f"  what to do: {found.what_to_do}")
     for warning in found.warnings:
         click.echo(f"  warning: {warning}")
+    if found.partitions:
+        keys = ("topic", "partition", "leader", "replicas", "isr", "elr", "state")
+        rows = [
+            [
+                ",".join(map(str, each[key])) or None if isinstance(each[key], list) else each[key]
+                for key in keys
+            ]
+            for each in found.partitions
+        ]
+        print_table((key.upper() for key in keys), rows)
 
 
 @cluster.command()

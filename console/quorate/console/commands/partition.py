@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from quorate.v1 import admin_pb2
 
 __all__ = ["partition"]
+
+_THROTTLE_KEY: Final = "follower.replication.throttled.rate"
 
 
 @click.group(cls=QuorateGroup)
@@ -87,33 +89,46 @@ async def _partitions(connection: Connection, name: str) -> list[admin_pb2.Parti
 @click.option("--cancel", is_flag=True, help="Call the moves of these partitions off.")
 @click.option("--list", "lists", is_flag=True, help="Show the moves that are under way.")
 @click.option("--dry-run", is_flag=True, help="Check everything, change nothing.")
+@click.option(
+    "--throttle",
+    metavar="BYTES/S",
+    help="Let no broker fetch replicas that moves add to it faster than this (10MiB, say). It holds for the "
+    "whole cluster, and until it is lifted.",
+)
 @waiting_options
 @pass_session
 def reassign(
-    session: Session, /, *, lists: bool, no_wait: bool, timeout_s: float | None, **chosen: Any
+    session: Session,
+    /,
+    *,
+    lists: bool,
+    throttle: str | None,
+    no_wait: bool,
+    timeout_s: float | None,
+    **chosen: Any,
 ) -> None:
     """Move partitions to other brokers, all or none: grow, catch up, shrink.
 
     \b
     quorate partition reassign --topic orders --partition 0 --replicas 2,3,4
-    quorate partition reassign --file plan.json
+    quorate partition reassign --file plan.json --throttle 10MiB
     quorate partition reassign --list
     """
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
     from quorate.console.waiting import wait_until_none_left
-    from quorate.v1 import admin_pb2
 
     if lists:
         _list_moves(session)
         return
+    if throttle is not None and chosen["cancel"]:
+        raise click.UsageError("--cancel moves nothing: there is nothing to throttle")
     moves = _moves(**chosen)
-    request = admin_pb2.ReassignPartitionsRequest(moves=moves, validate_only=chosen["dry_run"])
     waits = not (no_wait or chosen["cancel"] or chosen["dry_run"])
     names = {(each.partition.topic, each.partition.partition) for each in moves}
 
     async def work(connection: Connection) -> None:
-        await connection.reassign_partitions(request)
+        await _begin_moves(connection, moves, throttle, dry_run=chosen["dry_run"])
 
         async def left() -> int:
             running = await connection.list_reassignments()
@@ -126,9 +141,33 @@ def reassign(
     with_connection(session.bootstrap, work)
     outcome = _outcome(waits=waits, **chosen)
     if session.json:
-        print_json({"outcome": outcome, "partitions": [_name_document(each.partition) for each in moves]})
+        partitions = [_name_document(each.partition) for each in moves]
+        print_json({"outcome": outcome, "partitions": partitions, "throttle": throttle})
+        return
+    session.note(f"{len(moves)} move(s) {outcome}")
+    if throttle is not None and not chosen["dry_run"]:
+        session.note(
+            f"moves are held to {throttle}/s until `quorate cluster alter-config --delete-config "
+            f"{_THROTTLE_KEY}` lifts that"
+        )
+
+
+async def _begin_moves(
+    connection: Connection, moves: list[admin_pb2.PartitionMove], throttle: str | None, *, dry_run: bool
+) -> None:
+    """The throttle first, and everything checked before it: a refused move leaves no throttle behind."""
+    from quorate.v1 import admin_pb2
+
+    check = admin_pb2.ReassignPartitionsRequest(moves=moves, validate_only=True)
+    if throttle is not None:
+        change = admin_pb2.ConfigChange(name=_THROTTLE_KEY, value=throttle)
+        if not dry_run:
+            await connection.reassign_partitions(check)
+        await connection.alter_configs(admin_pb2.AlterConfigsRequest(changes=[change], validate_only=dry_run))
+    if dry_run:
+        await connection.reassign_partitions(check)
     else:
-        session.note(f"{len(moves)} move(s) {outcome}")
+        await connection.reassign_partitions(admin_pb2.ReassignPartitionsRequest(moves=moves))
 
 
 def _outcome(*, waits: bool, cancel: bool, dry_run: bool, **_rest: object) -> str:

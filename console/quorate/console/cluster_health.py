@@ -1,0 +1,126 @@
+"""What is wrong with a cluster, as ``quorate cluster health`` tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from quorate.console.topic_documents import partition_documents
+from quorate.errors import UnknownTopicOrPartition
+from quorate.v1 import admin_pb2
+
+if TYPE_CHECKING:
+    from quorate.client.connection import Connection
+
+__all__ = ["Health", "health_of", "look_at_cluster"]
+
+#: So many partitions are named at most, and so many topics are looked at for them: the counts say the rest.
+_PARTITIONS_NAMED_MAX: Final = 20
+_TOPICS_ASKED_MAX: Final = 200
+_TOPICS_AT_ONCE: Final = 8
+
+_STATES_BY_GRAVITY: Final = ("offline", "under MinISR", "recovering", "under-replicated")
+
+
+@dataclass(slots=True)
+class Health:
+    #: what is wrong now: data or changes cannot be served, or one more failure would do that
+    problems: list[str] = field(default_factory=list)
+    #: what should not stay like this
+    warnings: list[str] = field(default_factory=list)
+    #: about the problems, where one thing is to be done about them
+    what_to_do: str | None = None
+    #: partitions that the problems are about, the worst first: their documents with a ``topic``
+    partitions: list[dict[str, Any]] = field(default_factory=list)
+
+
+async def look_at_cluster(connection: Connection) -> Health:
+    cluster = await connection.describe_cluster()
+    health = health_of(cluster, await connection.describe_quorum())
+    if cluster.offline_partition_count or cluster.under_replicated_partition_count:
+        health.partitions = await _ill_partitions(connection)
+    return health
+
+
+async def _ill_partitions(connection: Connection) -> list[dict[str, Any]]:
+    names = [topic.name for topic in await connection.list_topics()][:_TOPICS_ASKED_MAX]
+    at_once = asyncio.Semaphore(_TOPICS_AT_ONCE)
+
+    async def look(name: str) -> list[dict[str, Any]]:
+        try:
+            async with at_once:
+                described = await connection.describe_topic(name)
+        except UnknownTopicOrPartition:
+            return []  # deleted meanwhile
+        documents = [{"topic": name, **each} for each in partition_documents(described)]
+        return [each for each in documents if _gravity(each) < len(_STATES_BY_GRAVITY)]
+
+    found = [each for ill in await asyncio.gather(*map(look, names)) for each in ill]
+    return sorted(found, key=_gravity)[:_PARTITIONS_NAMED_MAX]
+
+
+def _gravity(document: dict[str, Any]) -> int:
+    """Less is worse; one that cannot be served, though it has a leader, comes first."""
+    if document["error"]:
+        return -1
+    state = document["state"]
+    return _STATES_BY_GRAVITY.index(state) if state in _STATES_BY_GRAVITY else len(_STATES_BY_GRAVITY)
+
+
+def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse) -> Health:
+    health = Health()
+    _look_at_quorum(quorum, health)
+    counts = (
+        (cluster.offline_partition_count, "partition(s) have no leader"),
+        (cluster.under_min_isr_partition_count, "partition(s) have fewer replicas in sync than MinISR"),
+        (cluster.under_replicated_partition_count, "partition(s) have replicas that are not in sync"),
+        (cluster.recovering_partition_count, "partition(s) were recovered and may lack acknowledged records"),
+    )
+    health.problems += [f"{count} {what}" for count, what in counts if count]
+    for broker in cluster.brokers:
+        if broker.is_fenced:
+            health.problems.append(
+                f"broker {broker.broker_id} at {broker.address} is fenced: down, cut off, or not ready yet"
+            )
+        elif broker.is_draining:
+            health.warnings.append(f"broker {broker.broker_id} is drained: it leads nothing new")
+    health.warnings += [
+        f"unclean election is allowed on {topic}" for topic in cluster.unclean_election_topics
+    ]
+    health.what_to_do = _what_to_do(cluster, quorum)
+    return health
+
+
+def _what_to_do(
+    cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse
+) -> str | None:
+    away = [f"broker {each.broker_id}" for each in cluster.brokers if each.is_fenced]
+    away += [f"controller {each.node_id}" for each in quorum.voters if each.state == "unreachable"]
+    if not away:
+        return None
+    return (
+        f"bring {', '.join(away)} back: the log says why it is away, and in a local cluster "
+        "`quorate restart --dir DIR NODE` starts it"
+    )
+
+
+def _look_at_quorum(quorum: admin_pb2.DescribeQuorumResponse, health: Health) -> None:
+    count = len(quorum.voters)
+    if count > 0 and count % 2 == 0:
+        health.warnings.append(
+            f"{count} voters: the loss of {count // 2} stops the quorum, as with {count - 1}; add one more"
+        )
+    for voter in quorum.voters:
+        who = f"voter {voter.node_id} at {voter.address}"
+        if voter.HasField("is_digest_equal") and not voter.is_digest_equal:
+            health.problems.append(
+                f"{who} has other metadata than the leader at offset {voter.applied_index}: stop it, keep "
+                "its files"
+            )
+        if voter.state in ("unreachable", "refused"):
+            health.problems.append(f"{who} is {voter.state}")
+        elif voter.state not in ("leader", "follower"):
+            health.warnings.append(f"{who} is {voter.state}")
+    for learner in quorum.learners:
+        health.warnings.append(f"node {learner.node_id} is being brought up to date in order to vote")
