@@ -95,7 +95,12 @@ class GrpcioServer:
                 with self._requests.admit(method):
                     return await self._answer(method, handler, content, context)
             except QuorateError as error:
-                await context.abort_with_status(status_from_error(error))
+                refusal = status_from_error(error)
+            # The context keeps what it raises here, and with it this frame, in a cycle: requests that were
+            # refused would stay in memory until the garbage is collected, which their size does not hasten.
+            del content
+            await context.abort_with_status(refusal)
+            raise AssertionError("unreachable: abort raises")
 
         return serve
 
@@ -123,8 +128,11 @@ class GrpcioServer:
                     async with aclosing(run_stream(handler, method, requests, call)) as responses:
                         async for response in responses:
                             yield response.SerializeToString()
+                return
             except QuorateError as error:
-                await context.abort_with_status(status_from_error(error))
+                refusal = status_from_error(error)
+            # Outside, as above: the error's own frames hold the request that failed.
+            await context.abort_with_status(refusal)
 
         return serve
 

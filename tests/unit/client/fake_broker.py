@@ -249,8 +249,9 @@ class _Session:
             self._take(request)
 
     def _take(self, request: broker_pb2.ProduceStreamRequest) -> None:
-        results = [self._append(asked) for asked in request.request.partitions]
-        if any(result is None for result in results):
+        found = [self._append(asked) for asked in request.request.partitions]
+        results = [result for result in found if result is not None]
+        if len(results) < len(found):
             return
         # Answers come in the order of the requests, each after its own time.
         self._answer_at = max(self._answer_at, self._loop.time() + self._rng.uniform(*self._cluster.commit_s))

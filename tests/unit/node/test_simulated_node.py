@@ -26,13 +26,35 @@ def _fatal(reason: str) -> NoReturn:
     raise AssertionError(reason)
 
 
+class RunningNode:
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._stop_requested = asyncio.Event()
+        self._is_ready = asyncio.Event()
+        self.running = asyncio.create_task(node.run(self._stop_requested, on_ready=self._is_ready.set))
+
+    async def ready(self) -> None:
+        waiting = asyncio.create_task(self._is_ready.wait())
+        await asyncio.wait([waiting, self.running], return_when=asyncio.FIRST_COMPLETED)
+        if self.running.done():
+            waiting.cancel()
+            await self.running
+
+    async def stop(self) -> bool:
+        """As a signal does; True: the next start need not recover anything."""
+        self._stop_requested.set()
+        await self.running
+        return await self.node.stop()
+
+
 class Machine:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.disk = SimDisk()
         self.network = SimNetwork(simulation.loop, simulation.rng)
 
-    async def start(self, config: NodeConfig = CONFIG) -> Node:
+    async def start(self, config: NodeConfig = CONFIG) -> RunningNode:
+        """Returns once it serves."""
         surroundings = Surroundings(
             clock=self.simulation.clock,
             disk=self.disk,
@@ -40,7 +62,9 @@ class Machine:
             random_bytes=self.simulation.rng.randbytes,
             on_fatal=_fatal,
         )
-        return await Node.start(config, surroundings)
+        running = RunningNode(await Node.start(config, surroundings))
+        await running.ready()
+        return running
 
     def connect(self) -> Connection:
         return Connection(SimTransport(self.network, "client"), ["node:9092"])
@@ -61,13 +85,39 @@ def test_node_serves_stops_cleanly_and_serves_again() -> None:
     async def scenario(machine: Machine) -> None:
         for start in range(3):
             node = await machine.start()
-            assert node.addresses == ["node:9092"]
+            assert node.node.addresses == ["node:9092"]
             async with machine.connect() as connection:
                 if start == 0:
                     await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
                 assert await produce(connection, b"v") == start
             assert await node.stop()
             assert machine.disk.open_paths == []
+
+    simulate(scenario)
+
+
+def test_log_that_no_metadata_speaks_of_is_left_alone() -> None:
+    async def scenario(machine: Machine) -> None:
+        disk = machine.disk
+        node = await machine.start()
+        async with machine.connect() as connection:
+            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+            await produce(connection, b"v")
+        await node.stop()
+        [own] = [name for name in disk.list("/data") if name.startswith("t-0.")]
+        stranger = f"/data/t-0.{'A' * 22}"
+        disk.make_directory(stranger)
+        for name in disk.list(f"/data/{own}"):
+            await disk.write_file(f"{stranger}/{name}", disk.read_file(f"/data/{own}/{name}"))
+        before = {name: disk.read_file(f"{stranger}/{name}") for name in disk.list(stranger)}
+
+        node = await machine.start()
+        # Long beyond any delay after which something is deleted.
+        await machine.simulation.clock.sleep(24 * 3600)
+        await node.stop()
+        segments = [name for name in before if name.endswith(".log")]
+        assert segments
+        assert all(disk.read_file(f"{stranger}/{name}") == before[name] for name in segments)
 
     simulate(scenario)
 
@@ -86,13 +136,10 @@ def test_node_that_cannot_listen_lets_go_of_its_directory() -> None:
 def test_run_ends_when_a_stop_is_asked_for() -> None:
     async def scenario(machine: Machine) -> None:
         node = await machine.start()
-        stop_requested = asyncio.Event()
-        running = asyncio.create_task(node.run(stop_requested))
         await machine.simulation.clock.sleep(3_600)
-        assert not running.done()
-        stop_requested.set()
-        await running
+        assert not node.running.done()
         await node.stop()
+        assert node.running.done()
         async with machine.connect() as connection:
             with pytest.raises(Unavailable):
                 await connection.list_topics()

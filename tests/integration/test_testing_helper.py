@@ -1,0 +1,100 @@
+"""What users test with: `quorate.testing`, its clusters and its fixture."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quorate.client import TopicPartition
+from quorate.core.ids import PartitionId, TopicName
+from quorate.errors import InvalidRequest
+from quorate.testing import AsyncLocalCluster, LocalCluster
+
+ORDERS = TopicPartition(TopicName("orders"), PartitionId(0))
+
+
+def test_cluster_takes_records_loses_a_leader_and_is_healed() -> None:
+    with LocalCluster(brokers=3) as cluster:
+        directory = Path(cluster.directory)
+        cluster.admin().create_topic("orders", partitions=1, replication_factor=3)
+        producer = cluster.producer()
+        producer.send("orders", "before").result(60)
+        leader = cluster.leader_of("orders")
+        cluster.kill(leader)
+        assert not cluster.is_running(leader)
+        producer.send("orders", "after").result(60)
+        assert cluster.leader_of("orders") != leader
+        cluster.heal()
+        assert cluster.is_running(leader)
+        consumer = cluster.consumer(topics=["orders"])
+        values = [next(consumer).value, next(consumer).value]
+        assert values == [b"before", b"after"]
+    assert not directory.exists(), "a temporary cluster leaves nothing behind"
+    with pytest.raises(InvalidRequest, match="does not run"):
+        cluster.kill(leader)
+
+
+async def test_cluster_of_one_goes_on_with_its_data_on_an_event_loop(tmp_path: Path) -> None:
+    directory = str(tmp_path)
+    async with AsyncLocalCluster(1, directory=directory, settings={"num.partitions": "1"}) as cluster:
+        await cluster.admin().create_topic("orders")
+        await (await cluster.producer().send("orders", "kept"))
+        await cluster.pause(1)
+        await cluster.resume(1)
+        await cluster.restart("node-1")
+        await cluster.wait_until_healthy()
+    async with AsyncLocalCluster(1, directory=directory) as cluster:
+        consumer = cluster.consumer()
+        consumer.assign([ORDERS])
+        assert (await anext(consumer)).value == b"kept"
+
+
+USERS_TEST = """
+    import pytest
+    from quorate.errors import UnknownTopicOrPartition
+
+    def test_first(quorate_cluster):
+        assert quorate_cluster.nodes == ["node-1"]
+        quorate_cluster.admin().create_topic("first")
+
+    def test_second_has_the_same_cluster(quorate_cluster):
+        described = quorate_cluster.admin().describe_topic("first")
+        assert len(described.partitions) == 2
+"""
+
+
+def test_fixture_is_one_cluster_for_the_session_made_as_configured(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nquorate_brokers = 1\nquorate_settings =\n    num.partitions=2\n")
+    pytester.makepyfile(USERS_TEST)
+    result = pytester.runpytest_inprocess(
+        "-p", "quorate.testing.pytest_plugin", "-p", "no:xdist", "-p", "no:randomly", "-q"
+    )
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("configured", "told"),
+    [("quorate_brokers = none", "not a number"), ("quorate_settings = a", "not KEY=VALUE")],
+)
+def test_fixture_that_is_configured_wrongly_says_so(
+    pytester: pytest.Pytester, configured: str, told: str
+) -> None:
+    pytester.makeini(f"[pytest]\n{configured}\n")
+    pytester.makepyfile("def test_it(quorate_cluster): pass")
+    result = pytester.runpytest_inprocess("-p", "quorate.testing.pytest_plugin", "-q")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{told}*"])
+
+
+def test_plugin_imports_nothing_for_tests_that_do_not_use_it() -> None:
+    script = (
+        "import sys, pytest; before = set(sys.modules); import quorate.testing.pytest_plugin; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(loaded.stdout.split()) <= {
+        "quorate", "quorate.testing", "quorate.testing.pytest_plugin"
+    }  # fmt: skip
