@@ -28,6 +28,7 @@ from quorate.errors import (
     Unavailable,
 )
 from quorate.node.child import ChildNode
+from quorate.node.cluster_layout import HOST, free_ports
 from quorate.node.demo.ledger import Ledger, Proof
 from quorate.node.demo.load import TOPIC, reading, writing
 from quorate.v1 import admin_pb2, broker_pb2, records_pb2
@@ -39,9 +40,11 @@ StartNode = Callable[..., Awaitable[ChildNode]]
 async def start_node(tmp_path: Path) -> AsyncIterator[StartNode]:
     """Starts nodes on one data directory, and sees to it that none is left over."""
     nodes: list[ChildNode] = []
+    # A cluster of one node: its own controller is found there, also by the next process.
+    [port] = free_ports(1)
 
     async def start(**settings: str) -> ChildNode:
-        chosen = {"node.id": "1", "data.dir": str(tmp_path / "data"), "listeners": "127.0.0.1:0"}
+        chosen = {"node.id": "1", "data.dir": str(tmp_path / "data"), "listeners": f"{HOST}:{port}"}
         chosen |= {key.replace("_", "."): value for key, value in settings.items()}
         node = await ChildNode.start(chosen, log_file=str(tmp_path / "node.log"))
         nodes.append(node)

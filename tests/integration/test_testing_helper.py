@@ -53,9 +53,6 @@ async def test_cluster_of_one_goes_on_with_its_data_on_an_event_loop(tmp_path: P
 
 
 USERS_TEST = """
-    import pytest
-    from quorate.errors import UnknownTopicOrPartition
-
     def test_first(quorate_cluster):
         assert quorate_cluster.nodes == ["node-1"]
         quorate_cluster.admin().create_topic("first")
@@ -66,13 +63,18 @@ USERS_TEST = """
 """
 
 
-def test_fixture_is_one_cluster_for_the_session_made_as_configured(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nquorate_brokers = 1\nquorate_settings =\n    num.partitions=2\n")
-    pytester.makepyfile(USERS_TEST)
-    result = pytester.runpytest_inprocess(
-        "-p", "quorate.testing.pytest_plugin", "-p", "no:xdist", "-p", "no:randomly", "-q"
-    )
-    result.assert_outcomes(passed=2)
+@pytest.fixture
+def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Whether or not the plugin is installed here, it is loaded once."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.plugins = ["quorate.testing.pytest_plugin"]
+    return pytester
+
+
+def test_fixture_is_one_cluster_for_the_session_made_as_configured(user: pytest.Pytester) -> None:
+    user.makeini("[pytest]\nquorate_brokers = 1\nquorate_settings =\n    num.partitions=2\n")
+    user.makepyfile(USERS_TEST)
+    user.runpytest_inprocess("-q").assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +82,11 @@ def test_fixture_is_one_cluster_for_the_session_made_as_configured(pytester: pyt
     [("quorate_brokers = none", "not a number"), ("quorate_settings = a", "not KEY=VALUE")],
 )
 def test_fixture_that_is_configured_wrongly_says_so(
-    pytester: pytest.Pytester, configured: str, told: str
+    user: pytest.Pytester, configured: str, told: str
 ) -> None:
-    pytester.makeini(f"[pytest]\n{configured}\n")
-    pytester.makepyfile("def test_it(quorate_cluster): pass")
-    result = pytester.runpytest_inprocess("-p", "quorate.testing.pytest_plugin", "-q")
+    user.makeini(f"[pytest]\n{configured}\n")
+    user.makepyfile("def test_it(quorate_cluster): pass")
+    result = user.runpytest_inprocess("-q")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*{told}*"])
 

@@ -35,6 +35,7 @@ class Voter:
 
     def __init__(self, *, is_running: bool = True) -> None:
         self.is_running = is_running
+        self.readers: dict[asyncio.Task[None], None] = {}
         self.greetings: list[Sender] = []
         self.received: list[Envelope] = []
 

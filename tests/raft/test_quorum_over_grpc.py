@@ -65,7 +65,8 @@ class Node:
         quorum, self.quorum = self.quorum, None
         await quorum.close()
         await self._running
-        await self._server.stop(0.1)
+        # Longer than the test may take: no stream of another voter is waited for.
+        await self._server.stop(3_600)
 
 
 async def _leader(nodes: list[Node]) -> Quorum:

@@ -44,7 +44,7 @@ def test_acknowledged_changes_survive_reads_are_current_and_states_are_equal(chu
 
 def _check_that_it_happened(counters: Counter[str]) -> None:
     floors = {
-        "acknowledged": 1_000,
+        "acknowledged": 800,
         "reads": 200,
         "restarts": 100,
         "terms": 50,

@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
+from quorate.broker.controller_link.lease import Lease
 from quorate.broker.directory import broker_directory
 from quorate.broker.handlers.produce_in_progress import PartitionAppend, Waiter
 from quorate.broker.replica.isr_membership import IsrMembership
@@ -49,6 +50,11 @@ def refuse_without_a_lease(patch: MonkeyPatch) -> None:
         self.needs_lease = False
 
     patch.setattr(PartitionAppend, "refused_at", need_no_lease)
+
+
+def keep_the_lease_while_stopping(patch: MonkeyPatch) -> None:
+    """A leader that has asked to stop answers alone for as long as its lease lasts (rule 37)."""
+    patch.setattr(Lease, "revoke", lambda _: None)
 
 
 def look_at_the_condition_before_duplicates(patch: MonkeyPatch) -> None:

@@ -66,7 +66,9 @@ def test_one_offset_is_not_won_twice() -> None:
 def test_an_answer_is_never_older_than_the_call() -> None:
     append = operation(Append(b"a", 0), 1, 2)
     assert not is_linearizable(append, operation(Length(0), 3, 4))
-    assert not is_linearizable(append, operation(Append(b"b", 1), 3, 4), operation(Mismatch(b"c", 0, 1), 5, 6))
+    assert not is_linearizable(
+        append, operation(Append(b"b", 1), 3, 4), operation(Mismatch(b"c", 0, 1), 5, 6)
+    )
 
 
 def test_an_answer_does_not_foresee_what_comes() -> None:

@@ -174,11 +174,13 @@ class LocalCluster:
         self.remove_if_temporary()
 
     def remove_if_temporary(self) -> None:
-        """Once it was stopped. While somebody watches it, it is theirs to remove."""
-        with self.watched() as is_ours:
-            state = self.state
-            if is_ours and state.is_temporary and state.is_down:
-                shutil.rmtree(self.directory)
+        """Once it was stopped. While somebody watches it, it is theirs to remove, and may be gone by now."""
+        with contextlib.suppress(FileNotFoundError), self.watched() as is_ours, self._file.locked():
+            if is_ours and self._file.exists and self.state.is_temporary and self.state.is_down:
+                # At once, so that nobody finds half of it.
+                gone = f"{self.directory}.gone"
+                os.rename(self.directory, gone)
+                shutil.rmtree(gone)
 
     def watched(self) -> contextlib.AbstractContextManager[bool]:
         """For whoever reports and restarts nodes that die: one at a time. False: somebody does already."""
@@ -317,7 +319,10 @@ class LocalCluster:
 
     def forget(self, name: str, process: ProcessIdentity) -> None:
         """It has ended: cluster.json stops naming it."""
-        with self._file.locked():
+        # Whoever watches over a temporary cluster removes it when its last node has ended.
+        with contextlib.suppress(FileNotFoundError), self._file.locked():
+            if not self._file.exists:
+                return
             state = self._file.read()
             node = state.node(name)
             # Somebody may have started the node again meanwhile.

@@ -63,7 +63,7 @@ class ScriptedTransport:
     def connect(self, address: str) -> Channel:
         return ScriptedChannel(self, address)
 
-    async def serve(self, address: str, services: Sequence[Service]) -> Server:
+    async def serve(self, address: str, services: Sequence[Service], *, serving: bool = True) -> Server:
         raise AssertionError("nobody serves")
 
     async def is_refused(self, address: str, *, timeout_s: float) -> bool:

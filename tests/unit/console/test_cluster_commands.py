@@ -10,7 +10,7 @@ import pytest
 
 from quorate.console import waiting
 from quorate.console.main import main
-from quorate.errors import NoController, UnsupportedOperation
+from quorate.errors import InvalidConfig, NoController, UnknownTopicOrPartition
 from quorate.v1 import admin_pb2, errors_pb2
 from tests.unit.console.fake_administration import FakeAdministration, json_of
 
@@ -99,7 +99,9 @@ def test_quorum_shows_whose_metadata_differs(monkeypatch: pytest.MonkeyPatch, ca
 
 def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     FakeAdministration(describe_cluster=cluster(), describe_quorum=SOUND_QUORUM).install(monkeypatch)
-    assert json_of(capsys, "cluster", "health") == {"healthy": True, "problems": [], "warnings": []}
+    assert json_of(capsys, "cluster", "health") == {
+        "healthy": True, "problems": [], "warnings": [], "partitions": []
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,8 @@ def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsy
 def test_health_fails_for_whatever_is_wrong_with_partitions_or_brokers(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys, fields: dict[str, Any], problem: str
 ) -> None:
-    FakeAdministration(describe_cluster=cluster(**fields), describe_quorum=SOUND_QUORUM).install(monkeypatch)
+    answers = {"describe_cluster": cluster(**fields), "describe_quorum": SOUND_QUORUM, "list_topics": []}
+    FakeAdministration(**answers).install(monkeypatch)
     assert main(["cluster", "health"]) == 1
     assert problem in capsys.readouterr().out
 
@@ -166,12 +169,29 @@ def test_even_number_of_voters_is_a_warning(
     assert warning.startswith(f"{count} voters: the loss of {loss} stops the quorum")
 
 
-def test_broker_by_itself_has_no_health_of_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
-    FakeAdministration(describe_cluster=UnsupportedOperation("needs a quorum")).install(monkeypatch)
+def test_health_names_the_partitions_that_are_ill_the_worst_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    topic = admin_pb2.TopicDescription(
+        name="t", configs=[admin_pb2.ConfigEntry(name="min.insync.replicas", value="2")]
+    )
+    for number, isr in enumerate([[1, 2, 3], [1, 2], [1], [1]]):
+        topic.partitions.add(partition=number, leader=1, replicas=[1, 2, 3], isr=isr)
+    topic.partitions[3].ClearField("leader")
+    fake = FakeAdministration(
+        describe_cluster=cluster(offline_partition_count=1, brokers=[broker(2, is_fenced=True)]),
+        describe_quorum=SOUND_QUORUM,
+        list_topics=[admin_pb2.TopicListing(name="t"), admin_pb2.TopicListing(name="deleted")],
+        describe_topic=[topic, UnknownTopicOrPartition("gone")] * 2,
+    ).install(monkeypatch)
+    told = json_of(capsys, "cluster", "health", status=1)["partitions"]
+    states = [(each["topic"], each["partition"], each["state"]) for each in told]
+    assert states == [("t", 3, "offline"), ("t", 2, "under MinISR"), ("t", 1, "under-replicated")]
     assert main(["cluster", "health"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("error: UNSUPPORTED_OPERATION: needs a quorum")
+    printed = capsys.readouterr().out
+    assert "what to do: bring broker 2 back" in printed
+    assert printed.splitlines()[-1].split() == ["t", "1", "1", "1,2,3", "1,2", "-", "under-replicated"]
+    assert len(fake.asked("describe_topic")) == 4
 
 
 def test_how_far_a_voter_is_that_was_never_heard_is_not_known(
@@ -370,6 +390,31 @@ def test_move_is_not_waited_for_if_there_is_nothing_to_wait_for(
     [request] = fake.asked("reassign_partitions")
     assert list(request.moves[0].replicas) == replicas
     assert request.validate_only == (outcome == "checked")
+
+
+def test_moves_are_throttled_before_they_begin(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = FakeAdministration(reassign_partitions=None, alter_configs=[[]]).install(monkeypatch)
+    assert main([*MOVE, "--replicas", "1", "--no-wait", "--throttle", "1MiB"]) == 0
+    assert [(called, request.validate_only) for called, request in fake.calls] == [
+        ("reassign_partitions", True),
+        ("alter_configs", False),
+        ("reassign_partitions", False),
+    ]
+    [change] = fake.asked("alter_configs")[0].changes
+    assert (change.name, change.value) == ("follower.replication.throttled.rate", "1MiB")
+    lifting = "`quorate cluster alter-config --delete-config follower.replication.throttled.rate`"
+    assert lifting in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("refused", ["reassign_partitions", "alter_configs"])
+def test_refused_move_leaves_no_throttle_and_refused_throttle_no_move(
+    monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    answers: dict[str, Any] = {"reassign_partitions": None, "alter_configs": [[]]}
+    fake = FakeAdministration(**{**answers, refused: InvalidConfig("no")}).install(monkeypatch)
+    assert main([*MOVE, "--replicas", "1", "--throttle", "x"]) == 1
+    assert fake.calls[-1][0] == refused
+    assert [request.validate_only for request in fake.asked("reassign_partitions")] == [True]
 
 
 def test_plan_of_many_moves_is_read_from_a_file(

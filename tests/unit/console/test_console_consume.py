@@ -1,37 +1,88 @@
-"""``quorate consume`` against a broker whose only partition ends at offset 3 and holds nothing to fetch."""
+"""``quorate consume`` on a real consumer, against a node in memory."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import json
 from typing import Any
 
 import pytest
 
-from quorate.console import consuming
 from quorate.console.main import main
-from quorate.v1 import admin_pb2, broker_pb2
+from tests.unit.client.fake_log_broker import TIMESTAMP
+from tests.unit.console.fake_node import FakeNode
+
+Capture = pytest.CaptureFixture[bytes]
 
 
-class EndedBroker:
-    async def describe_topic(self, name: str) -> admin_pb2.TopicDescription:
-        return admin_pb2.TopicDescription(name=name, partitions=[admin_pb2.PartitionDescription()])
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    """Two partitions: three records in the first, none in the other."""
+    node = FakeNode(partitions=2).install(monkeypatch)
+    node.topics["t"].partitions[0].append(b"a", b"b", b"c")
+    return node
 
-    async def list_offsets(self, _request: broker_pb2.ListOffsetsRequest) -> broker_pb2.ListOffsetsResponse:
-        end = broker_pb2.ListOffsetsPartitionResult(partition=0, offset=3)
-        return broker_pb2.ListOffsetsResponse(partitions=[end])
+
+def consume(capfdbinary: Capture, *options: str) -> list[bytes]:
+    assert main(["consume", "t", *options]) == 0
+    return capfdbinary.readouterr().out.splitlines()
+
+
+def test_records_up_to_the_end_are_printed_and_no_more(node: FakeNode, capfdbinary: Capture) -> None:
+    assert consume(capfdbinary, "--exit-at-end") == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize(
+    ("start", "values"),
+    [
+        ("beginning", [b"a", b"b", b"c"]),
+        ("1", [b"b", b"c"]),
+        ("3", []),
+        ("end", []),
+        ("2999-01-01", []),
+    ],
+)
+def test_reading_begins_where_it_is_told_to(
+    node: FakeNode, capfdbinary: Capture, start: str, values: list[bytes]
+) -> None:
+    assert consume(capfdbinary, "--partition", "0", "--from", start, "--exit-at-end") == values
+
+
+@pytest.mark.parametrize("start", ["beginning", "0", "2000-01-01"])
+def test_so_many_records_are_enough(node: FakeNode, capfdbinary: Capture, start: str) -> None:
+    assert consume(capfdbinary, "--partition", "0", "--from", start, "--max", "2") == [b"a", b"b"]
+
+
+def test_record_is_told_with_its_place(node: FakeNode, capfdbinary: Capture) -> None:
+    [line] = consume(capfdbinary, "--from", "beginning", "--max", "1", "--output", "json")
+    told: dict[str, Any] = json.loads(line)
+    assert told["topic"] == "t"
+    assert (told["partition"], told["offset"], told["value"]) == (0, 0, "a")
+    assert told["timestamp"] >= TIMESTAMP
 
 
 @pytest.mark.parametrize(("start", "status"), [("3", 0), ("4", 1), ("999", 1)])
 def test_start_beyond_the_end_is_refused_though_there_is_nothing_to_read(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], start: str, status: int
+    node: FakeNode, capsys: pytest.CaptureFixture[str], start: str, status: int
 ) -> None:
-    def with_broker(_bootstrap: str, work: Callable[[Any], Awaitable[None]]) -> None:
-        async def run() -> None:
-            await work(EndedBroker())
-
-        asyncio.run(run())
-
-    monkeypatch.setattr(consuming, "with_connection", with_broker)
-    assert main(["consume", "t", "--from", start, "--exit-at-end"]) == status
+    assert main(["consume", "t", "--partition", "0", "--from", start, "--exit-at-end"]) == status
     assert ("OFFSET_OUT_OF_RANGE" in capsys.readouterr().err) == (status == 1)
+
+
+def test_start_beyond_the_end_is_refused_by_the_leader(
+    node: FakeNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["consume", "t", "--partition", "0", "--from", "999", "--max", "1"]) == 1
+    assert "OFFSET_OUT_OF_RANGE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["t", "--partition", "2"]])
+def test_topic_or_partition_that_is_not_there_is_told(
+    node: FakeNode, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert main(["consume", *arguments]) == 1
+    assert "error: UNKNOWN_TOPIC_OR_PARTITION" in capsys.readouterr().err
+
+
+def test_group_is_refused_until_there_are_groups(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["consume", "t", "--group", "g"]) == 1
+    assert capsys.readouterr().err.startswith("error: UNSUPPORTED_OPERATION: --group")

@@ -1,9 +1,9 @@
-"""``quorate produce`` against a broker that only counts."""
+"""``quorate produce`` on a real producer, against a node in memory."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,50 +11,20 @@ import pytest
 
 from quorate.console import producing
 from quorate.console.main import main
-from quorate.core.records import decode_batch
-from quorate.v1 import admin_pb2, broker_pb2
+from quorate.errors import BatchTooLarge, RequestTimedOut
+from quorate.v1 import broker_pb2
+from tests.unit.console.fake_node import FakeNode
 
 LIMIT = 1_000
 
-
-class CountingBroker:
-    """Stands in for a connection to a topic of two partitions."""
-
-    def __init__(self) -> None:
-        self.requests: list[broker_pb2.ProduceRequest] = []
-        self.error: BaseException | None = None
-
-    async def describe_topic(self, name: str) -> admin_pb2.TopicDescription:
-        limit = admin_pb2.ConfigEntry(name="max.message.bytes", value=str(LIMIT))
-        partitions = [admin_pb2.PartitionDescription(partition=each) for each in range(2)]
-        return admin_pb2.TopicDescription(name=name, configs=[limit], partitions=partitions)
-
-    async def produce(self, request: broker_pb2.ProduceRequest) -> broker_pb2.ProduceResponse:
-        if self.requests and self.error is not None:
-            raise self.error
-        self.requests.append(request)
-        response = broker_pb2.ProduceResponse()
-        for each in request.partitions:
-            response.partitions.add(topic=each.topic, partition=each.partition, base_offset=0)
-        return response
-
-    def values(self) -> list[bytes | None]:
-        batches = [each.batch for request in self.requests for each in request.partitions]
-        return [record.value for batch in batches for record in decode_batch(batch)]
+Capsys = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> CountingBroker:
-    broker = CountingBroker()
-
-    def with_broker(_bootstrap: str, work: Callable[[Any], Awaitable[None]]) -> None:
-        async def run() -> None:
-            await work(broker)
-
-        asyncio.run(run())
-
-    monkeypatch.setattr(producing, "with_connection", with_broker)
-    return broker
+def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    node = FakeNode(partitions=2, max_message_bytes=LIMIT).install(monkeypatch)
+    node.refuse = lambda asked: BatchTooLarge("too large") if len(asked.batch) > LIMIT else None
+    return node
 
 
 @pytest.fixture
@@ -67,60 +37,123 @@ def produce(tmp_path: Path) -> Callable[..., int]:
     return run
 
 
+def results(capsys: Capsys) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
 @pytest.mark.parametrize("compression", ["none", "snappy"])
 def test_lines_are_split_into_batches_below_the_topics_limit(
-    broker: CountingBroker, produce: Callable[..., int], compression: str
+    node: FakeNode, produce: Callable[..., int], compression: str
 ) -> None:
     lines = [b"%d:" % number + bytes(range(11, 211)) for number in range(50)]
     assert produce(b"\n".join(lines), "--partition", "0", "--compression", compression) == 0
-    assert broker.values() == lines
-    assert len(broker.requests) > 1
-    assert all(each.ByteSize() < LIMIT + 100 for each in broker.requests)
+    assert node.values() == lines
+    assert len(node.requests) > 1
+
+
+def test_each_line_has_its_result_in_the_order_of_the_lines(
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
+) -> None:
+    assert produce(b"a:1\nb:2\na:3\n", "--key-separator", ":", "--output", "json") == 0
+    told = results(capsys)
+    assert [each["line"] for each in told] == [1, 2, 3]
+    assert told[0] == {"line": 1, "topic": "t", "partition": told[2]["partition"], "offset": 0, "error": None}
+    assert told[2]["offset"] > told[0]["offset"]
 
 
 def test_single_line_above_the_limit_is_refused_by_number_after_those_before_it(
-    broker: CountingBroker, produce: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
 ) -> None:
-    assert produce(b"a\nb\n" + b"x" * LIMIT + b"\nc\n", "--partition", "0") == 1
-    assert broker.values() == [b"a", b"b"]
+    assert produce(b"a\nb\n" + b"x" * (LIMIT - 10) + b"\nc\n", "--partition", "0") == 1
+    assert node.values()[:2] == [b"a", b"b"]
+    summary, error, _ = capsys.readouterr().err.splitlines()
+    assert summary.startswith("3 record(s) acknowledged (lines 1..2, and some after them)")
+    assert error.startswith("error: MESSAGE_TOO_LARGE: line 3: ")
+
+
+def test_line_that_can_be_no_record_is_not_read_to_its_end(
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
+) -> None:
+    assert produce(b"a\nb\n" + b"x" * (1 << 20), "--partition", "0") == 1
+    assert node.values() == [b"a", b"b"]
     summary, error, _ = capsys.readouterr().err.splitlines()
     assert summary == "2 record(s) acknowledged (lines 1..2)"
     assert error.startswith("error: MESSAGE_TOO_LARGE: line 3 ")
 
 
-def test_long_line_that_compresses_well_is_legal(broker: CountingBroker, produce: Callable[..., int]) -> None:
+def test_long_line_that_compresses_well_is_legal(node: FakeNode, produce: Callable[..., int]) -> None:
     assert produce(b"x" * 100 * LIMIT, "--compression", "gzip") == 0
-    assert broker.values() == [b"x" * 100 * LIMIT]
+    assert node.values() == [b"x" * 100 * LIMIT]
 
 
 def test_lines_before_one_without_a_key_are_written(
-    broker: CountingBroker, produce: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
 ) -> None:
     assert produce(b"k:a\nk:b\nnone\nk:c\n", "--key-separator", ":", "--quiet") == 1
-    assert broker.values() == [b"a", b"b"]
+    assert node.values() == [b"a", b"b"]
     summary, error, _ = capsys.readouterr().err.splitlines()
     assert summary == "2 record(s) acknowledged (lines 1..2)"
     assert error.startswith("error: INVALID_RECORD: line 3 has no key")
 
 
+def test_lines_of_other_partitions_are_told_beside_one_that_fails(
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
+) -> None:
+    node.refuse = lambda asked: BatchTooLarge("no") if asked.partition == 0 else None
+    lines = [f"{key}:{key}" for key in range(20)]
+    assert produce("\n".join(lines).encode(), "--key-separator", ":", "--output", "json") == 1
+    told = results(capsys)
+    assert len(told) == 20
+    assert {each["partition"] for each in told if each["error"]} == {0}
+    assert {each["partition"] for each in told if not each["error"]} == {1}
+    [error] = {json.dumps(each["error"]) for each in told if each["error"]}
+    assert json.loads(error) == {"code": "MESSAGE_TOO_LARGE", "message": "no", "outcome_unknown": False}
+
+
+def test_record_that_may_be_written_is_called_so(
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
+) -> None:
+    node.refuse = lambda _asked: RequestTimedOut("no answer")
+    assert produce(b"a\nb\n", "--timeout", "0.2", "--output", "json") == 1
+    printed = capsys.readouterr()
+    errors = [json.loads(line)["error"] for line in printed.out.splitlines()]
+    assert [error["outcome_unknown"] for error in errors] == [True, True]
+    summary, error, _ = printed.err.splitlines()
+    assert summary == "0 record(s) acknowledged; 2 more may be in the log"
+    assert error.startswith("error: DELIVERY_TIMED_OUT: line 1: ")
+
+
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (BrokenPipeError(32, "gone"), 1)])
 def test_what_was_acknowledged_is_told_however_it_ends(
-    broker: CountingBroker,
+    node: FakeNode,
     produce: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capsys,
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
     status: int,
 ) -> None:
+    def print_nothing(_document: object) -> None:
+        raise error
+
     monkeypatch.setattr(producing, "forget_standard_output", lambda: None)
-    broker.error = error
-    assert produce(b"\n".join([b"x" * 600] * 3)) == status
-    assert "1 record(s) acknowledged (lines 1..1)" in capsys.readouterr().err
+    monkeypatch.setattr(producing, "print_json_line", print_nothing)
+    assert produce(b"a\nb\n", "--output", "json") == status
+    assert "2 record(s) acknowledged (lines 1..2)" in capsys.readouterr().err
 
 
 def test_records_without_acknowledgement_are_not_called_acknowledged(
-    broker: CountingBroker, produce: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
 ) -> None:
     assert produce(b"a\n", "--acks", "0") == 0
-    assert len(broker.requests) == 1
+    assert [request.acks for request in node.requests] == [broker_pb2.ACKS_NONE]
     assert capsys.readouterr().err == "1 record(s) sent (lines 1..1) in t\n"
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["t", "--partition", "2"]])
+def test_topic_or_partition_that_is_not_there_is_refused_at_once(
+    node: FakeNode, capsys: Capsys, arguments: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\n")
+    assert main(["produce", *arguments, "--file", str(path)]) == 1
+    assert "error: UNKNOWN_TOPIC_OR_PARTITION" in capsys.readouterr().err

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from quorate.client.connection import parse_bootstrap
 from quorate.client.partitioner import murmur2, partition_for_key
-from quorate.console.consuming import decode_batches, parse_start
+from quorate.console.consuming import Start, parse_start
 from quorate.console.input_lines import CannotReadInput, read_lines
 from quorate.console.producing import parse_line
 from quorate.console.record_document import record_document, timestamp_text
-from quorate.core.records import Record, encode_batch
+from quorate.core.records import Record
 from quorate.errors import BatchTooLarge, InvalidConfig, InvalidRecord
-from quorate.v1 import broker_pb2
 
 
 async def collect(descriptor: int) -> list[list[bytes]]:
@@ -120,27 +119,16 @@ async def test_waiting_for_a_pipe_can_be_interrupted() -> None:
 
 
 def test_start_is_an_offset_an_end_or_a_time() -> None:
-    assert parse_start("42") == 42
-    assert parse_start("beginning") == broker_pb2.ListOffsetsPartition(spec=broker_pb2.OFFSET_SPEC_EARLIEST)
-    assert parse_start("end") == broker_pb2.ListOffsetsPartition(spec=broker_pb2.OFFSET_SPEC_LATEST)
-    moment = parse_start("2026-01-31T12:00:00.5Z")
-    assert moment == broker_pb2.ListOffsetsPartition(
-        spec=broker_pb2.OFFSET_SPEC_AT_TIMESTAMP, timestamp_ms=1_769_860_800_500
-    )
+    assert parse_start("42") == Start("offset", 42)
+    assert parse_start("beginning") == Start("beginning")
+    assert parse_start("end") == Start("end")
+    assert parse_start("2026-01-31T12:00:00.5Z") == Start("time", 1_769_860_800_500)
 
 
 @pytest.mark.parametrize("text", ["-1", "start", "", "2026-13-01"])
 def test_start_that_is_none_of_these_is_wrong_usage(text: str) -> None:
     with pytest.raises(click.BadParameter):
         parse_start(text)
-
-
-def test_records_before_the_offset_are_left_out_of_the_first_batch() -> None:
-    batches = b"".join(
-        encode_batch([Record(0, 1, None, b"x"), Record(0, 1, None, b"y")], base_offset=base)
-        for base in (0, 2)
-    )
-    assert [record.offset for record in decode_batches(batches, from_offset=1)] == [1, 2, 3]
 
 
 def test_bytes_that_are_no_text_are_shown_as_base64() -> None:

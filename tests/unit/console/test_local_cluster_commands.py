@@ -25,17 +25,6 @@ def taken_port() -> Iterator[int]:
         yield int(listener.getsockname()[1])
 
 
-@pytest.mark.parametrize("options", [["--brokers", "1"], ["--combined"]])
-def test_brokers_in_a_cluster_are_refused_until_they_exist(
-    tmp_path: Path, capsys: Capsys, options: list[str]
-) -> None:
-    assert main(["up", "--dir", str(tmp_path / "c"), *options]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: UNSUPPORTED_OPERATION: {options[0]}")
-    assert "what to do" not in error  # the message says it
-    assert not (tmp_path / "c").exists()
-
-
 @pytest.mark.parametrize(
     ("option", "told"),
     [

@@ -15,7 +15,7 @@ from quorate.chaos.sim.transport import SimTransport
 from quorate.client.connection import Connection
 from quorate.core.config import HostPort, NodeConfig
 from quorate.core.ids import BrokerId
-from quorate.errors import CannotListen, Unavailable
+from quorate.errors import CannotListen, NotLeaderOrFollower, Unavailable
 from quorate.node.node import Node, Surroundings
 from quorate.v1 import admin_pb2, broker_pb2, records_pb2
 
@@ -67,7 +67,8 @@ class Machine:
         return running
 
     def connect(self) -> Connection:
-        return Connection(SimTransport(self.network, "client"), ["node:9092"])
+        random_bytes = self.simulation.rng.randbytes
+        return Connection(SimTransport(self.network, "client"), ["node:9092"], random_bytes=random_bytes)
 
 
 def simulate(scenario: Callable[[Machine], Awaitable[object]], *, seed: int = 1) -> object:
@@ -76,9 +77,13 @@ def simulate(scenario: Callable[[Machine], Awaitable[object]], *, seed: int = 1)
 
 async def produce(connection: Connection, value: bytes) -> int:
     entry = broker_pb2.ProducePartition(topic="t", records=[records_pb2.Record(value=value)])
-    [result] = (await connection.produce(broker_pb2.ProduceRequest(partitions=[entry]))).partitions
-    assert not result.HasField("error")
-    return result.base_offset
+    while True:
+        [result] = (await connection.produce(broker_pb2.ProduceRequest(partitions=[entry]))).partitions
+        if not result.HasField("error"):
+            return result.base_offset
+        # A node serves a moment before it hears that it leads.
+        assert result.error.code == NotLeaderOrFollower.code
+        await asyncio.sleep(0.01)
 
 
 def test_node_serves_stops_cleanly_and_serves_again() -> None:
@@ -112,8 +117,8 @@ def test_log_that_no_metadata_speaks_of_is_left_alone() -> None:
         before = {name: disk.read_file(f"{stranger}/{name}") for name in disk.list(stranger)}
 
         node = await machine.start()
-        # Long beyond any delay after which something is deleted.
-        await machine.simulation.clock.sleep(24 * 3600)
+        # Beyond the delay after which something that is to go is deleted.
+        await machine.simulation.clock.sleep(2 * CONFIG.file_delete_delay_ms / 1000)
         await node.stop()
         segments = [name for name in before if name.endswith(".log")]
         assert segments
@@ -136,7 +141,7 @@ def test_node_that_cannot_listen_lets_go_of_its_directory() -> None:
 def test_run_ends_when_a_stop_is_asked_for() -> None:
     async def scenario(machine: Machine) -> None:
         node = await machine.start()
-        await machine.simulation.clock.sleep(3_600)
+        await machine.simulation.clock.sleep(60)
         assert not node.running.done()
         await node.stop()
         assert node.running.done()

@@ -12,6 +12,10 @@ Invariants:
   that heartbeat was *sent*, and only if it does not say "fenced".
 - Whatever ends the stream (the controller, the network, silence, our own end) revokes the lease before
   anything else is done.
+- So does the wish to stop, before it is uttered. A broker that is alive stays in the ISR of what it led, so
+  nothing is committed under the next leader before it knows of that one itself. One that stops leaves the
+  ISRs in the same breath: others go on without it while it has yet to hear of that, with a lease that is
+  good for seconds. What needs no lease, acks=all above all, it serves until its leaders are moved.
 
 When the stream ends, the next one is opened at once, and after that with growing pauses. Errors that pass
 with time never end ``run``: a controller that fails must not take the brokers with it. Others do, above all
@@ -134,7 +138,7 @@ class BrokerSession:
         self._speak_now()
 
     async def shut_down(self, timeout_s: float) -> bool:
-        """Ask to stop, and serve on meanwhile. True: the leaders are moved and everybody knows (rule 36).
+        """Ask to stop, and serve on without a lease. True: the leaders are moved and everybody knows (rule 36).
 
         False: there was no such answer in time, as without a quorum; the broker stops all the same.
         """
@@ -142,6 +146,8 @@ class BrokerSession:
             return False
         if self._leave is None:
             self._leave = asyncio.get_running_loop().create_future()
+        # Rule 37: from the next heartbeat on others may lead without its knowing.
+        self._lease.revoke()
         self._wants_shutdown = True
         self._speak_now()
         timer = self._clock.call_later(timeout_s, lambda: self._settle_leave(may_go=False))
@@ -257,7 +263,7 @@ class BrokerSession:
         self._wake.set()
         if answer.is_fenced:
             self._lease.revoke()
-        else:
+        elif not self._wants_shutdown:
             self._lease.renew(heartbeat.sent_at, session_timeout_s=answer.session_timeout_ms / 1000)
         self._note_fenced(is_fenced=answer.is_fenced)
         if answer.may_shut_down:

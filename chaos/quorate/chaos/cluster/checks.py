@@ -72,9 +72,7 @@ def check_history(history: History, committed: Mapping[TopicPartition, Mapping[O
         _check_reads(history, partition, records)
 
 
-def _check_nothing_lost(
-    history: History, partition: TopicPartition, records: Mapping[Offset, bytes]
-) -> None:
+def _check_nothing_lost(history: History, partition: TopicPartition, records: Mapping[Offset, bytes]) -> None:
     for sent in history.acknowledged:
         assert sent.offset is not None
         if sent.partition == partition and records.get(sent.offset) != sent.value:

@@ -50,7 +50,8 @@ class SimCluster:
             name: SimMachine(simulation, self.network, name, self._config(number, name, settings or {}))
             for number, name in names.items()
         }
-        self._clients = 0
+        #: names of their machines
+        self.clients: list[str] = []
 
     def _config(self, number: int, name: str, settings: Mapping[str, Any]) -> NodeConfig:
         is_voter = any(voter.node_id == number for voter in self._voters)
@@ -109,13 +110,11 @@ class SimCluster:
 
     def client_transport(self) -> SimTransport:
         """Of a machine of its own."""
-        self._clients += 1
-        return SimTransport(self.network, f"client{self._clients}")
+        self.clients.append(f"client{len(self.clients) + 1}")
+        return SimTransport(self.network, self.clients[-1])
 
     def client_rng(self) -> random.Random:
         return random.Random(self.simulation.rng.getrandbits(64))
 
     def connect(self) -> Connection:
-        return Connection(
-            self.client_transport(), self.bootstrap, random_bytes=self.simulation.rng.randbytes
-        )
+        return Connection(self.client_transport(), self.bootstrap, random_bytes=self.simulation.rng.randbytes)

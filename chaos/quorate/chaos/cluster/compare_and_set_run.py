@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,7 @@ from quorate.chaos.cluster.checks import Violation
 from quorate.chaos.cluster.compare_and_set import CompareAndSetClients
 from quorate.chaos.cluster.compare_and_set_history import CompareAndSetHistory, log_step
 from quorate.chaos.cluster.linearizability import Stuck, linearize
+from quorate.chaos.cluster.nemesis import Fault
 from quorate.chaos.cluster.scenario import Scenario
 from quorate.chaos.sim.clock import Simulation, run_simulation
 
@@ -31,13 +33,17 @@ class CompareAndSetReport:
     virtual_s: float
 
 
-def compete_for_seed(seed: int) -> CompareAndSetReport:
+def compete_for_seed(seed: int, *, faults: Sequence[Fault] = ()) -> CompareAndSetReport:
     """``Violation`` (or another AssertionError) if the history is not linearizable."""
-    return run_simulation(_run, seed=seed, time_limit_s=_TIME_LIMIT_S)
+
+    async def main(simulation: Simulation) -> CompareAndSetReport:
+        scenario = await Scenario.start(simulation, partitions=1)
+        return await _run(simulation, scenario, faults)
+
+    return run_simulation(main, seed=seed, time_limit_s=_TIME_LIMIT_S)
 
 
-async def _run(simulation: Simulation) -> CompareAndSetReport:
-    scenario = await Scenario.start(simulation, partitions=1)
+async def _run(simulation: Simulation, scenario: Scenario, faults: Sequence[Fault]) -> CompareAndSetReport:
     history = CompareAndSetHistory()
     (partition,) = scenario.partitions
     clients = CompareAndSetClients(scenario.cluster, history, partition)
@@ -45,7 +51,7 @@ async def _run(simulation: Simulation) -> CompareAndSetReport:
         asyncio.create_task(clients.compete(f"c{number}"), name=f"client-{number}")
         for number in range(_CLIENTS)
     ]
-    await scenario.suffer(_FAULTS_S)
+    await scenario.suffer(_FAULTS_S, faults)
     clients.end()
     await asyncio.gather(*tasks)
     await scenario.until_quiet()

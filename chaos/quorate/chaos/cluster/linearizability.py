@@ -108,9 +108,7 @@ def linearize(
     raise Stuck([ordered[index] for index in longest], [ordered[index] for index in left])
 
 
-def _choice(
-    ordered: Sequence[Operation[Act]], state: State, done: int, first_left: int
-) -> _Choice[State]:
+def _choice(ordered: Sequence[Operation[Act]], state: State, done: int, first_left: int) -> _Choice[State]:
     """Whatever was called before any of those that are left was answered may come next."""
     while first_left < len(ordered) and done >> first_left & 1:
         first_left += 1

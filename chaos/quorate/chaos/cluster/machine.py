@@ -87,9 +87,10 @@ class SimMachine:
         self.disk.crash()
 
     def lose_power(self) -> None:
-        """What was not synced is gone, or torn, or there after all."""
+        """What was not synced is gone, all of it, and nothing tells; or any part is gone, torn or there after all."""
         self._end_process()
-        self.disk.power_loss(self._simulation.rng)
+        rng = self._simulation.rng
+        self.disk.power_loss(rng if rng.random() < 0.5 else None)
 
     def wipe(self) -> None:
         assert not self.is_running

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from typing import Final
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.core.logging import get_logger
 
-__all__ = ["Nemesis"]
+__all__ = ["Fault", "Nemesis"]
 
 log = get_logger(__name__)
 
@@ -27,32 +28,48 @@ _SHORT_S: Final = (0.2, 2.0)
 _LONG_S: Final = (3.5, 6.0)
 
 
+class Fault(StrEnum):
+    """What may happen; each is a method of the nemesis."""
+
+    KILL_BROKER = "kill_broker"
+    KILL_BROKER_AND_RESTART_AT_ONCE = "kill_broker_and_restart_at_once"
+    KILL_CONTROLLER = "kill_controller"
+    KILL_ALL_BROKERS = "kill_all_brokers"
+    KILL_ONE_BY_ONE = "kill_one_by_one"
+    LOSE_POWER = "lose_power"
+    LOSE_POWER_EVERYWHERE = "lose_power_everywhere"
+    LOSE_DISK = "lose_disk"
+    PAUSE = "pause"
+    CUT_OFF = "cut_off"
+    CUT_ONE_WAY = "cut_one_way"
+    LOSE_ANSWERS = "lose_answers"
+    STOP_CLEANLY = "stop_cleanly"
+
+
 class Nemesis:
-    """``is_whole``: whether every partition has all its replicas in sync. ``is_synced``: durability=fsync."""
+    """``is_whole``: whether every partition has all its replicas in sync. ``is_synced``: durability=fsync.
+
+    ``faults``: those that are drawn from. By default each seed has a mix of its own: a few kinds of faults,
+    often repeated, find more than all of them rarely.
+    """
 
     def __init__(
-        self, cluster: SimCluster, rng: random.Random, is_whole: Callable[[], bool], *, is_synced: bool
+        self,
+        cluster: SimCluster,
+        rng: random.Random,
+        is_whole: Callable[[], bool],
+        *,
+        is_synced: bool,
+        faults: Sequence[Fault] = (),
     ) -> None:
         self._cluster = cluster
         self._rng = rng
         self._is_whole = is_whole
         self._is_synced = is_synced
-        faults: Sequence[Callable[[], Awaitable[str | None]]] = (
-            self._kill_broker,
-            self._kill_broker_and_restart_at_once,
-            self._kill_controller,
-            self._kill_all_brokers,
-            self._kill_one_by_one,
-            self._lose_power,
-            self._lose_power_everywhere,
-            self._lose_disk,
-            self._pause,
-            self._cut_off,
-            self._cut_one_way,
-            self._stop_cleanly,
-        )
-        # Each seed has a mix of its own: a few kinds of faults, often repeated, find more than all of them rarely.
-        self._faults = rng.sample(faults, k=rng.randint(2, 5))
+        chosen = faults or rng.sample(list(Fault), k=rng.randint(2, 5))
+        self._faults: list[Callable[[], Awaitable[str | None]]] = [
+            getattr(self, f"_{fault}") for fault in chosen
+        ]
         #: what was done, for reports
         self.story: list[str] = []
 
@@ -119,21 +136,25 @@ class Nemesis:
         return "killed every broker"
 
     async def _kill_one_by_one(self) -> str | None:
-        """The ISR shrinks to the last one; who is back first may not be who was last. The power fails at one."""
+        """The ISR shrinks to the last one, and there the power fails; whoever is back first may be any of them."""
         brokers = [each for each in self._cluster.brokers if each.is_running]
         if not brokers:
             return None
-        without_power = self._rng.choice(brokers) if self._may_lose_something() else None
-        dying = self._rng.sample(brokers, k=len(brokers))
-        for machine in dying:
+        *killed, last = self._rng.sample(brokers, k=len(brokers))
+        is_power_lost = self._may_lose_something()
+        for machine in killed:
             if machine.is_running:
-                machine.lose_power() if machine is without_power else machine.kill()
+                machine.kill()
             await self._for(_SHORT_S)
+        if last.is_running and is_power_lost:
+            last.lose_power()
+        elif last.is_running:
+            last.kill()
         for machine in self._rng.sample(brokers, k=len(brokers)):
-            self._bring_back(machine)
             await self._for(_SHORT_S)
-        names = " ".join(f"{each.name}{' (power)' if each is without_power else ''}" for each in dying)
-        return f"killed one by one: {names}"
+            self._bring_back(machine)
+        names = " ".join(each.name for each in (*killed, last))
+        return f"killed one by one: {names}{', which lost its power' if is_power_lost else ''}"
 
     def _may_lose_something(self) -> bool:
         """What is not synced, on one broker."""
@@ -197,6 +218,17 @@ class Nemesis:
         await self._for(self._rng.choice((_SHORT_S, _LONG_S)))
         self._cluster.network.heal()
         return f"cut {source} -> {target}"
+
+    async def _lose_answers(self) -> str | None:
+        """What clients ask of one broker gets there, its answers do not; then the connections break."""
+        machine = self._any_broker()
+        for client in self._cluster.clients:
+            self._cluster.network.block(machine.name, client)
+        await self._for(_MOMENT_S)
+        for client in self._cluster.clients:
+            self._cluster.network.break_connections(machine.name, client)
+            self._cluster.network.unblock(machine.name, client)
+        return f"lost the answers of {machine.name}"
 
     async def _stop_cleanly(self) -> str | None:
         machine = self._any_broker()

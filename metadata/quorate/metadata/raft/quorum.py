@@ -97,6 +97,9 @@ class Quorum:
         )
         self._driver: Driver | None = None
         self._work: asyncio.Task[None] | None = None
+        self._is_closed = False
+        #: for the service
+        self.readers: dict[asyncio.Task[None], None] = {}
 
     @classmethod
     async def open(
@@ -145,6 +148,9 @@ class Quorum:
         if driver is not None and driver.core.role is Role.LEADER and len(driver.core.voters) > 1:
             is_handed_over = await driver.transfer_leadership(None)
             log.info("leadership_handed_over" if is_handed_over else "leadership_not_handed_over")
+        self._is_closed = True
+        for reader in self.readers:
+            reader.cancel()
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait([self._work])
@@ -255,7 +261,7 @@ class Quorum:
 
     @property
     def is_running(self) -> bool:
-        return self._driver is not None
+        return self._driver is not None and not self._is_closed
 
     def identify(self) -> IdentifyResponse:
         return self._founding.identify()

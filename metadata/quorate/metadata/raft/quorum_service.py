@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Protocol
 
@@ -23,6 +24,10 @@ log = get_logger(__name__)
 
 class ServedVoter(Protocol):
     """The voter behind the service."""
+
+    #: An ordered set of what reads the others' streams. Those never end by themselves: the voter cancels them
+    #: when it closes, or a server that stops would wait for them.
+    readers: dict[asyncio.Task[None], None]
 
     @property
     def key(self) -> VoterKey: ...
@@ -60,16 +65,29 @@ class _Handlers:
     async def exchange(
         self, requests: AsyncIterator[quorum_pb2.ExchangeRequest], call: Call
     ) -> AsyncGenerator[quorum_pb2.ExchangeResponse, None]:
-        voter = self._voter
         self._check_running()
         yield quorum_pb2.ExchangeResponse()  # the stream stands
+        reader = asyncio.create_task(self._read(requests, call), name="quorum-stream")
+        self._voter.readers[reader] = None
+        try:
+            await asyncio.wait([reader])
+            if not reader.cancelled():
+                reader.result()
+        finally:
+            del self._voter.readers[reader]
+            reader.cancel()
+
+    async def _read(self, requests: AsyncIterator[quorum_pb2.ExchangeRequest], call: Call) -> None:
         async for request in requests:
-            envelope = envelope_from_proto(request)
-            if envelope is not None:
-                voter.receive(envelope)
-            elif request.sender_address:
-                self._be_greeted(request, call)
-            # Else a message of a kind that this version does not know: as good as lost.
+            self._receive(request, call)
+
+    def _receive(self, request: quorum_pb2.ExchangeRequest, call: Call) -> None:
+        envelope = envelope_from_proto(request)
+        if envelope is not None:
+            self._voter.receive(envelope)
+        elif request.sender_address:
+            self._be_greeted(request, call)
+        # Else a message of a kind that this version does not know: as good as lost.
 
     def _be_greeted(self, greeting: quorum_pb2.ExchangeRequest, call: Call) -> None:
         to = key_from_proto(greeting.to)

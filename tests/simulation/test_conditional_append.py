@@ -1,0 +1,161 @@
+"""Conditional append is a compare-and-set: linearizable, whatever fails (and the checker sees what is not)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import pytest
+
+from quorate.chaos.cluster.checks import Violation
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.compare_and_set_run import compete_for_seed
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.nemesis import Fault
+from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.client.producer.async_producer import AsyncProducer
+from quorate.core.transport import method_of
+from quorate.v1 import admin_pb2, broker_pb2, errors_pb2, records_pb2
+from tests.simulation import cluster_mutants
+
+SEEDS: Final = range(1, 25)
+#: tried one after the other, until one sees what is wrong
+MUTANT_SEEDS_MAX: Final = 12
+
+_PRODUCE: Final = method_of(
+    broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+    "Produce",
+    broker_pb2.ProduceRequest,
+    broker_pb2.ProduceResponse,
+)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_clients_that_compete_for_the_end_of_a_log_cannot_tell_that_it_is_replicated(seed: int) -> None:
+    report = compete_for_seed(seed)
+    assert report.appended > 0
+    assert report.mismatches > 0
+
+
+# -- switched off, each of these is seen
+
+
+@pytest.mark.parametrize(
+    ("mutate", "faults"),
+    [
+        (cluster_mutants.refuse_before_it_is_committed, (Fault.KILL_BROKER, Fault.CUT_OFF)),
+        (cluster_mutants.look_at_the_condition_before_duplicates, (Fault.LOSE_ANSWERS,)),
+        (cluster_mutants.compare_with_the_high_watermark, (Fault.PAUSE,)),
+    ],
+)
+def test_a_condition_that_is_checked_wrongly_is_found(
+    mutate: Callable[[pytest.MonkeyPatch], None],
+    faults: tuple[Fault, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mutate(monkeypatch)
+    with pytest.raises(Violation):
+        for seed in range(1, MUTANT_SEEDS_MAX + 1):
+            compete_for_seed(seed, faults=faults)
+
+
+# -- leaders that do not know that they were replaced
+
+
+def test_a_leader_resumed_from_a_pause_refuses_nothing_with_what_it_knew_before() -> None:
+    assert _refusal_of_a_paused_leader() in ("BROKER_FENCED", "NOT_LEADER_OR_FOLLOWER")
+
+
+def test_a_refusal_without_a_lease_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster_mutants.refuse_without_a_lease(monkeypatch)
+    assert _refusal_of_a_paused_leader() == "OFFSET_MISMATCH", "with an offset that is long passed"
+
+
+def _refusal_of_a_paused_leader() -> str:
+    async def scenario(cluster: SimCluster) -> str:
+        leader = _leader_of(cluster)
+        leader.pause()
+        refusal = asyncio.create_task(_append_at_0(cluster, leader))
+        assert await _append(cluster, b"after") == 1
+        leader.resume()
+        return (await refusal).code
+
+    return _simulate(scenario)
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_leader_that_stops_and_has_not_heard_of_the_next_one_refuses_nothing(seed: int) -> None:
+    assert _refusal_of_a_stopping_leader(seed) in ("BROKER_FENCED", "NOT_LEADER_OR_FOLLOWER", "gone")
+
+
+def test_a_lease_that_is_kept_while_stopping_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster_mutants.keep_the_lease_while_stopping(monkeypatch)
+    assert "OFFSET_MISMATCH" in {_refusal_of_a_stopping_leader(seed) for seed in range(1, 4)}
+
+
+def _refusal_of_a_stopping_leader(seed: int) -> str:
+    async def scenario(cluster: SimCluster) -> str:
+        leader = _leader_of(cluster)
+        # Its heartbeats get through, metadata from elsewhere does not.
+        for machine in cluster.controllers:
+            if not _is_active_controller(machine):
+                cluster.network.block(machine.name, leader.name)
+        stopping = asyncio.create_task(leader.stop())
+        assert await _append(cluster, b"after") == 1
+        if not leader.is_running:
+            return "gone"
+        refusal = await _append_at_0(cluster, leader)
+        cluster.network.heal()
+        await stopping
+        return refusal.code
+
+    return _simulate(scenario, seed=seed)
+
+
+def _simulate(scenario: Callable[[SimCluster], Awaitable[str]], *, seed: int = 1) -> str:
+    """With one record, at offset 0."""
+
+    async def main(simulation: Simulation) -> str:
+        cluster = SimCluster(simulation)
+        await cluster.start()
+        async with cluster.connect() as connection:
+            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        assert await _append(cluster, b"before") == 0
+        return await scenario(cluster)
+
+    return run_simulation(main, seed=seed, time_limit_s=600)
+
+
+async def _append(cluster: SimCluster, value: bytes) -> int | None:
+    async with AsyncProducer(
+        cluster.bootstrap,
+        transport=cluster.client_transport(),
+        clock=cluster.clock,
+        rng=cluster.client_rng(),
+    ) as producer:
+        return (await (await producer.send("t", value, partition=0))).offset
+
+
+async def _append_at_0(cluster: SimCluster, machine: SimMachine) -> errors_pb2.ErrorDetail:
+    """As a client that knows no other leader. It comes too late, so there is an error."""
+    entry = broker_pb2.ProducePartition(
+        topic="t", partition=0, records=[records_pb2.Record(value=b"late")], expected_offset=0
+    )
+    request = broker_pb2.ProduceRequest(partitions=[entry])
+    channel = cluster.client_transport().connect(machine.address)
+    return (await channel.call(_PRODUCE, request, timeout_s=60)).partitions[0].error
+
+
+def _leader_of(cluster: SimCluster) -> SimMachine:
+    return next(each for each in cluster.brokers if _is_leading(each))
+
+
+def _is_leading(machine: SimMachine) -> bool:
+    broker = None if machine.node is None else machine.node.broker
+    return broker is not None and any(replica.leadership is not None for replica in broker.replicas)
+
+
+def _is_active_controller(machine: SimMachine) -> bool:
+    controller = None if machine.node is None else machine.node.controller
+    return controller is not None and controller.is_active
