@@ -88,7 +88,7 @@ async def until_overloaded(connection: Connection) -> None:
     """Returns once another request occupies a node that takes one at a time."""
     with contextlib.suppress(Overloaded):
         while True:
-            await connection.list_topics()
+            await connection.list_offsets(broker_pb2.ListOffsetsRequest())
 
 
 async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(start_node: StartNode) -> None:
@@ -101,8 +101,8 @@ async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(star
     assert events(node, "node_stopped")[-1]["clean"] is True
 
     node = await start_node()
-    [opened] = events(node, "logs_opened")[-1:]
-    assert (opened["logs"], opened["scanned_bytes"]) == (2, 0)
+    assert events(node, "recovering_logs")[-1]["start"] == "clean"
+    assert events(node, "logs_recovered")[-1]["logs"] == 2
     async with connect(node.bootstrap) as connection:
         topic = await connection.describe_topic("t")
         assert topic.topic_id == created.topic_id
@@ -170,7 +170,9 @@ async def test_address_that_is_taken_is_told_and_the_directory_is_left_clean(
     other = tmp_path / "other"
     with pytest.raises(Unavailable, match=f"cannot listen on {first.bootstrap}"):
         await start_node(listeners=first.bootstrap, data_dir=str(other))
-    assert (other / "clean-shutdown").exists()
+    [port] = free_ports(1)
+    node = await start_node(listeners=f"{HOST}:{port}", data_dir=str(other))
+    assert events(node, "recovering_logs")[-1]["start"] == "clean"
 
 
 async def test_node_listens_on_every_address_and_tells_their_ports(start_node: StartNode) -> None:
@@ -223,7 +225,10 @@ async def test_requests_beyond_the_bound_are_refused_as_overloaded(start_node: S
 
 
 async def test_message_beyond_the_bound_is_refused_with_the_reason(start_node: StartNode) -> None:
-    node = await start_node(socket_request_max_bytes="4MiB", fetch_max_bytes="1MiB", message_max_bytes="1MiB")
+    bounds = dict.fromkeys(
+        ("fetch_max_bytes", "message_max_bytes", "replica_fetch_response_max_bytes"), "1MiB"
+    )
+    node = await start_node(socket_request_max_bytes="4MiB", **bounds)
     async with connect(node.bootstrap) as connection:
         await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
         with pytest.raises(QuorateError) as caught:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest import MonkeyPatch
+import pytest
 
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.directory import broker_directory
@@ -19,16 +19,28 @@ from quorate.broker.replica.leadership import Leadership, LogEndsLater
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.following import NAME_POSITION, NamePosition, Next, Sync, TruncateTo
 from quorate.broker.replication.leader_fetcher import LeaderFetcher
+from quorate.chaos.cluster.checks import Violation
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import OffsetNotAvailable
 from quorate.storage import Appended, PartitionLog
 from quorate.storage.producer_state import ProducerStates
 
+
+def first_violation(run: Callable[[int], object], *, seeds_max: int) -> Violation | None:
+    """Which seed sees what is wrong may change with any change of the code, so several are tried."""
+    for seed in range(1, seeds_max + 1):
+        try:
+            run(seed)
+        except Violation as violation:
+            return violation
+    return None
+
+
 # -- conditional append
 
 
-def refuse_before_it_is_committed(patch: MonkeyPatch) -> None:
+def refuse_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
     """A refusal names the end of the leader's log at once, whether it will stay or not."""
     wait_for = PartitionAppend.wait_for
 
@@ -41,7 +53,7 @@ def refuse_before_it_is_committed(patch: MonkeyPatch) -> None:
     patch.setattr(PartitionAppend, "wait_for", do_not_wait)
 
 
-def refuse_without_a_lease(patch: MonkeyPatch) -> None:
+def refuse_without_a_lease(patch: pytest.MonkeyPatch) -> None:
     """A leader refuses although it may have been deposed (rule 37)."""
     refused_at = PartitionAppend.refused_at
 
@@ -52,12 +64,12 @@ def refuse_without_a_lease(patch: MonkeyPatch) -> None:
     patch.setattr(PartitionAppend, "refused_at", need_no_lease)
 
 
-def keep_the_lease_while_stopping(patch: MonkeyPatch) -> None:
+def keep_the_lease_while_stopping(patch: pytest.MonkeyPatch) -> None:
     """A leader that has asked to stop answers alone for as long as its lease lasts (rule 37)."""
     patch.setattr(Lease, "revoke", lambda _: None)
 
 
-def look_at_the_condition_before_duplicates(patch: MonkeyPatch) -> None:
+def look_at_the_condition_before_duplicates(patch: pytest.MonkeyPatch) -> None:
     """A retry of what was written finds the log longer than expected: by itself."""
 
     def find_nothing(_: PartitionLog, batch: Bytes) -> None:
@@ -66,7 +78,7 @@ def look_at_the_condition_before_duplicates(patch: MonkeyPatch) -> None:
     patch.setattr(PartitionLog, "find_duplicate", find_nothing)
 
 
-def compare_with_the_high_watermark(patch: MonkeyPatch) -> None:
+def compare_with_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """Two appends on their way at once have the same expectation, and both fit."""
 
     def append_if(self: Leadership, batch: Bytes, expected_offset: Offset) -> Appended | LogEndsLater:
@@ -85,23 +97,23 @@ def compare_with_the_high_watermark(patch: MonkeyPatch) -> None:
 # -- the whole cluster
 
 
-def commit_what_the_leader_has(patch: MonkeyPatch) -> None:
+def commit_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
     """The high watermark is the leader's own end (rule 13)."""
     patch.setattr(IsrMembership, "stored_everywhere", lambda _, own_end_offset: own_end_offset)
     patch.setattr(IsrMembership, "is_leader_alone", property(lambda _: True))
 
 
-def commit_with_too_few(patch: MonkeyPatch) -> None:
+def commit_with_too_few(patch: pytest.MonkeyPatch) -> None:
     """The high watermark moves whatever the size of the ISR (rules 14 and 15)."""
     patch.setattr(IsrMembership, "has_enough", property(lambda _: True))
 
 
-def acknowledge_before_the_sync(patch: MonkeyPatch) -> None:
+def acknowledge_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     """A follower names its position when its records are in the page cache, under fsync too (rule 16)."""
     _follow(patch, lambda _, due: NAME_POSITION if isinstance(due, Sync) else due)
 
 
-def truncate_to_the_high_watermark(patch: MonkeyPatch) -> None:
+def truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """In each leader epoch a follower first drops what it does not know to be committed (rule 8)."""
     cut_in: dict[Partition, LeaderEpoch] = {}
 
@@ -116,17 +128,17 @@ def truncate_to_the_high_watermark(patch: MonkeyPatch) -> None:
     _follow(patch, cut_first)
 
 
-def trust_the_log_after_a_loss_of_power(patch: MonkeyPatch) -> None:
+def trust_the_log_after_a_loss_of_power(patch: pytest.MonkeyPatch) -> None:
     """Every start counts as one after a mere crash of the process (rule 30)."""
     patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
 
 
-def forget_producers(patch: MonkeyPatch) -> None:
+def forget_producers(patch: pytest.MonkeyPatch) -> None:
     """A batch that was sent again is written again (rules 49 and 50)."""
     patch.setattr(ProducerStates, "check", lambda *_: None)
 
 
-def _follow(patch: MonkeyPatch, change: Callable[[Partition, Next], Next]) -> None:
+def _follow(patch: pytest.MonkeyPatch, change: Callable[[Partition, Next], Next]) -> None:
     """Have a follower do something else than what is due."""
     proceed = LeaderFetcher._proceed
 

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from quorate.chaos.cluster.compare_and_set_history import (
+    EMPTY_LOG,
     Act,
     Append,
     Content,
@@ -25,7 +26,7 @@ def operation(act: Act, called: float, answered: float = NEVER) -> Operation[Act
 
 def is_linearizable(*operations: Operation[Act]) -> bool:
     try:
-        order = linearize(operations, (), log_step)
+        order = linearize(operations, EMPTY_LOG, log_step)
     except Stuck:
         return False
     _check_order(order)
@@ -113,7 +114,7 @@ def test_what_was_refused_or_written_twice_is_found_in_the_content() -> None:
 def test_the_error_says_where_it_is_stuck() -> None:
     operations = [operation(Append(b"a", 0), 1, 2), operation(Length(2), 3, 4), operation(Length(1), 5, 6)]
     with pytest.raises(Stuck) as stuck:
-        linearize(operations, (), log_step)
+        linearize(operations, EMPTY_LOG, log_step)
     assert stuck.value.done == operations[:1]
     assert stuck.value.left == operations[1:2]
     assert "append a at 0" in str(stuck.value)
@@ -141,7 +142,7 @@ def test_a_long_history_with_many_unknown_outcomes_is_judged_soon() -> None:
 def _history_of_one_log(rng: random.Random, count: int) -> list[Operation[Act]]:
     """Each takes effect at a moment of its own; calls and answers lie around it."""
     log: Log = ()
-    operations = []
+    operations: list[Operation[Act]] = []
     for moment in range(count):
         value = str(moment).encode()
         kind = rng.random()
@@ -174,11 +175,12 @@ def _by_brute_force(operations: list[Operation[Act]]) -> bool:
 
 
 def _fits(order: tuple[Operation[Act], ...]) -> bool:
-    log: Log | None = ()
+    log = EMPTY_LOG
     latest_call = float("-inf")
     for each in order:
         latest_call = max(latest_call, each.called)
-        log = log_step(log, each.act)
-        if log is None or each.answered < latest_call:
+        after = log_step(log, each.act)
+        if after is None or each.answered < latest_call:
             return False
+        log = after
     return True

@@ -36,6 +36,7 @@ from quorate.broker.replicas import Replicas, log_config_of
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.server import ReplicationServer
 from quorate.broker.replication.throttle import ReplicationThrottle
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
@@ -45,7 +46,6 @@ from quorate.core.transport import Service, Transport
 from quorate.errors import Unavailable
 from quorate.metadata.admin_forwarding import AdminForwarding
 from quorate.metadata.changes import MetadataDelta
-from quorate.metadata.controller_calls import Backoff
 from quorate.metadata.follower import MetadataFollower
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.leader_descriptions import LeaderDescriptions
@@ -129,7 +129,7 @@ class Broker:
         self._producer_ids = ProducerIds(
             self._allocate_producer_ids,
             clock=clock,
-            backoff=Backoff(self._rng, min_s=_BACKOFF_MIN_S, max_s=_BACKOFF_MAX_S),
+            backoff=Backoff(self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S, begins_at_once=True),
         )
         self._service = BrokerService(config, self._hosted, clock, next_producer_id=self._producer_ids.next_id)
         #: set once the broker is not fenced any more
@@ -223,6 +223,7 @@ class Broker:
             clock=self._clock,
             broker_id=config.node_id,
             on_image=self._on_image,
+            rng=self._rng,
         )
         session = self._session = BrokerSession(
             link,

@@ -77,7 +77,7 @@ class _Program(QuorateGroup):
 )
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """A partitioned log, on its way to a replicated one.
+    """A replicated, partitioned log.
 
     Shell completion: eval "$(_QUORATE_COMPLETE=bash_source quorate)" (or zsh_source, fish_source).
     """

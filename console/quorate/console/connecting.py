@@ -46,22 +46,32 @@ class Clients:
 def with_clients(bootstrap: str, work: Callable[[Clients], Awaitable[T]]) -> T:
     """Run ``work``, which closes what it opens."""
     clients = Clients(bootstrap)
-
-    async def run() -> T:
-        return await work(clients)
-
-    return asyncio.run(run())
+    return _run(lambda: work(clients))
 
 
 def with_connection(bootstrap: str, work: Callable[[Connection], Awaitable[T]]) -> T:
     """Run ``work`` on a connection of its own."""
     addresses = _addresses(bootstrap)
 
-    async def run() -> T:
+    async def connect_and_work() -> T:
         async with Connection(client_transport(), addresses) as connection:
             return await work(connection)
 
+    return _run(connect_and_work)
+
+
+def _run(work: Callable[[], Awaitable[T]]) -> T:
+    async def run() -> T:
+        pass
+        return await work()
+
     return asyncio.run(run())
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Whoever presses Ctrl-C twice interrupts some task in the middle: that is no error, and needs no trace."""
+    if not isinstance(context.get("exception"), KeyboardInterrupt):
+        loop.default_exception_handler(context)
 
 
 def _addresses(bootstrap: str) -> list[str]:

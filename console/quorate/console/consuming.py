@@ -59,6 +59,9 @@ class _Reading:
         self._options = options
         self._start = start
         self._record_count = 0
+        #: answers of brokers so far, as of the last look
+        self._fetches = 0
+        self._is_silence_told = False
 
     async def run(self, clients: Clients) -> None:
         async with AsyncExitStack() as stack:
@@ -153,11 +156,21 @@ class _Reading:
         wanted = _POLL_RECORDS
         if self._options.records_max is not None:
             wanted = min(wanted, self._options.records_max - self._record_count)
-        for record in await consumer.poll(wanted, timeout=_POLL_S):
+        records = await consumer.poll(wanted, timeout=_POLL_S)
+        for record in records:
             if ends is None or record.offset < ends[_partition_of(record)]:
                 self._print(record)
                 self._record_count += 1
         sys.stdout.flush()
+        self._tell_of_silence(consumer.statistics().fetches, has_read=bool(records))
+
+    def _tell_of_silence(self, fetches: int, *, has_read: bool) -> None:
+        """A reader that waits for records looks like one that waits for brokers; once, until one answers."""
+        is_silent = not has_read and fetches == self._fetches
+        if is_silent and not self._is_silence_told:
+            self._session.note(f"no broker has answered for {_POLL_S:g} s; still trying")
+        self._is_silence_told = is_silent
+        self._fetches = fetches
 
     def _is_enough(self) -> bool:
         return self._options.records_max is not None and self._record_count >= self._options.records_max

@@ -78,11 +78,10 @@ def produce_lines(session: Session, options: ProduceOptions, path: str | None) -
             forget_standard_output()
             click.echo(writing.summary(), err=True)
             raise CannotWriteOutput(error) from error
-        except click.UsageError:
-            raise  # nothing was begun
         except BaseException:
             # Also after --quiet: it is what tells where to begin again.
-            click.echo(writing.summary(), err=True)
+            if writing.is_begun:
+                click.echo(writing.summary(), err=True)
             raise
     session.note(f"{writing.summary()} in {options.topic}")
 
@@ -115,6 +114,8 @@ class _Writing:
         self._lines_done = 0
         #: what the first line that was not acknowledged has met
         self._failure: QuorateError | None = None
+        #: input was looked at; before that, there is nothing to tell of it
+        self.is_begun = False
 
     def summary(self) -> str:
         done = "sent" if self._options.acks == "0" else "acknowledged"
@@ -131,6 +132,7 @@ class _Writing:
             topic = await admin.describe_topic(self._options.topic)
         _check_partition(topic, self._options.partition)
         limits = _Limits.of(topic, self._options.compression)
+        self.is_begun = True
         producer = clients.producer(**self._producer_options(limits))
         reading = asyncio.create_task(self._hand_over(producer, descriptor, limits), name="lines")
         try:

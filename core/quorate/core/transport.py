@@ -82,6 +82,11 @@ class Method(Generic[Request, Response]):
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
+    @property
+    def service_path(self) -> str:
+        """As in ``path``: "/quorate.v1.BrokerService"."""
+        return self.path.rpartition("/")[0]
+
 
 def methods_of(service: ServiceDescriptor) -> Mapping[str, Method[Any, Any]]:
     """Every method of a protobuf service, by its bare name."""

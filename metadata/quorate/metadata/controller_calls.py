@@ -8,7 +8,6 @@ raised in the end says so.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -23,7 +22,7 @@ from quorate.errors import (
     Unavailable,
 )
 
-__all__ = ["TRANSIENT_ERRORS", "Backoff", "until_answered"]
+__all__ = ["TRANSIENT_ERRORS", "until_answered"]
 
 #: Another attempt, perhaps at another node, may succeed.
 TRANSIENT_ERRORS: Final = (
@@ -39,28 +38,6 @@ TRANSIENT_ERRORS: Final = (
 _ATTEMPT_S_MIN: Final = 0.001
 
 T = TypeVar("T")
-
-
-class Backoff:
-    """Pauses between attempts: none before the second one, then ever longer, each at random.
-
-    Everybody notices the death of a controller at the same moment; the randomness keeps them from coming back
-    at the same moment, too.
-    """
-
-    def __init__(self, rng: random.Random, *, min_s: float, max_s: float) -> None:
-        self._rng = rng
-        self._min_s = min_s
-        self._max_s = max_s
-        self._next_s = 0.0
-
-    def next_s(self) -> float:
-        pause_s = self._next_s
-        self._next_s = min(max(2 * pause_s, self._min_s), self._max_s)
-        return pause_s * self._rng.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        self._next_s = 0.0
 
 
 async def until_answered(

@@ -18,11 +18,13 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Final, NoReturn
 
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerId
 from quorate.core.logging import get_logger
@@ -83,7 +85,9 @@ class MetadataFollower:
         broker_id: BrokerId,
         on_image: OnImage,
         timing: FollowerTiming = _DEFAULT_TIMING,
+        rng: random.Random | None = None,
     ) -> None:
+        """``rng``: for the pauses; None: one that differs from broker to broker."""
         assert addresses
         self._transport = transport
         # Brokers begin with different controllers, so that not all follow the same one.
@@ -93,6 +97,7 @@ class MetadataFollower:
         self._broker_id = broker_id
         self._on_image = on_image
         self._timing = timing
+        self._rng = random.Random(broker_id) if rng is None else rng
         self._image = EMPTY_IMAGE
         #: of the stream that is being read; None: no snapshot has begun
         self._loader: SnapshotLoader | None = None
@@ -112,12 +117,15 @@ class MetadataFollower:
 
     async def run(self) -> NoReturn:
         """Until it is cancelled; raises what must stop the node."""
-        backoff_s = self._timing.backoff_min_s
+        backoff = Backoff(
+            self._rng, first_s=self._timing.backoff_min_s, pause_s_max=self._timing.backoff_max_s
+        )
         for address in cycle(self._addresses):
             was_heard = await self._follow(address)
-            backoff_s = self._timing.backoff_min_s if was_heard else backoff_s
-            await self._clock.sleep(backoff_s)
-            backoff_s = min(2 * backoff_s, self._timing.backoff_max_s)
+            if was_heard:
+                backoff.reset()
+            # Jittered: all brokers that followed a controller notice its death together.
+            await self._clock.sleep(backoff.next_s())
         raise AssertionError("unreachable: there is always a next controller")
 
     async def _follow(self, address: str) -> bool:

@@ -148,9 +148,7 @@ class Node:
         """Whoever stops a whole cluster at once wants the brokers to stop cleanly: they need a quorum."""
         deadline = self._clock.monotonic() + _BROKERS_FIRST_S
         while (
-            _is_anybody_leaving(controller)
-            and controller.hears_leader
-            and self._clock.monotonic() < deadline
+            _is_anybody_leaving(controller) and controller.hears_leader and self._clock.monotonic() < deadline
         ):
             await self._clock.sleep(_LEAVING_CHECK_S)
 

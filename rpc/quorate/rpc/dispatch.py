@@ -6,6 +6,7 @@ the call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any
@@ -22,27 +23,32 @@ log = get_logger(__name__)
 
 
 class Admission:
-    """A bound on calls that run at once. Beyond it they are refused before anything is done for them.
+    """A bound on calls that run at once, of each service by itself. More are refused before anything is done.
 
-    Unary calls and streams each need their own: a stream may live for days, and under one bound a few
-    of them could shut out every call.
+    Under one bound, clients whose fetches wait could shut out the brokers that replicate from this node, and
+    the calls with which a broker asks the controller in its own process.
+
+    Unary calls and streams each need their own: a stream may live for days, and a few of them could shut out
+    every call.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._running = 0
+        #: by service
+        self._running: Counter[str] = Counter()
 
     @contextmanager
     def admit(self, method: Method[Any, Any]) -> Iterator[None]:
-        if self._running >= self._limit:
+        service = method.service_path
+        if self._running[service] >= self._limit:
             raise Overloaded(
                 f"{self._limit} calls are under way, the most that are allowed", method=method.path
             )
-        self._running += 1
+        self._running[service] += 1
         try:
             yield
         finally:
-            self._running -= 1
+            self._running[service] -= 1
 
 
 async def run_unary(

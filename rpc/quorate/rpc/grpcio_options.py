@@ -13,9 +13,9 @@ _Arguments = list[tuple[str, int]]
 class GrpcioOptions:
     #: largest message that is accepted, either way; more lets one call take more memory
     message_bytes_max: int = 64 << 20
-    #: unary calls that a server runs at once; beyond that it answers Overloaded
+    #: unary calls of one service that a server runs at once; beyond that it answers Overloaded
     requests_max: int = 10_000
-    #: streams that a server keeps at once
+    #: streams of one service that a server keeps at once
     streams_max: int = 10_000
     #: a server's own limit for unary calls whose client set none
     default_timeout_s: float = 60.0

@@ -117,7 +117,7 @@ def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsy
 def test_health_fails_for_whatever_is_wrong_with_partitions_or_brokers(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys, fields: dict[str, Any], problem: str
 ) -> None:
-    answers = {"describe_cluster": cluster(**fields), "describe_quorum": SOUND_QUORUM, "list_topics": []}
+    answers = {"describe_cluster": cluster(**fields), "describe_quorum": SOUND_QUORUM, "list_topics": [[]]}
     FakeAdministration(**answers).install(monkeypatch)
     assert main(["cluster", "health"]) == 1
     assert problem in capsys.readouterr().out
@@ -181,7 +181,7 @@ def test_health_names_the_partitions_that_are_ill_the_worst_first(
     fake = FakeAdministration(
         describe_cluster=cluster(offline_partition_count=1, brokers=[broker(2, is_fenced=True)]),
         describe_quorum=SOUND_QUORUM,
-        list_topics=[admin_pb2.TopicListing(name="t"), admin_pb2.TopicListing(name="deleted")],
+        list_topics=[[admin_pb2.TopicListing(name=each) for each in ("t", "deleted")]] * 2,
         describe_topic=[topic, UnknownTopicOrPartition("gone")] * 2,
     ).install(monkeypatch)
     told = json_of(capsys, "cluster", "health", status=1)["partitions"]

@@ -48,7 +48,7 @@ def test_port_that_is_taken_is_told_before_anything_is_made(
 ) -> None:
     assert main(["up", "--dir", str(tmp_path / "c"), "--port", str(taken_port), "--controllers", "1"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("error: CANNOT_LISTEN: controller-101 has to listen on ")
+    assert error.startswith("error: CANNOT_LISTEN: broker-1 has to listen on ")
     assert "--port" in error
     assert not (tmp_path / "c").exists()
 
@@ -70,14 +70,15 @@ def test_cluster_that_somebody_runs_is_not_run_twice(tmp_path: Path, capsys: Cap
 
 
 def test_cluster_file_names_every_node(tmp_path: Path, capsys: Capsys) -> None:
-    cluster = LocalCluster.create(str(tmp_path), controllers=3)
+    cluster = LocalCluster.create(str(tmp_path), controllers=3, brokers=2)
     written = json.loads((tmp_path / "cluster.json").read_text())["nodes"]
     for node in written:
         assert node.keys() >= {
             "name", "id", "roles", "address", "metrics_address", "pid", "data_dir", "log_file"
         }  # fmt: skip
-    assert [node["pid"] for node in written] == [None] * 3
-    assert len({node["address"] for node in written}) == 3
+    assert [node["roles"] for node in written] == [["broker"]] * 2 + [["controller"]] * 3
+    assert [node["pid"] for node in written] == [None] * 5
+    assert len({node["address"] for node in written}) == 5
     assert main(["status", "--dir", str(tmp_path), "--output", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["bootstrap"] == cluster.bootstrap
@@ -104,9 +105,9 @@ def test_cluster_file_that_somebody_broke_is_told(tmp_path: Path, capsys: Capsys
 
 
 def test_unknown_node_is_told_with_those_there_are(tmp_path: Path, capsys: Capsys) -> None:
-    LocalCluster.create(str(tmp_path), controllers=1)
+    LocalCluster.create(str(tmp_path), controllers=1, brokers=1)
     assert main(["restart", "--dir", str(tmp_path), "nonsense"]) == 1
-    assert "there is no node nonsense; there are controller-101" in capsys.readouterr().err
+    assert "there is no node nonsense; there are broker-1, controller-101" in capsys.readouterr().err
 
 
 def test_node_is_restarted_by_name_or_id(
@@ -135,6 +136,8 @@ def test_advice_of_the_node_itself_is_not_followed_by_another() -> None:
         ["up", "--detach", "--restart"],
         ["up", "--set", "retention.ms"],
         ["up", "--controllers", "0"],
+        ["up", "--combined", "--controllers", "3"],
+        ["up", "--combined", "--brokers", "0"],
         ["down"],
         ["restart", "--dir", "."],
     ],

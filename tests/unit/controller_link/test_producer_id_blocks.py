@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quorate.broker.controller_link.producer_ids import ProducerIds
+from quorate.core.backoff import Backoff
 from quorate.core.clock import SystemClock
 from quorate.errors import NoController
-from quorate.metadata.controller_calls import Backoff
 
 
 class _Blocks:
@@ -47,7 +47,7 @@ def blocks() -> _Blocks:
 
 @pytest.fixture
 async def ids(blocks: _Blocks) -> AsyncIterator[ProducerIds]:
-    backoff = Backoff(random.Random(1), min_s=0.0, max_s=0.0)
+    backoff = Backoff(random.Random(1), first_s=0.001, pause_s_max=0.001)
     ids = ProducerIds(blocks.allocate, clock=SystemClock(), backoff=backoff)
     running = asyncio.create_task(ids.run())
     yield ids

@@ -15,6 +15,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.transport import Channel, Method, Request, Response, Transport
 from quorate.errors import (
@@ -25,7 +26,7 @@ from quorate.errors import (
     QuorateError,
     Unavailable,
 )
-from quorate.metadata.controller_calls import Backoff, until_answered
+from quorate.metadata.controller_calls import until_answered
 
 __all__ = ["ControllerLink"]
 
@@ -70,7 +71,9 @@ class ControllerLink:
             self._target = self._after(address)
 
     def backoff(self) -> Backoff:
-        return Backoff(self._rng, min_s=_BACKOFF_MIN_S, max_s=_BACKOFF_MAX_S)
+        return Backoff(
+            self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S, begins_at_once=True
+        )
 
     async def call(
         self,

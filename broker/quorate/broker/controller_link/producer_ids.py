@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn
 
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import ProducerId
 from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
-from quorate.metadata.controller_calls import Backoff
 
 __all__ = ["ProducerIds"]
 

@@ -138,7 +138,7 @@ class BrokerSession:
         self._speak_now()
 
     async def shut_down(self, timeout_s: float) -> bool:
-        """Ask to stop, and serve on without a lease. True: the leaders are moved and everybody knows (rule 36).
+        """Ask to stop, and serve on without the lease. True: leaders are moved and everybody knows (rule 36).
 
         False: there was no such answer in time, as without a quorum; the broker stops all the same.
         """

@@ -17,6 +17,7 @@ from typing import Final
 
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.core.logging import get_logger
@@ -66,9 +67,10 @@ class IsrAlterations:
         self._check_interval_s = replica_lag_s / _CHECKS_PER_LAG_TIME
         #: ordered sets: the same events make the same requests, in a simulation too
         self._wishing: dict[Partition, None] = {}
-        #: partitions whose wish was not fulfilled, with the number of times; they are asked again later
+        #: partitions whose wish was not fulfilled; they are asked again later
         self._resting: dict[Partition, None] = {}
-        self._failures: dict[Partition, int] = {}
+        #: of those whose last wish was not fulfilled
+        self._backoffs: dict[Partition, Backoff] = {}
         self._is_wished = asyncio.Event()
 
     def wish(self, partition: Partition) -> None:
@@ -108,7 +110,7 @@ class IsrAlterations:
             if leadership is not None and alteration is not None:
                 asked.append((partition, leadership, alteration))
             else:
-                self._failures.pop(partition, None)
+                self._backoffs.pop(partition, None)
         if not self._wishing:
             self._is_wished.clear()
         return asked
@@ -135,18 +137,19 @@ class IsrAlterations:
                 _log_result(partition, alteration, result)
                 leadership.alteration_answered(result)
             if result is not None and _is_settled(alteration, result):
-                self._failures.pop(partition, None)
+                self._backoffs.pop(partition, None)
                 # There may be more to wish for: who caught up while the change was under way had to wait.
                 self.wish(partition)
             else:
                 self._rest(partition)
 
     def _rest(self, partition: Partition) -> None:
-        failures = self._failures.get(partition, 0) + 1
-        self._failures[partition] = failures
+        backoff = self._backoffs.get(partition)
+        if backoff is None:
+            backoff = Backoff(self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S)
+            self._backoffs[partition] = backoff
         self._resting[partition] = None
-        backoff_s = min(_BACKOFF_MIN_S * 2 ** min(failures - 1, 10), _BACKOFF_MAX_S)
-        self._clock.call_later(backoff_s * self._rng.uniform(0.5, 1.0), lambda: self._rested(partition))
+        self._clock.call_later(backoff.next_s(), lambda: self._rested(partition))
 
     def _rested(self, partition: Partition) -> None:
         self._resting.pop(partition, None)

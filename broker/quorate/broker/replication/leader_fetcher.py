@@ -48,6 +48,7 @@ from quorate.broker.replication.following import (
 )
 from quorate.broker.replication.position_outbox import PositionOutbox, ReplicaKey
 from quorate.broker.replication.throttle import ReplicationThrottle
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, TopicId
 from quorate.core.logging import get_logger
@@ -72,8 +73,6 @@ _REDIAL_S_MAX: Final = 1.0
 #: A leader that learns of its election a little later than its followers answers with an error first.
 _RETRY_S_MIN: Final = 0.01
 _RETRY_S_MAX: Final = 1.0
-#: beyond this nothing grows
-_DOUBLINGS_MAX: Final = 10
 #: The rate may be raised while a replica waits for its turn; and looking all the time helps nobody.
 _THROTTLED_S_MAX: Final = 1.0
 _THROTTLED_S_MIN: Final = 0.01
@@ -99,11 +98,6 @@ class FollowerContext:
     #: the log was cut, or that failed: whoever waits for it may go on
     cut_finished: Callable[[Partition], None]
 
-    def backoff_s(self, failures: int, *, shortest: float, longest: float) -> float:
-        """Jittered, so that partitions and brokers that failed together do not come back together."""
-        pause_s = min(longest, shortest * (1 << min(failures, _DOUBLINGS_MAX)))
-        return pause_s * self.rng.uniform(0.5, 1.0)
-
 
 class _State(enum.Enum):
     READY = "ready"
@@ -117,15 +111,16 @@ class _State(enum.Enum):
 class _Followed:
     """One partition in one leader epoch."""
 
-    __slots__ = ("failures", "key", "leader_epoch", "may_refetch", "partition", "state")
+    __slots__ = ("backoff", "key", "leader_epoch", "may_refetch", "partition", "state")
 
-    def __init__(self, key: ReplicaKey, partition: Partition, *, may_refetch: bool) -> None:
+    def __init__(
+        self, key: ReplicaKey, partition: Partition, rng: random.Random, *, may_refetch: bool
+    ) -> None:
         self.key = key
         self.partition = partition
         self.leader_epoch: LeaderEpoch = partition.leader_epoch
         self.state = _State.PAUSED
-        #: in a row
-        self.failures = 0
+        self.backoff = Backoff(rng, first_s=_RETRY_S_MIN, pause_s_max=_RETRY_S_MAX)
         #: its log is damaged, and may be dropped
         self.may_refetch = may_refetch
 
@@ -140,7 +135,7 @@ class LeaderFetcher:
         self._outbox: PositionOutbox | None = None
         #: set while it waits before the next attempt to connect
         self._pause: asyncio.Future[None] | None = None
-        self._failed_dials = 0
+        self._redials = Backoff(context.rng, first_s=_REDIAL_S_MIN, pause_s_max=_REDIAL_S_MAX)
 
     @property
     def is_idle(self) -> bool:
@@ -156,10 +151,12 @@ class LeaderFetcher:
             is_refetch_allowed = before.may_refetch
         else:
             is_refetch_allowed = may_refetch(partition, self._context.broker_id)
-        followed = self._followed[key] = _Followed(key, partition, may_refetch=is_refetch_allowed)
+        followed = self._followed[key] = _Followed(
+            key, partition, self._context.rng, may_refetch=is_refetch_allowed
+        )
         if self._outbox is None:
             # Metadata names it as a leader just now, so it may be there by now.
-            self._failed_dials = 0
+            self._redials.reset()
             self._dial_now()
         self._resume(followed)
 
@@ -185,12 +182,8 @@ class LeaderFetcher:
         """Until cancelled."""
         while True:
             await self._connected()
-            pause_s = self._context.backoff_s(
-                self._failed_dials, shortest=_REDIAL_S_MIN, longest=_REDIAL_S_MAX
-            )
-            self._failed_dials += 1
             self._pause = asyncio.get_running_loop().create_future()
-            timer = self._context.clock.call_later(pause_s, self._dial_now)
+            timer = self._context.clock.call_later(self._redials.next_s(), self._dial_now)
             try:
                 await self._pause
             finally:
@@ -215,11 +208,11 @@ class LeaderFetcher:
         try:
             async with aclosing(channel.stream(_REPLICATE, self._outbox, timeout_s=None)) as responses:
                 async for response in responses:
-                    self._failed_dials = 0
+                    self._redials.reset()
                     for update in response.updates:
                         self._take(update)
         except QuorateError as error:
-            level = log.info if self._failed_dials == 0 else log.debug
+            level = log.info if self._redials.failures == 0 else log.debug
             level(
                 "replication_stream_ended",
                 leader=self.leader_id,
@@ -252,7 +245,7 @@ class LeaderFetcher:
             self._context.throttle.took(len(update.batches))
         what = take_update(followed.partition, update)
         if not isinstance(what, TryAgain):
-            followed.failures = 0
+            followed.backoff.reset()
         self._proceed(followed, what)
 
     # -- what comes next
@@ -293,16 +286,16 @@ class LeaderFetcher:
             self._outbox.name(followed.key)
 
     def _try_again(self, followed: _Followed, error: QuorateError) -> None:
-        pause_s = self._context.backoff_s(followed.failures, shortest=_RETRY_S_MIN, longest=_RETRY_S_MAX)
-        followed.failures += 1
+        pause_s = followed.backoff.next_s()
+        failures = followed.backoff.failures
         # Right after an election, one side or the other has not heard of it: nothing to talk about.
-        is_quiet = isinstance(error, LeadershipError) or followed.failures < _LOUD_AFTER
+        is_quiet = isinstance(error, LeadershipError) or failures < _LOUD_AFTER
         (log.debug if is_quiet else log.warning)(
             "replication_held_up",
             partition=str(followed.partition.topic_partition),
             leader=self.leader_id,
             leader_epoch=followed.leader_epoch,
-            attempts=followed.failures,
+            attempts=failures,
             code=error.code,
             error=error.message,
         )

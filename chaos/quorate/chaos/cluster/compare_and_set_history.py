@@ -13,14 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from quorate.chaos.cluster.linearizability import NEVER, Operation
 
-__all__ = ["Act", "Append", "CompareAndSetHistory", "Content", "Length", "Log", "Mismatch", "log_step"]
+__all__ = [
+    "EMPTY_LOG",
+    "Act",
+    "Append",
+    "CompareAndSetHistory",
+    "Content",
+    "Length",
+    "Log",
+    "Mismatch",
+    "log_step",
+]
 
 #: the values, in order
 Log: TypeAlias = tuple[bytes, ...]
+
+EMPTY_LOG: Final[Log] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One simulated run of clients that compete by conditional appends, under faults, from a seed to a verdict."""
+"""One simulated run of clients that compete by conditional appends, from a seed to a verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from quorate.chaos.cluster.checks import Violation
 from quorate.chaos.cluster.compare_and_set import CompareAndSetClients
-from quorate.chaos.cluster.compare_and_set_history import CompareAndSetHistory, log_step
+from quorate.chaos.cluster.compare_and_set_history import EMPTY_LOG, CompareAndSetHistory, log_step
 from quorate.chaos.cluster.linearizability import Stuck, linearize
 from quorate.chaos.cluster.nemesis import Fault
 from quorate.chaos.cluster.scenario import Scenario
@@ -58,7 +58,7 @@ async def _run(simulation: Simulation, scenario: Scenario, faults: Sequence[Faul
     committed = scenario.committed()[partition]
     history.holds_at_the_end([committed[offset] for offset in sorted(committed)])
     try:
-        linearize(history.operations, (), log_step)
+        linearize(history.operations, EMPTY_LOG, log_step)
     except Stuck as stuck:
         raise Violation(f"{partition} is not linearizable: {stuck}") from stuck
     return CompareAndSetReport(

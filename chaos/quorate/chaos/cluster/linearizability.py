@@ -49,7 +49,7 @@ class Operation(Generic[Act]):
 
 
 class Stuck(AssertionError, Generic[Act]):
-    """The history is not linearizable. ``done``: the longest order that was found; ``left``: what was next."""
+    """Not linearizable. ``done``: the longest order that was found; ``left``: what might have come next."""
 
     def __init__(self, done: Sequence[Operation[Act]], left: Sequence[Operation[Act]]) -> None:
         self.done, self.left = list(done), list(left)

@@ -87,7 +87,7 @@ class SimMachine:
         self.disk.crash()
 
     def lose_power(self) -> None:
-        """What was not synced is gone, all of it, and nothing tells; or any part is gone, torn or there after all."""
+        """What was not synced is gone, without a trace; or any part of it is gone, torn or there still."""
         self._end_process()
         rng = self._simulation.rng
         self.disk.power_loss(rng if rng.random() < 0.5 else None)

@@ -1,9 +1,9 @@
 """What goes wrong in a simulated cluster: one fault after the other, drawn from the seed.
 
-Within the fault model that the project states: any number of processes are killed or paused and any link fails.
-Of what is only replicated, MinISR - 1 replicas may be lost at once, that is one with the default MinISR of two:
-the power or a disk fails on one broker at a time, and on the next one only when every partition has all its
-replicas in sync again. What is synced survives it whenever and wherever the power fails.
+Within the fault model that the project states: any number of processes are killed or paused and any link
+fails. Of what is only replicated, MinISR - 1 replicas may be lost at once, that is one with the default
+MinISR of two: the power or a disk fails on one broker at a time, and on the next one only when every
+partition has all its replicas in sync again. What is synced survives wherever the power fails.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Nemesis:
         return "killed every broker"
 
     async def _kill_one_by_one(self) -> str | None:
-        """The ISR shrinks to the last one, and there the power fails; whoever is back first may be any of them."""
+        """The ISR shrinks to the last one, and there the power fails. Any of them may be back first."""
         brokers = [each for each in self._cluster.brokers if each.is_running]
         if not brokers:
             return None

@@ -23,7 +23,7 @@ __all__ = ["TOPIC", "Reading", "Writing", "reading", "writing"]
 TOPIC: Final = TopicName("demo")
 
 _BATCH_RECORDS: Final = 40
-_PACE_S: Final = 0.02
+_PACE_S: Final = 0.04
 #: batches of one partition that may be without an answer; then its writer waits
 _UNANSWERED_MAX: Final = 200
 _POLL_RECORDS: Final = 5_000
