@@ -129,7 +129,9 @@ class Broker:
         self._producer_ids = ProducerIds(
             self._allocate_producer_ids,
             clock=clock,
-            backoff=Backoff(self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S, begins_at_once=True),
+            backoff=Backoff(
+                self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S, begins_at_once=True
+            ),
         )
         self._service = BrokerService(config, self._hosted, clock, next_producer_id=self._producer_ids.next_id)
         #: set once the broker is not fenced any more
@@ -196,6 +198,7 @@ class Broker:
                     "DescribeReplicas": describer.describe_replicas,
                     "Replicate": replication.replicate,
                 },
+                is_internal=True,
             ),
         ]
 

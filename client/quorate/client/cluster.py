@@ -173,7 +173,20 @@ class ClusterView:
         self._hints[tp] = Leader(BrokerId(leader), address, LeaderEpoch(epoch))
         self._tell()
 
+    def forget(self, name: str) -> None:
+        """It is of no interest any more, and is not asked for from now on."""
+        topic = TopicName(name)
+        self._wanted.pop(topic, None)
+        self._topics.pop(topic, None)
+        self._denied_at.pop(topic, None)
+        self._forget_hints(topic)
+
     # -- channels and calls
+
+    def addresses(self) -> list[str]:
+        """Of every broker that is known, and those that the client began with."""
+        known = [broker.address for _, broker in sorted(self.brokers.items())]
+        return known + [address for address in self._bootstrap if address not in known]
 
     def channel(self, address: str) -> Channel:
         found = self._channels.get(address)
@@ -266,8 +279,7 @@ class ClusterView:
 
     def _addresses_in_turn(self) -> list[str]:
         """Another one first each time; those that did not answer of late, last."""
-        known = [broker.address for _, broker in sorted(self.brokers.items())]
-        addresses = known + [address for address in self._bootstrap if address not in known]
+        addresses = self.addresses()
         self._next_address += 1
         start = self._next_address % len(addresses)
         forgiven = self._clock.monotonic() - _SILENCE_REMEMBERED_S
@@ -293,7 +305,8 @@ class ClusterView:
             is_news = brokers != self.brokers
             self.brokers = brokers
         for topic in response.topics:
-            is_news |= self._apply_topic(topic, is_newer=is_newer)
+            if topic.name in self._wanted:  # not forgotten since it was asked for
+                is_news |= self._apply_topic(topic, is_newer=is_newer)
         return is_news
 
     def _start_anew(self, cluster_id: str) -> None:

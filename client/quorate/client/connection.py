@@ -1,59 +1,32 @@
-"""Typed calls to a cluster, by whichever bootstrap address answers.
+"""Administration by fixed addresses, for one command or one step of a drill.
 
-What the command line, the drills and the demonstration need, and no more: no batching, no state of topics.
-Those belong to Producer, Consumer and Admin.
-
-Records are written and read through the first address that answers, and nothing of that is retried here: only
-the caller knows whether writing twice is harmless. Administration is. Each of its requests names the state
-that it wants, so it is sent again, to the next address, for as long as its time allows: when a node dies with
-the answer, when the quorum is between two leaders. The one request that would not be safe by itself is
-CreateTopic; it gets its topic's id here, before it is sent for the first time.
+A connection lives briefly and asks the nodes that it was given, and no others: a drill means that very node,
+and a person at a terminal wants to hear soon that nobody is there. So one silent round of them ends a call,
+while an election is waited for. `AsyncAdmin` is for programs that live longer than a node does.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, TypeVar
+from typing import Self
 
-from google.protobuf.message import Message
-
-from quorate.client.failover import Failover
+from quorate.client.admin_calls import AdminCalls
+from quorate.client.failover import Failover, FixedNodes
 from quorate.client.transport import client_transport
+from quorate.core.clock import Clock, SystemClock
 from quorate.core.config import parse_address
-from quorate.core.topic_names import topic_id_from
-from quorate.core.transport import Method, Transport, method_of, methods_of
-from quorate.errors import InvalidConfig, VoterChangeRefused
-from quorate.rpc.error_detail import error_from_detail
-from quorate.v1 import admin_pb2, broker_pb2, errors_pb2
+from quorate.core.transport import Transport
+from quorate.errors import InvalidConfig
 
-__all__ = ["Connection", "connect", "parse_bootstrap", "raise_if_failed"]
-
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
-
-_BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["BrokerService"]
-_ADMIN_METHODS: Final = methods_of(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
-
-_PRODUCE: Final = method_of(_BROKER, "Produce", broker_pb2.ProduceRequest, broker_pb2.ProduceResponse)
-_FETCH: Final = method_of(_BROKER, "Fetch", broker_pb2.FetchRequest, broker_pb2.FetchResponse)
-_LIST_OFFSETS: Final = method_of(
-    _BROKER, "ListOffsets", broker_pb2.ListOffsetsRequest, broker_pb2.ListOffsetsResponse
-)
-
-#: An address that does not answer within this is passed over, if there are others.
-_ATTEMPT_TIMEOUT_S: Final = 5.0
-_READ_TIMEOUT_S: Final = 10.0
-_CHANGE_TIMEOUT_S: Final = 30.0
-#: A new voter is brought up to date before it votes.
-_VOTER_TIMEOUT_S: Final = 60.0
-#: What a call may take beyond the time that the broker is allowed to wait.
-_MARGIN_S: Final = 10.0
+__all__ = ["Connection", "connect", "parse_bootstrap"]
 
 
-def parse_bootstrap(text: str) -> list[str]:
-    """The addresses in ``HOST:PORT[,HOST:PORT…]``."""
+def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[str]:
+    """The addresses in ``HOST:PORT[,HOST:PORT…]``, or in a sequence of such."""
+    text = bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap)
     try:
         return [str(parse_address(part.strip())) for part in text.split(",")]
     except ValueError as error:
@@ -65,22 +38,7 @@ def connect(bootstrap: str) -> Connection:
     return Connection(client_transport(), parse_bootstrap(bootstrap))
 
 
-class _PartitionResult(Protocol):
-    """What the results of Produce, Fetch and ListOffsets have in common."""
-
-    @property
-    def error(self) -> errors_pb2.ErrorDetail: ...
-
-    def HasField(self, name: Literal["error"], /) -> bool: ...  # noqa: N802 - protobuf's name
-
-
-def raise_if_failed(result: _PartitionResult) -> None:
-    """The error of one partition of an answer, as the exception that it is."""
-    if result.HasField("error"):
-        raise error_from_detail(result.error)
-
-
-class Connection:
+class Connection(AdminCalls):
     """Use as an asynchronous context manager."""
 
     def __init__(
@@ -88,12 +46,15 @@ class Connection:
         transport: Transport,
         addresses: Sequence[str],
         *,
-        random_bytes: Callable[[int], bytes] = os.urandom,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
     ) -> None:
-        self._failover = Failover(transport, addresses)
-        self._random_bytes = random_bytes
-        #: a single address need not be asked whether it answers: the first call shows it
-        self._is_chosen = len(addresses) == 1
+        """The clock and rng are for simulations."""
+        self._nodes = FixedNodes(transport, addresses)
+        failover = Failover(
+            self._nodes, clock=clock or SystemClock(), rng=rng or random.Random(), is_patient=False
+        )
+        super().__init__(failover, os.urandom if rng is None else rng.randbytes)
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,187 +65,4 @@ class Connection:
         await self.close()
 
     async def close(self) -> None:
-        await self._failover.close()
-
-    # -- records
-
-    async def produce(self, request: broker_pb2.ProduceRequest) -> broker_pb2.ProduceResponse:
-        return await self._call_once(_PRODUCE, request, timeout_s=request.timeout_ms / 1000 + _MARGIN_S)
-
-    async def fetch(self, request: broker_pb2.FetchRequest) -> broker_pb2.FetchResponse:
-        return await self._call_once(_FETCH, request, timeout_s=request.max_wait_ms / 1000 + _MARGIN_S)
-
-    async def list_offsets(self, request: broker_pb2.ListOffsetsRequest) -> broker_pb2.ListOffsetsResponse:
-        return await self._call_once(_LIST_OFFSETS, request, timeout_s=_CHANGE_TIMEOUT_S)
-
-    # -- topics
-
-    async def create_topic(self, request: admin_pb2.CreateTopicRequest) -> admin_pb2.TopicDescription:
-        if not request.topic_id:
-            identified = admin_pb2.CreateTopicRequest(topic_id=topic_id_from(self._random_bytes(16)))
-            identified.MergeFrom(request)
-            request = identified
-        return (await self._change(_admin("CreateTopic", admin_pb2.CreateTopicResponse), request)).topic
-
-    async def delete_topic(self, topic_id: str) -> None:
-        """By id: a request that is sent again must not hit a new topic of the old name."""
-        request = admin_pb2.DeleteTopicRequest(topic_id=topic_id)
-        await self._change(_admin("DeleteTopic", admin_pb2.DeleteTopicResponse), request)
-
-    async def list_topics(self) -> list[admin_pb2.TopicListing]:
-        method = _admin("ListTopics", admin_pb2.ListTopicsResponse)
-        return list((await self._read(method, admin_pb2.ListTopicsRequest())).topics)
-
-    async def describe_topic(self, name: str) -> admin_pb2.TopicDescription:
-        method = _admin("DescribeTopic", admin_pb2.DescribeTopicResponse)
-        return (await self._read(method, admin_pb2.DescribeTopicRequest(name=name))).topic
-
-    async def create_partitions(
-        self, request: admin_pb2.CreatePartitionsRequest
-    ) -> admin_pb2.TopicDescription:
-        method = _admin("CreatePartitions", admin_pb2.CreatePartitionsResponse)
-        return (await self._change(method, request)).topic
-
-    async def alter_configs(self, request: admin_pb2.AlterConfigsRequest) -> list[admin_pb2.ConfigEntry]:
-        """Returns what is in force now."""
-        method = _admin("AlterConfigs", admin_pb2.AlterConfigsResponse)
-        return list((await self._change(method, request)).configs)
-
-    # -- the cluster and its quorum
-
-    async def describe_cluster(self) -> admin_pb2.DescribeClusterResponse:
-        method = _admin("DescribeCluster", admin_pb2.DescribeClusterResponse)
-        return await self._read(method, admin_pb2.DescribeClusterRequest())
-
-    async def describe_quorum(self) -> admin_pb2.DescribeQuorumResponse:
-        method = _admin("DescribeQuorum", admin_pb2.DescribeQuorumResponse)
-        return await self._read(method, admin_pb2.DescribeQuorumRequest())
-
-    async def add_voter(self, node_id: int, address: str) -> str:
-        """Returns the id of its directory."""
-        request = admin_pb2.AddVoterRequest(node_id=node_id, address=address)
-        response = await self._change(
-            _admin("AddVoter", admin_pb2.AddVoterResponse),
-            request,
-            timeout_s=_VOTER_TIMEOUT_S,
-            attempt_timeout_s=_VOTER_TIMEOUT_S,
-        )
-        return response.directory_id
-
-    async def remove_voter(self, node_id: int, directory_id: str = "") -> None:
-        """Without a directory id: whichever it has."""
-        request = admin_pb2.RemoveVoterRequest(node_id=node_id, directory_id=directory_id)
-        await self._change(_admin("RemoveVoter", admin_pb2.RemoveVoterResponse), request)
-
-    async def transfer_controller(self, node_id: int | None = None) -> int:
-        """To the voter that is furthest, if nobody is named; returns who leads now."""
-        if node_id is None:
-            # Chosen here, once: "somebody else", sent again, would move leadership on and on.
-            node_id = _furthest_follower(await self.describe_quorum())
-        request = admin_pb2.TransferControllerRequest(node_id=node_id)
-        response = await self._change(
-            _admin("TransferController", admin_pb2.TransferControllerResponse), request
-        )
-        return response.controller
-
-    async def update_feature_level(self, level: int = 0) -> int:
-        """0: the highest that every node can run on; returns the level in force."""
-        request = admin_pb2.UpdateFeatureLevelRequest(level=level)
-        response = await self._change(
-            _admin("UpdateFeatureLevel", admin_pb2.UpdateFeatureLevelResponse), request
-        )
-        return response.level
-
-    # -- partitions
-
-    async def elect_preferred_leaders(
-        self, request: admin_pb2.ElectPreferredLeadersRequest
-    ) -> admin_pb2.ElectPreferredLeadersResponse:
-        return await self._change(
-            _admin("ElectPreferredLeaders", admin_pb2.ElectPreferredLeadersResponse), request
-        )
-
-    async def reassign_partitions(self, request: admin_pb2.ReassignPartitionsRequest) -> None:
-        await self._change(_admin("ReassignPartitions", admin_pb2.ReassignPartitionsResponse), request)
-
-    async def list_reassignments(self) -> list[admin_pb2.Reassignment]:
-        method = _admin("ListReassignments", admin_pb2.ListReassignmentsResponse)
-        return list((await self._read(method, admin_pb2.ListReassignmentsRequest())).reassignments)
-
-    async def recover_partition(
-        self, request: admin_pb2.RecoverPartitionRequest
-    ) -> admin_pb2.RecoverPartitionResponse:
-        method = _admin("RecoverPartition", admin_pb2.RecoverPartitionResponse)
-        return await self._change(method, request)
-
-    # -- brokers
-
-    async def check_broker_restart(self, broker_id: int) -> admin_pb2.CheckBrokerRestartResponse:
-        method = _admin("CheckBrokerRestart", admin_pb2.CheckBrokerRestartResponse)
-        return await self._read(method, admin_pb2.CheckBrokerRestartRequest(broker_id=broker_id))
-
-    async def drain_broker(self, broker_id: int, *, cancel: bool = False) -> admin_pb2.DrainBrokerResponse:
-        request = admin_pb2.DrainBrokerRequest(broker_id=broker_id, cancel=cancel)
-        return await self._change(_admin("DrainBroker", admin_pb2.DrainBrokerResponse), request)
-
-    async def decommission_broker(
-        self, broker_id: int, *, cancel: bool = False
-    ) -> admin_pb2.DecommissionBrokerResponse:
-        request = admin_pb2.DecommissionBrokerRequest(broker_id=broker_id, cancel=cancel)
-        return await self._change(_admin("DecommissionBroker", admin_pb2.DecommissionBrokerResponse), request)
-
-    # -- how calls are made
-
-    async def _read(self, method: Method[Request, Response], request: Request) -> Response:
-        return await self._administer(method, request, timeout_s=_READ_TIMEOUT_S, has_effect=False)
-
-    async def _change(
-        self,
-        method: Method[Request, Response],
-        request: Request,
-        *,
-        timeout_s: float = _CHANGE_TIMEOUT_S,
-        attempt_timeout_s: float = _ATTEMPT_TIMEOUT_S,
-    ) -> Response:
-        return await self._administer(
-            method, request, timeout_s=timeout_s, attempt_timeout_s=attempt_timeout_s, has_effect=True
-        )
-
-    async def _administer(
-        self,
-        method: Method[Request, Response],
-        request: Request,
-        *,
-        timeout_s: float,
-        attempt_timeout_s: float = _ATTEMPT_TIMEOUT_S,
-        has_effect: bool,
-    ) -> Response:
-        response = await self._failover.call(
-            method,
-            request,
-            timeout_s=timeout_s,
-            attempt_timeout_s=attempt_timeout_s,
-            has_effect=has_effect,
-        )
-        self._is_chosen = True
-        return response
-
-    async def _call_once(
-        self, method: Method[Request, Response], request: Request, *, timeout_s: float
-    ) -> Response:
-        if not self._is_chosen:
-            await self.list_topics()  # finds an address that answers
-        return await self._failover.channel().call(method, request, timeout_s=timeout_s)
-
-
-def _admin(name: str, response_type: type[Response]) -> Method[Any, Response]:
-    method = _ADMIN_METHODS[name]
-    assert method.response_type is response_type
-    return method
-
-
-def _furthest_follower(quorum: admin_pb2.DescribeQuorumResponse) -> int:
-    followers = [voter for voter in quorum.voters if voter.state == "follower"]
-    if not followers:
-        raise VoterChangeRefused("no other voter can be reached and is up to date: nobody could take over")
-    return max(followers, key=lambda voter: voter.match_index).node_id
+        await self._nodes.close()

@@ -1,19 +1,22 @@
-"""Calls that any of several addresses may answer, and that may be made twice.
+"""Calls that any of several nodes may answer, and that may be made twice.
 
-Two kinds of trouble, handled differently. Nobody answers: the next address, at once; when a whole round of
-addresses was silent, waiting longer is unlikely to help, and the caller hears so. Somebody answers that
-nothing can be decided right now (an election, a leader that has just moved): once more after a pause, until
-the call's time is up, because that is over in a second or two.
+Two kinds of trouble, handled alike at first: the next node is asked, at once. Somebody answers that nothing
+can be decided right now (an election, a leader that has just moved): that is over in a second or two. Nobody
+answers at all: a program that lives long rides through it, as it does when it writes, because nodes come back
+and others are learned of meanwhile; a person at a terminal wants to hear after one silent round that nobody
+is there. Rounds follow each other after a pause with jitter, until the call's time is up.
 """
 
 from __future__ import annotations
 
-import asyncio
+import random
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from quorate.client.retrying import Backoff
+from quorate.core.clock import Clock
 from quorate.core.transport import Channel, Method, Transport
 from quorate.errors import (
     ControllerMoved,
@@ -27,40 +30,82 @@ from quorate.errors import (
     Unavailable,
 )
 
-__all__ = ["Failover"]
+__all__ = ["Failover", "FixedNodes", "Nodes"]
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
-
-_PAUSE_S: Final = 0.1
 
 _SILENCE: Final = (Unavailable, RequestTimedOut)
 _PASSING: Final = (ControllerMoved, NoController, NotController, NotFounded, Overloaded)
 
 
-class Failover:
-    """Channels to every address, opened as they are needed."""
+class Nodes(Protocol):
+    """Who may be asked. `ClusterView` is one that learns, `FixedNodes` one that does not."""
+
+    def addresses(self) -> Sequence[str]: ...
+
+    def channel(self, address: str) -> Channel: ...
+
+    def needs_refresh(self) -> None:
+        """More addresses would be welcome. Returns at once."""
+        ...
+
+
+class FixedNodes:
+    """Those that were named, and no others."""
 
     def __init__(self, transport: Transport, addresses: Sequence[str]) -> None:
         assert addresses
         self._transport = transport
-        self._addresses = addresses
+        self._addresses = tuple(addresses)
         self._channels: dict[str, Channel] = {}
-        #: index of the address that is asked first: the one that answered last
-        self._current = 0
+
+    def addresses(self) -> Sequence[str]:
+        return self._addresses
+
+    def channel(self, address: str) -> Channel:
+        found = self._channels.get(address)
+        if found is None:
+            found = self._channels[address] = self._transport.connect(address)
+        return found
+
+    def needs_refresh(self) -> None:
+        """There is nobody else."""
 
     async def close(self) -> None:
         for channel in self._channels.values():
             await channel.close()
         self._channels.clear()
 
-    def channel(self) -> Channel:
-        """To the address that answered last."""
-        address = self._addresses[self._current]
-        found = self._channels.get(address)
-        if found is None:
-            found = self._channels[address] = self._transport.connect(address)
-        return found
+
+class _Attempts:
+    """What came of one call so far."""
+
+    def __init__(self, *, has_effect: bool) -> None:
+        self._has_effect = has_effect
+        #: nodes in a row that did not answer
+        self.silent = 0
+        #: who answered knows more than who did not
+        self.last_word: QuorateError | None = None
+        self.may_be_done = False
+
+    def note(self, error: QuorateError) -> None:
+        if isinstance(error, _SILENCE):
+            self.silent += 1
+        else:
+            self.silent, self.last_word = 0, error
+        self.may_be_done = self.may_be_done or (self._has_effect and error.outcome_unknown)
+
+
+class Failover:
+    def __init__(self, nodes: Nodes, *, clock: Clock, rng: random.Random, is_patient: bool) -> None:
+        self._nodes = nodes
+        self._clock = clock
+        self._rng = rng
+        #: a round in which nobody answers does not end a call
+        self._is_patient = is_patient
+        #: the one that answered last is asked first
+        self._answered: str | None = None
 
     async def call(
         self,
@@ -69,46 +114,58 @@ class Failover:
         *,
         timeout_s: float,
         attempt_timeout_s: float,
-        has_effect: bool = True,
+        has_effect: bool,
     ) -> Response:
-        """The first answer. With one address only, an attempt may take all the time there is.
+        """The first answer. Where there is nobody else to ask, an attempt may take all the time there is.
 
         A call without effect cannot have been done: when nobody leads, that is what its caller hears.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        count = len(self._addresses)
-        silent = attempts = 0
-        may_be_done = False
-        last_word: QuorateError | None = None
+        deadline = self._clock.monotonic() + timeout_s
+        backoff = Backoff(self._rng)
+        attempts = _Attempts(has_effect=has_effect)
+        if self._answered is None:
+            # While those that are known still live: they may be gone when the others are needed.
+            self._nodes.needs_refresh()
         while True:
-            remaining_s = max(deadline - loop.time(), 0.001)
-            attempt_s = remaining_s if count == 1 else min(remaining_s, attempt_timeout_s)
-            try:
-                return await self.channel().call(method, request, timeout_s=attempt_s)
-            except (*_SILENCE, *_PASSING) as error:
-                attempts += 1
-                if isinstance(error, _SILENCE):
-                    silent += 1
+            addresses = self._in_turn()
+            for address in addresses:
+                remaining_s = max(deadline - self._clock.monotonic(), 0.001)
+                is_alone = len(addresses) == 1 and not self._is_patient
+                attempt_s = remaining_s if is_alone else min(remaining_s, attempt_timeout_s)
+                try:
+                    response = await self._nodes.channel(address).call(method, request, timeout_s=attempt_s)
+                except (*_SILENCE, *_PASSING) as error:
+                    attempts.note(error)
+                    if isinstance(error, _SILENCE):
+                        self._nodes.needs_refresh()
+                    if self._clock.monotonic() >= deadline:
+                        raise _final(method, error, attempts, addresses) from error
+                    failure = error
                 else:
-                    silent, last_word = 0, error
-                may_be_done = may_be_done or (has_effect and error.outcome_unknown)
-                is_late = loop.time() + _PAUSE_S >= deadline
-                if silent >= count or is_late:
-                    # Who answered knows more than who did not.
-                    final = last_word or error
-                    raise self._final(method, final, silent, may_be_done=may_be_done) from error
-            self._current = (self._current + 1) % count
-            if attempts % count == 0:
-                await asyncio.sleep(_PAUSE_S)
+                    self._answered = address
+                    return response
+            pause_s = backoff.next_s()
+            has_given_up = attempts.silent >= len(addresses) and not self._is_patient
+            if has_given_up or self._clock.monotonic() + pause_s >= deadline:
+                raise _final(method, failure, attempts, addresses) from failure
+            await self._clock.sleep(pause_s)
 
-    def _final(
-        self, method: Method[Request, Response], error: QuorateError, silent: int, *, may_be_done: bool
-    ) -> QuorateError:
-        if 1 < len(self._addresses) <= silent:
-            return Unavailable(f"nobody answers at any of {', '.join(self._addresses)}")
-        if may_be_done and not error.outcome_unknown:
-            # The last attempt says that it did nothing; an earlier one may have done it all the same.
-            kind = RequestTimedOut if isinstance(error, TransportError) else ControllerMoved
-            return kind(f"{method.name}: no certain answer in time; the last one was: {error.message}")
-        return error
+    def _in_turn(self) -> list[str]:
+        addresses = list(self._nodes.addresses())
+        if self._answered not in addresses:
+            return addresses
+        start = addresses.index(self._answered)
+        return addresses[start:] + addresses[:start]
+
+
+def _final(
+    method: Method[Request, Response], error: QuorateError, attempts: _Attempts, addresses: Sequence[str]
+) -> QuorateError:
+    if 1 < len(addresses) <= attempts.silent:
+        return Unavailable(f"nobody answers at any of {', '.join(addresses)}")
+    final = attempts.last_word or error
+    if attempts.may_be_done and not final.outcome_unknown:
+        # The last attempt says that it did nothing; an earlier one may have done it all the same.
+        kind = RequestTimedOut if isinstance(final, TransportError) else ControllerMoved
+        return kind(f"{method.name}: no certain answer in time; the last one was: {final.message}")
+    return final

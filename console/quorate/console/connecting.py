@@ -62,14 +62,14 @@ def with_connection(bootstrap: str, work: Callable[[Connection], Awaitable[T]]) 
 
 def _run(work: Callable[[], Awaitable[T]]) -> T:
     async def run() -> T:
-        pass
+        asyncio.get_running_loop().set_exception_handler(_on_loop_error)
         return await work()
 
     return asyncio.run(run())
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Whoever presses Ctrl-C twice interrupts some task in the middle: that is no error, and needs no trace."""
+    """Whoever presses Ctrl-C twice interrupts some task in the middle; that is no error to be traced."""
     if not isinstance(context.get("exception"), KeyboardInterrupt):
         loop.default_exception_handler(context)
 

@@ -86,6 +86,7 @@ class ControllerServiceHandlers:
                 "Administer": self._administer,
                 "DescribeImage": self._describe_image,
             },
+            is_internal=True,
         )
 
     async def _register_broker(self, request: RegisterBrokerRequest, _call: Call) -> RegisterBrokerResponse:

@@ -15,6 +15,8 @@ What holds for all of them:
 - Nothing is retried: only the caller knows whether doing it twice is harmless.
 - When the caller gives up (cancelled, deadline passed), the handler is cancelled, soon.
 - Concurrency is bounded: beyond the bound a call is refused with ``Overloaded`` before its handler runs.
+  Services for clients and services between nodes have bounds of their own: clients that wait must not keep
+  the nodes from each other, and a call that is forwarded must not need two places under one bound.
 
 There are two kinds of calls, not gRPC's four. On the wire a stream with one request is the same as a
 server stream, so ``STREAM`` covers every kind but the unary.
@@ -82,11 +84,6 @@ class Method(Generic[Request, Response]):
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
-    @property
-    def service_path(self) -> str:
-        """As in ``path``: "/quorate.v1.BrokerService"."""
-        return self.path.rpartition("/")[0]
-
 
 def methods_of(service: ServiceDescriptor) -> Mapping[str, Method[Any, Any]]:
     """Every method of a protobuf service, by its bare name."""
@@ -136,14 +133,19 @@ class Service:
     """A protobuf service with a handler for each of its methods.
 
     A method without a handler is an error at start-up rather than at the first call.
+
+    ``is_internal``: it is for calls between nodes, not for clients.
     """
 
-    def __init__(self, descriptor: ServiceDescriptor, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self, descriptor: ServiceDescriptor, handlers: Mapping[str, Handler], *, is_internal: bool = False
+    ) -> None:
         methods = methods_of(descriptor)
         if methods.keys() != handlers.keys():
             wrong = sorted(methods.keys() ^ handlers.keys())
             raise TypeError(f"{descriptor.full_name}: these have a method or a handler, not both: {wrong}")
         self.name: str = descriptor.full_name
+        self.is_internal = is_internal
         self.handlers: Mapping[Method[Any, Any], Handler] = {
             methods[name]: handler for name, handler in handlers.items()
         }

@@ -6,7 +6,6 @@ the call.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any
@@ -14,41 +13,65 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from quorate.core.logging import get_logger
-from quorate.core.transport import Call, Method, Request, Response, StreamHandler, UnaryHandler
+from quorate.core.transport import (
+    Call,
+    CallKind,
+    Method,
+    Request,
+    Response,
+    Service,
+    StreamHandler,
+    UnaryHandler,
+)
 from quorate.errors import InvalidRequest, Overloaded, QuorateError, UnknownServerError
 
-__all__ = ["Admission", "parse_request", "parse_response", "run_stream", "run_unary"]
+__all__ = ["Admission", "Admissions", "parse_request", "parse_response", "run_stream", "run_unary"]
 
 log = get_logger(__name__)
 
 
 class Admission:
-    """A bound on calls that run at once, of each service by itself. More are refused before anything is done.
-
-    Under one bound, clients whose fetches wait could shut out the brokers that replicate from this node, and
-    the calls with which a broker asks the controller in its own process.
-
-    Unary calls and streams each need their own: a stream may live for days, and a few of them could shut out
-    every call.
-    """
+    """A bound on calls that run at once. Beyond it they are refused before anything is done for them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        #: by service
-        self._running: Counter[str] = Counter()
+        self._running = 0
 
     @contextmanager
     def admit(self, method: Method[Any, Any]) -> Iterator[None]:
-        service = method.service_path
-        if self._running[service] >= self._limit:
+        if self._running >= self._limit:
             raise Overloaded(
                 f"{self._limit} calls are under way, the most that are allowed", method=method.path
             )
-        self._running[service] += 1
+        self._running += 1
         try:
             yield
         finally:
-            self._running[service] -= 1
+            self._running -= 1
+
+
+class Admissions:
+    """The bounds of one server. No call takes the place of one of another sort.
+
+    Unary calls and streams are apart: a stream may live for days, and under one bound a few of them could
+    shut out every call.
+
+    Clients and nodes are apart. Under one bound, fetches that wait could keep a broker from its controller,
+    and a node that forwards a client's call to itself would need two places for it. Calls between nodes cause
+    each other, too; so their bound is not what an operator grants to clients, but one that only nodes gone
+    wild would reach.
+    """
+
+    def __init__(self, *, requests_max: int, streams_max: int, internal_calls_max: int) -> None:
+        """``internal_calls_max``: unary calls between nodes, and as many streams."""
+        self._of_clients = {
+            CallKind.UNARY: Admission(requests_max),
+            CallKind.STREAM: Admission(streams_max),
+        }
+        self._of_nodes = {kind: Admission(internal_calls_max) for kind in CallKind}
+
+    def of(self, service: Service, kind: CallKind) -> Admission:
+        return (self._of_nodes if service.is_internal else self._of_clients)[kind]
 
 
 async def run_unary(

@@ -13,10 +13,12 @@ _Arguments = list[tuple[str, int]]
 class GrpcioOptions:
     #: largest message that is accepted, either way; more lets one call take more memory
     message_bytes_max: int = 64 << 20
-    #: unary calls of one service that a server runs at once; beyond that it answers Overloaded
+    #: clients' unary calls that a server runs at once; beyond that it answers Overloaded
     requests_max: int = 10_000
-    #: streams of one service that a server keeps at once
+    #: clients' streams that a server keeps at once
     streams_max: int = 10_000
+    #: unary calls between nodes that a server runs at once, and streams that it keeps; more than nodes need
+    internal_calls_max: int = 10_000
     #: a server's own limit for unary calls whose client set none
     default_timeout_s: float = 60.0
     #: silence after which a connection is probed; less finds a dead peer sooner and sends more pings

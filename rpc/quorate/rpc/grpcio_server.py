@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 
 from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import CannotListen, QuorateError, RequestTimedOut
-from quorate.rpc.dispatch import Admission, parse_request, run_stream, run_unary
+from quorate.rpc.dispatch import Admission, Admissions, parse_request, run_stream, run_unary
 from quorate.rpc.grpc_errors import status_from_error
 from quorate.rpc.grpcio_options import GrpcioOptions
 
@@ -32,13 +32,17 @@ class GrpcioServer:
     def __init__(self, address: str, services: Sequence[Service], options: GrpcioOptions) -> None:
         self._services = services
         self._options = options
-        self._requests = Admission(options.requests_max)
-        self._streams = Admission(options.streams_max)
         self._health = _Health()
         self._server = grpc.aio.server(options=options.server_arguments())
+        admissions = Admissions(
+            requests_max=options.requests_max,
+            streams_max=options.streams_max,
+            internal_calls_max=options.internal_calls_max,
+        )
         for service in services:
             handlers = {
-                method.name: self._bind(method, handler) for method, handler in service.handlers.items()
+                method.name: self._bind(method, handler, admissions.of(service, method.kind))
+                for method, handler in service.handlers.items()
             }
             self._server.add_generic_rpc_handlers(
                 (grpc.method_handlers_generic_handler(service.name, handlers),)
@@ -84,15 +88,19 @@ class GrpcioServer:
             raise CannotListen(message, address=self.address) from error
         return f"{host}:{bound}"
 
-    def _bind(self, method: Method[Any, Any], handler: Handler) -> grpc.RpcMethodHandler[bytes, bytes]:
+    def _bind(
+        self, method: Method[Any, Any], handler: Handler, admission: Admission
+    ) -> grpc.RpcMethodHandler[bytes, bytes]:
         if method.kind is CallKind.STREAM:
-            return grpc.stream_stream_rpc_method_handler(self._stream_behaviour(method, handler))
-        return grpc.unary_unary_rpc_method_handler(self._unary_behaviour(method, handler))
+            return grpc.stream_stream_rpc_method_handler(self._stream_behaviour(method, handler, admission))
+        return grpc.unary_unary_rpc_method_handler(self._unary_behaviour(method, handler, admission))
 
-    def _unary_behaviour(self, method: Method[Any, Any], handler: Any) -> _UnaryBehaviour:
+    def _unary_behaviour(
+        self, method: Method[Any, Any], handler: Any, admission: Admission
+    ) -> _UnaryBehaviour:
         async def serve(content: bytes, context: _Context) -> bytes:
             try:
-                with self._requests.admit(method):
+                with admission.admit(method):
                     return await self._answer(method, handler, content, context)
             except QuorateError as error:
                 refusal = status_from_error(error)
@@ -119,12 +127,14 @@ class GrpcioServer:
             raise RequestTimedOut(message, method=method.path) from None
         return bytes(response.SerializeToString())
 
-    def _stream_behaviour(self, method: Method[Any, Any], handler: Any) -> _StreamBehaviour:
+    def _stream_behaviour(
+        self, method: Method[Any, Any], handler: Any, admission: Admission
+    ) -> _StreamBehaviour:
         async def serve(contents: AsyncIterator[bytes], context: _Context) -> AsyncGenerator[bytes, None]:
             requests = _parsed(method, contents)
             call = _GrpcioCall(context, None)
             try:
-                with self._streams.admit(method):
+                with admission.admit(method):
                     async with aclosing(run_stream(handler, method, requests, call)) as responses:
                         async for response in responses:
                             yield response.SerializeToString()

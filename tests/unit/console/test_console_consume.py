@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -82,19 +81,6 @@ def test_topic_or_partition_that_is_not_there_is_told(
 ) -> None:
     assert main(["consume", *arguments]) == 1
     assert "error: UNKNOWN_TOPIC_OR_PARTITION" in capsys.readouterr().err
-
-
-def test_interruption_in_the_middle_of_a_task_leaves_no_trace(
-    node: FakeNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def interrupted(_node: FakeNode) -> NoReturn:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(FakeNode, "fetches", property(interrupted), raising=False)
-    del node.__dict__["fetches"]
-    assert main(["consume", "t"]) == 130
-    gc.collect()
-    assert caplog.records == []
 
 
 def test_group_is_refused_until_there_are_groups(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:

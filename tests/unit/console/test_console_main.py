@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 
 from quorate.console.advice import describe
 from quorate.console.command_line import cli
+from quorate.console.connecting import Clients, with_clients
 from quorate.console.main import main
 from quorate.console.session import QuorateCommand, Session, pass_session
 from quorate.core.config import NodeConfig
@@ -219,3 +222,17 @@ def test_data_directory_that_cannot_be_used_is_told_with_what_to_check(
     told = capsys.readouterr().err
     assert told.startswith("error: STORAGE_FAILED: it is used by another process\n")
     assert "no other node uses it" in told
+
+
+def test_interruption_in_the_middle_of_a_task_leaves_no_trace(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(_clients: Clients) -> None:
+        async def be_interrupted() -> None:
+            raise KeyboardInterrupt
+
+        task = asyncio.create_task(be_interrupted())
+        await asyncio.wait([task])
+
+    with pytest.raises(KeyboardInterrupt):
+        with_clients("127.0.0.1:1", work)
+    gc.collect()
+    assert caplog.records == []

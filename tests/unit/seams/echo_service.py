@@ -1,4 +1,4 @@
-"""A small service for transport tests, declared in code because no product service has streams yet."""
+"""A small service for transport tests, declared in code; and the same once more, for calls between nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 from quorate.core.transport import Call, Service, UnaryHandler, method_of
 from quorate.errors import ERRORS_BY_CODE, OffsetOutOfRange
 
-__all__ = ["CHAT", "COUNT", "ECHO", "ENDLESS", "FAIL", "WAIT", "EchoServer", "one", "text"]
+__all__ = [
+    "CHAT",
+    "COUNT",
+    "ECHO",
+    "ENDLESS",
+    "FAIL",
+    "NODE_ECHO",
+    "NODE_ENDLESS",
+    "NODE_WAIT",
+    "WAIT",
+    "EchoServer",
+    "one",
+    "text",
+]
 
 
 def _declare() -> descriptor_pb2.FileDescriptorProto:
@@ -21,21 +34,23 @@ def _declare() -> descriptor_pb2.FileDescriptorProto:
         syntax="proto3",
         dependency=[wrappers_pb2.DESCRIPTOR.name],
     )
-    service = file.service.add(name="EchoService")
-    for name in ("Echo", "Fail", "Wait", "Chat", "Count", "Endless"):
-        service.method.add(
-            name=name,
-            input_type=".google.protobuf.BytesValue" if name == "Echo" else ".google.protobuf.StringValue",
-            output_type=".google.protobuf.BytesValue" if name == "Echo" else ".google.protobuf.StringValue",
-            client_streaming=name == "Chat",
-            server_streaming=name in ("Chat", "Count", "Endless"),
-        )
+    for service in (file.service.add(name="EchoService"), file.service.add(name="NodeEchoService")):
+        for name in ("Echo", "Fail", "Wait", "Chat", "Count", "Endless"):
+            message = ".google.protobuf.BytesValue" if name == "Echo" else ".google.protobuf.StringValue"
+            service.method.add(
+                name=name,
+                input_type=message,
+                output_type=message,
+                client_streaming=name == "Chat",
+                server_streaming=name in ("Chat", "Count", "Endless"),
+            )
     return file
 
 
 _pool = descriptor_pool.Default()
 _pool.Add(_declare())
 DESCRIPTOR = _pool.FindServiceByName("quorate.test.EchoService")
+_NODE_DESCRIPTOR = _pool.FindServiceByName("quorate.test.NodeEchoService")
 
 ECHO = method_of(DESCRIPTOR, "Echo", BytesValue, BytesValue)
 FAIL = method_of(DESCRIPTOR, "Fail", StringValue, StringValue)
@@ -43,6 +58,9 @@ WAIT = method_of(DESCRIPTOR, "Wait", StringValue, StringValue)
 CHAT = method_of(DESCRIPTOR, "Chat", StringValue, StringValue)
 COUNT = method_of(DESCRIPTOR, "Count", StringValue, StringValue)
 ENDLESS = method_of(DESCRIPTOR, "Endless", StringValue, StringValue)
+NODE_ECHO = method_of(_NODE_DESCRIPTOR, "Echo", BytesValue, BytesValue)
+NODE_WAIT = method_of(_NODE_DESCRIPTOR, "Wait", StringValue, StringValue)
+NODE_ENDLESS = method_of(_NODE_DESCRIPTOR, "Endless", StringValue, StringValue)
 
 
 def text(value: str) -> StringValue:
@@ -65,17 +83,16 @@ class EchoServer:
         self.ended: asyncio.Queue[str] = asyncio.Queue()
         self.remaining_s: list[float] = []
         self.peers: list[str] = []
-        self.service = Service(
-            DESCRIPTOR,
-            {
-                "Echo": self.echo,
-                "Fail": fail or self.fail,
-                "Wait": self.wait,
-                "Chat": self.chat,
-                "Count": self.count,
-                "Endless": self.endless,
-            },
-        )
+        handlers = {
+            "Echo": self.echo,
+            "Fail": fail or self.fail,
+            "Wait": self.wait,
+            "Chat": self.chat,
+            "Count": self.count,
+            "Endless": self.endless,
+        }
+        self.service = Service(DESCRIPTOR, handlers)
+        self.node_service = Service(_NODE_DESCRIPTOR, handlers, is_internal=True)
 
     async def echo(self, request: BytesValue, call: Call) -> BytesValue:
         self.echoed.append(request.value)

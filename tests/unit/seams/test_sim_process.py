@@ -35,6 +35,7 @@ def test_killed_process_runs_nothing_more_not_even_what_cleans_up() -> None:
 def test_tasks_of_tasks_and_timers_belong_to_the_process() -> None:
     async def main(simulation: Simulation) -> list[str]:
         done: list[str] = []
+        children: list[asyncio.Task[None]] = []
 
         async def child() -> None:
             await asyncio.sleep(3)
@@ -42,7 +43,7 @@ def test_tasks_of_tasks_and_timers_belong_to_the_process() -> None:
 
         async def parent() -> None:
             asyncio.get_running_loop().call_later(3, done.append, "timer")
-            asyncio.create_task(child(), name="child")
+            children.append(asyncio.create_task(child(), name="child"))
             await asyncio.sleep(1)
             done.append("parent")
 
@@ -82,6 +83,7 @@ def test_paused_process_goes_on_where_it_was_and_its_timers_come_late() -> None:
 def test_timer_that_an_earlier_held_turn_calls_off_does_not_run() -> None:
     async def main(simulation: Simulation) -> list[str]:
         done: list[str] = []
+        children: list[asyncio.Task[None]] = []
         loop = simulation.loop
 
         async def work() -> None:

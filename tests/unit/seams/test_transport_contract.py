@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, TypeAlias
 
 import pytest
-import uvloop
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
-from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.chaos.sim.network import SimNetwork
-from quorate.chaos.sim.transport import SimTransport
-from quorate.core.transport import CallKind, Channel, Server, Service, Transport, method_of, methods_of
+from quorate.core.transport import CallKind, Channel, Method, Service, method_of, methods_of
 from quorate.errors import (
     ERRORS_BY_CODE,
     CannotListen,
@@ -28,7 +23,6 @@ from quorate.errors import (
     Unavailable,
     UnknownServerError,
 )
-from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
 from tests.unit.seams.echo_service import (
     CHAT,
     COUNT,
@@ -36,64 +30,27 @@ from tests.unit.seams.echo_service import (
     ECHO,
     ENDLESS,
     FAIL,
+    NODE_ECHO,
+    NODE_ENDLESS,
+    NODE_WAIT,
     WAIT,
     EchoServer,
     one,
     text,
 )
+from tests.unit.seams.transport_worlds import (
+    INTERNAL_CALLS_MAX,
+    REQUESTS_MAX,
+    STREAMS_MAX,
+    Run,
+    World,
+    on_grpcio,
+    on_grpcio_with_uvloop,
+    on_sim,
+)
 
-REQUESTS_MAX = 3
-STREAMS_MAX = 2
 #: long enough never to matter
 AMPLE_S = 30.0
-
-
-@dataclass
-class World:
-    """Two ends of a transport."""
-
-    client: Transport
-    server: Transport
-    #: to serve at, with port 0
-    address: str
-
-    @asynccontextmanager
-    async def connected(self) -> AsyncIterator[tuple[EchoServer, Channel, Server]]:
-        echo = EchoServer()
-        server = await self.server.serve(self.address, [echo.service])
-        channel = self.client.connect(server.address)
-        try:
-            yield echo, channel, server
-        finally:
-            await channel.close()
-            await server.stop(0)
-
-
-Scenario: TypeAlias = Callable[[World], Awaitable[None]]
-Run: TypeAlias = Callable[[Scenario], None]
-
-
-async def _over_grpcio(scenario: Scenario) -> None:
-    transport = GrpcioTransport(GrpcioOptions(requests_max=REQUESTS_MAX, streams_max=STREAMS_MAX))
-    await scenario(World(transport, transport, "127.0.0.1:0"))
-
-
-def on_grpcio(scenario: Scenario) -> None:
-    asyncio.run(_over_grpcio(scenario))
-
-
-def on_grpcio_with_uvloop(scenario: Scenario) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_over_grpcio(scenario))
-
-
-def on_sim(scenario: Scenario) -> None:
-    async def main(sim: Simulation) -> None:
-        network = SimNetwork(sim.loop, sim.rng)
-        server = SimTransport(network, "server", requests_max=REQUESTS_MAX, streams_max=STREAMS_MAX)
-        await scenario(World(SimTransport(network, "client"), server, "server:0"))
-
-    run_simulation(main, seed=1)
 
 
 @pytest.fixture(params=[on_grpcio, on_grpcio_with_uvloop, on_sim])
@@ -434,6 +391,91 @@ def test_streams_beyond_the_bound_are_refused(run: Run) -> None:
             await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
             for stream in streams:
                 await stream.aclose()
+
+    run(scenario)
+
+
+# ---- clients and nodes
+
+Calls: TypeAlias = list["asyncio.Future[StringValue]"]
+
+
+@asynccontextmanager
+async def waiting_calls(
+    echo: EchoServer, channel: Channel, method: Method[StringValue, StringValue], count: int
+) -> AsyncIterator[Calls]:
+    """That many are being handled, for the length of the block."""
+    calls: Calls = []
+    for _ in range(count):
+        echo.waiting.clear()
+        calls.append(asyncio.ensure_future(channel.call(method, text("x"), timeout_s=AMPLE_S)))
+        await echo.waiting.wait()
+    try:
+        yield calls
+    finally:
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+@asynccontextmanager
+async def open_streams(
+    channel: Channel, method: Method[StringValue, StringValue], count: int
+) -> AsyncIterator[None]:
+    async with AsyncExitStack() as streams:
+        for _ in range(count):
+            stream = await streams.enter_async_context(
+                aclosing(channel.stream(method, one("x"), timeout_s=None))
+            )
+            await anext(stream)
+        yield
+
+
+def test_clients_that_wait_do_not_shut_out_the_nodes(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        async with world.connected() as (echo, channel, _), waiting_calls(echo, channel, WAIT, REQUESTS_MAX):
+            await expect(Overloaded, channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S))
+            await channel.call(NODE_ECHO, BytesValue(value=b"node"), timeout_s=AMPLE_S)
+            assert echo.echoed == [b"node"]
+
+    run(scenario)
+
+
+def test_nodes_have_a_bound_of_their_own_and_do_not_shut_out_the_clients(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        async with (
+            world.connected() as (echo, channel, _),
+            waiting_calls(echo, channel, NODE_WAIT, INTERNAL_CALLS_MAX) as waiting,
+        ):
+            await expect(Overloaded, channel.call(NODE_ECHO, BytesValue(), timeout_s=AMPLE_S))
+            await channel.call(ECHO, BytesValue(value=b"client"), timeout_s=AMPLE_S)
+            waiting[0].cancel()
+            await echo.ended.get()
+            await channel.call(NODE_ECHO, BytesValue(value=b"node"), timeout_s=AMPLE_S)
+            assert echo.echoed == [b"client", b"node"]
+
+    run(scenario)
+
+
+def test_streams_of_clients_do_not_shut_out_those_of_nodes(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        async with world.connected() as (_, channel, _), open_streams(channel, ENDLESS, STREAMS_MAX):
+            await expect(Overloaded, collect(channel.stream(CHAT, one("x"), timeout_s=None)))
+            async with aclosing(channel.stream(NODE_ENDLESS, one("x"), timeout_s=None)) as stream:
+                assert (await anext(stream)).value == "first"
+
+    run(scenario)
+
+
+def test_streams_of_nodes_have_a_bound_of_their_own(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        async with (
+            world.connected() as (_, channel, _),
+            open_streams(channel, NODE_ENDLESS, INTERNAL_CALLS_MAX),
+        ):
+            await expect(Overloaded, collect(channel.stream(NODE_ENDLESS, one("x"), timeout_s=None)))
+            assert await collect(channel.stream(CHAT, one("a"), timeout_s=None)) == ["re: a", "bye"]
+            await channel.call(NODE_ECHO, BytesValue(), timeout_s=AMPLE_S)
 
     run(scenario)
 

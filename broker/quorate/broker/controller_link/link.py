@@ -71,9 +71,7 @@ class ControllerLink:
             self._target = self._after(address)
 
     def backoff(self) -> Backoff:
-        return Backoff(
-            self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S, begins_at_once=True
-        )
+        return Backoff(self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S, begins_at_once=True)
 
     async def call(
         self,

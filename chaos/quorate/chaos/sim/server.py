@@ -13,7 +13,7 @@ from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, 
 from quorate.chaos.sim.network import SimNetwork
 from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut, Unavailable
-from quorate.rpc.dispatch import Admission, parse_request, run_stream, run_unary
+from quorate.rpc.dispatch import Admission, Admissions, parse_request, run_stream, run_unary
 from quorate.rpc.error_detail import detail_from_error
 
 __all__ = ["SimServer", "refuse"]
@@ -25,15 +25,14 @@ class SimServer:
         network: SimNetwork,
         address: str,
         services: Sequence[Service],
-        *,
-        requests: Admission,
-        streams: Admission,
+        admissions: Admissions,
     ) -> None:
         self.serving = True
         self._network = network
-        self._admissions = {CallKind.UNARY: requests, CallKind.STREAM: streams}
-        self._handlers: dict[Method[Any, Any], Handler] = {
-            method: handler for service in services for method, handler in service.handlers.items()
+        self._handlers: dict[Method[Any, Any], tuple[Handler, Admission]] = {
+            method: (handler, admissions.of(service, method.kind))
+            for service in services
+            for method, handler in service.handlers.items()
         }
         self._tasks: dict[asyncio.Task[None], None] = {}
         #: calls belong to the process that serves, whoever made them
@@ -58,11 +57,12 @@ class SimServer:
             task.cancel()
 
     def accept(self, conversation: Conversation, head: Head) -> None:
-        handler = self._handlers.get(head.method)
-        if handler is None:
+        found = self._handlers.get(head.method)
+        if found is None:
             refuse(conversation, InvalidRequest(f"there is no {head.method} here", method=head.method.path))
             return
-        session = _Session(conversation, head, handler, self._admissions[head.method.kind])
+        handler, admission = found
+        session = _Session(conversation, head, handler, admission)
         task = self._context.copy().run(self._network.loop.create_task, session.run())
         session.attach(task)
         self._tasks[task] = None

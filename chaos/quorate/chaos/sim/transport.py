@@ -16,7 +16,7 @@ from quorate.chaos.sim.network import SimNetwork, node_of
 from quorate.chaos.sim.server import SimServer
 from quorate.core.transport import Service
 from quorate.errors import CannotListen
-from quorate.rpc.dispatch import Admission
+from quorate.rpc.dispatch import Admissions
 
 __all__ = ["SimTransport"]
 
@@ -33,22 +33,26 @@ class SimTransport:
         *,
         requests_max: int = _CALLS_MAX,
         streams_max: int = _CALLS_MAX,
+        internal_calls_max: int = _CALLS_MAX,
     ) -> None:
         self._network = network
         self._node = node
         self._requests_max = requests_max
         self._streams_max = streams_max
+        self._internal_calls_max = internal_calls_max
 
     def connect(self, address: str) -> SimChannel:
         return SimChannel(self._network, self._node, address)
 
-    async def serve(
-        self, address: str, services: Sequence[Service], *, serving: bool = True
-    ) -> SimServer:
+    async def serve(self, address: str, services: Sequence[Service], *, serving: bool = True) -> SimServer:
         if node_of(address) != self._node:
             raise CannotListen(f"cannot listen on {address}: this is {self._node}", address=address)
-        requests, streams = Admission(self._requests_max), Admission(self._streams_max)
-        server = SimServer(self._network, address, services, requests=requests, streams=streams)
+        admissions = Admissions(
+            requests_max=self._requests_max,
+            streams_max=self._streams_max,
+            internal_calls_max=self._internal_calls_max,
+        )
+        server = SimServer(self._network, address, services, admissions)
         await server.set_serving(serving=serving)
         return server
 

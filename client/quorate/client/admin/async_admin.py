@@ -1,7 +1,11 @@
 """Administration, on the application's event loop: topics, brokers, partitions, the quorum.
 
 Each request names the state that it wants, so it is sent again, to another node, when an answer is lost; what
-that takes is `Connection`'s business. Here answers become values, and names become what the wire wants.
+that takes is the business of `AdminCalls`. Here answers become values, and names become what the wire wants.
+
+Any broker answers. From the first call on the brokers of the cluster are known, and asked when those that
+were named as ``bootstrap`` are gone. A call goes on until its time is up (ten seconds for a question, thirty
+for a change), also while nobody answers at all.
 """
 
 from __future__ import annotations
@@ -40,8 +44,10 @@ from quorate.client.admin.types import (
     TopicListing,
     from_message,
 )
+from quorate.client.admin_calls import AdminCalls
 from quorate.client.cluster import ClusterView
-from quorate.client.connection import Connection, parse_bootstrap
+from quorate.client.connection import parse_bootstrap
+from quorate.client.failover import Failover
 from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import TopicPartition
@@ -63,14 +69,13 @@ class AsyncAdmin:
         rng: random.Random | None = None,
     ) -> None:
         """The transport, clock and rng are for simulations."""
-        addresses = parse_bootstrap(bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap))
-        transport = transport or client_transport()
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
-        random_bytes = os.urandom if rng is None else rng.randbytes
-        self._connection = Connection(transport, addresses, random_bytes=random_bytes)
-        #: only offsets are asked from leaders, so only they need it
-        self._cluster = ClusterView(transport, addresses, clock=self._clock, rng=self._rng)
+        self._cluster = ClusterView(
+            transport or client_transport(), parse_bootstrap(bootstrap), clock=self._clock, rng=self._rng
+        )
+        failover = Failover(self._cluster, clock=self._clock, rng=self._rng, is_patient=True)
+        self._calls = AdminCalls(failover, os.urandom if rng is None else rng.randbytes)
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,7 +86,6 @@ class AsyncAdmin:
         await self.close()
 
     async def close(self) -> None:
-        await self._connection.close()
         await self._cluster.close()
 
     # -- topics
@@ -108,19 +112,19 @@ class AsyncAdmin:
             assignments=assignments_of(assignments),
             validate_only=validate_only,
         )
-        return topic_from(await self._connection.create_topic(request))
+        return topic_from(await self._calls.create_topic(request))
 
     async def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:
         """Its name is free at once, its data goes after a delay. Without an id: the one of that name now."""
         if topic_id is None:
-            topic_id = (await self._connection.describe_topic(name)).topic_id
-        await self._connection.delete_topic(topic_id)
+            topic_id = (await self._calls.describe_topic(name)).topic_id
+        await self._calls.delete_topic(topic_id)
 
     async def list_topics(self) -> list[TopicListing]:
-        return [from_message(TopicListing, each) for each in await self._connection.list_topics()]
+        return [from_message(TopicListing, each) for each in await self._calls.list_topics()]
 
     async def describe_topic(self, name: str) -> TopicDescription:
-        return topic_from(await self._connection.describe_topic(name))
+        return topic_from(await self._calls.describe_topic(name))
 
     async def create_partitions(
         self,
@@ -137,7 +141,7 @@ class AsyncAdmin:
             assignments=assignments_of(assignments),
             validate_only=validate_only,
         )
-        return topic_from(await self._connection.create_partitions(request))
+        return topic_from(await self._calls.create_partitions(request))
 
     async def alter_config(
         self, topic: str | None, changes: Mapping[str, str | None], *, validate_only: bool = False
@@ -149,7 +153,7 @@ class AsyncAdmin:
         request = admin_pb2.AlterConfigsRequest(topic=topic or "", validate_only=validate_only)
         for name, value in changes.items():
             request.changes.add(name=name, value=value)
-        return {each.name: config_from(each) for each in await self._connection.alter_configs(request)}
+        return {each.name: config_from(each) for each in await self._calls.alter_configs(request)}
 
     async def list_offsets(
         self,
@@ -169,26 +173,26 @@ class AsyncAdmin:
     # -- the cluster and its quorum
 
     async def describe_cluster(self) -> ClusterDescription:
-        return cluster_from(await self._connection.describe_cluster())
+        return cluster_from(await self._calls.describe_cluster())
 
     async def describe_quorum(self) -> QuorumDescription:
-        return quorum_from(await self._connection.describe_quorum())
+        return quorum_from(await self._calls.describe_quorum())
 
     async def add_voter(self, node_id: int, address: str) -> str:
         """Brought up to date first; returns the id of its directory."""
-        return await self._connection.add_voter(node_id, address)
+        return await self._calls.add_voter(node_id, address)
 
     async def remove_voter(self, node_id: int, *, directory_id: str = "") -> None:
         """Without a directory id: whichever it has."""
-        await self._connection.remove_voter(node_id, directory_id)
+        await self._calls.remove_voter(node_id, directory_id)
 
     async def transfer_controller(self, node_id: int | None = None) -> int:
         """To the voter that is furthest, if nobody is named; returns who leads now."""
-        return await self._connection.transfer_controller(node_id)
+        return await self._calls.transfer_controller(node_id)
 
     async def update_feature_level(self, level: int = 0) -> int:
         """0: the highest that every node can run on; returns the level in force."""
-        return await self._connection.update_feature_level(level)
+        return await self._calls.update_feature_level(level)
 
     # -- partitions
 
@@ -200,7 +204,7 @@ class AsyncAdmin:
         if partitions is not None and not names:
             return ElectionResult((), {})
         request = admin_pb2.ElectPreferredLeadersRequest(partitions=names)
-        return election_from(await self._connection.elect_preferred_leaders(request))
+        return election_from(await self._calls.elect_preferred_leaders(request))
 
     async def reassign_partitions(
         self, moves: Mapping[tuple[str, int], Sequence[int] | None], *, validate_only: bool = False
@@ -212,10 +216,10 @@ class AsyncAdmin:
         request = admin_pb2.ReassignPartitionsRequest(validate_only=validate_only)
         for partition, replicas in moves.items():
             request.moves.add(partition=name_of(partition), replicas=replicas or ())
-        await self._connection.reassign_partitions(request)
+        await self._calls.reassign_partitions(request)
 
     async def list_reassignments(self) -> list[Reassignment]:
-        return [reassignment_from(each) for each in await self._connection.list_reassignments()]
+        return [reassignment_from(each) for each in await self._calls.list_reassignments()]
 
     async def recover_partition(
         self,
@@ -228,20 +232,20 @@ class AsyncAdmin:
         request = admin_pb2.RecoverPartitionRequest(
             partition=name_of(partition), leader=leader, accept_missing_replicas=accept_missing_replicas
         )
-        return recovery_from(await self._connection.recover_partition(request))
+        return recovery_from(await self._calls.recover_partition(request))
 
     # -- brokers
 
     async def check_broker_restart(self, broker_id: int) -> RestartCheck:
         """Whether it can stop without making a partition unavailable."""
-        return restart_check_from(await self._connection.check_broker_restart(broker_id))
+        return restart_check_from(await self._calls.check_broker_restart(broker_id))
 
     async def drain_broker(self, broker_id: int, *, cancel: bool = False) -> list[TopicPartition]:
         """Move leaders away; returns the partitions that it still leads. ``cancel`` takes it back."""
-        answer = await self._connection.drain_broker(broker_id, cancel=cancel)
+        answer = await self._calls.drain_broker(broker_id, cancel=cancel)
         return [partition_from(each) for each in answer.remaining_leaders]
 
     async def decommission_broker(self, broker_id: int, *, cancel: bool = False) -> DecommissionProgress:
         """Move replicas away; forget it once it holds none and is gone. Call again to see how far it is."""
-        answer = await self._connection.decommission_broker(broker_id, cancel=cancel)
+        answer = await self._calls.decommission_broker(broker_id, cancel=cancel)
         return from_message(DecommissionProgress, answer)

@@ -267,6 +267,11 @@ class FetchBuffer:
             self._reports[about] = error
             self._wake()
 
+    def withdraw(self, about: str) -> None:
+        """It is of no interest any more."""
+        with self._lock:
+            self._reports.pop(about, None)
+
     def out_of_range(
         self,
         reader: PartitionReader,

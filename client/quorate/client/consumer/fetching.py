@@ -111,6 +111,7 @@ class Fetching:
         self._displace(reader)
         del self._routes[reader]
         self._buffer.drop(reader)
+        self._buffer.withdraw(str(reader))
         self._wake.set()
 
     def changed(self, reader: PartitionReader) -> None:

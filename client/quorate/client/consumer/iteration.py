@@ -7,10 +7,17 @@ works as if each record had been polled alone.
 
 from __future__ import annotations
 
+from typing import Final
+
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.core.records import ConsumerRecord
 
-__all__ = ["RecordsAhead"]
+__all__ = ["ITERATION_RECORDS", "ITERATION_STEP_S", "RecordsAhead"]
+
+#: How many records an iteration takes out at once.
+ITERATION_RECORDS: Final = 1000
+#: An iteration waits for ever, in steps of so long.
+ITERATION_STEP_S: Final = 1.0
 
 
 class RecordsAhead:

@@ -4,6 +4,9 @@ A topic that nobody knows is an error to tell, and to look for again: it may be 
 that appear later are read from their beginning, whatever ``auto_offset_reset`` says: they have no records
 that are older than the consumer, and beginning at their end would skip the first ones.
 
+A search ends when its topic is found, or no longer read: then nothing is told of it any more, also not what
+was found out before and not told yet.
+
 Only partitions of the topic that was found first are added. One made anew under the same name is another
 topic (rule 43), and the readers of the old one say so.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
 from quorate.client.cluster import ClusterView
@@ -53,15 +56,16 @@ class TopicSearch:
         self._metadata_age_s = metadata_age_s
         #: to be found, by the order of asking
         self._sought: asyncio.Queue[TopicName] = asyncio.Queue()
-        self._asked_for: set[TopicName] = set()
+        #: every topic that is read, with its search; None: it has not begun
+        self._searches: dict[TopicName, asyncio.Task[None] | None] = {}
         #: topics that are read as a whole: the id and the number of partitions that were seen; None: not
         #: found yet
         self._whole: dict[TopicName, tuple[TopicId, int] | None] = {}
         cluster.on_update(self._add_partitions)
 
     def want(self, topic: TopicName) -> None:
-        if topic not in self._asked_for:
-            self._asked_for.add(topic)
+        if topic not in self._searches:
+            self._searches[topic] = None
             self._sought.put_nowait(topic)
 
     def want_whole(self, topic: TopicName) -> None:
@@ -75,16 +79,24 @@ class TopicSearch:
     def is_any_awaited(self) -> bool:
         return any(seen is None for seen in self._whole.values())
 
-    def forget_whole(self) -> None:
-        """Partitions are assigned one by one from now on."""
+    def keep_only(self, topics: Container[TopicName]) -> None:
+        """Partitions of these are assigned one by one from now on; no other topic is read."""
         self._whole.clear()
+        for topic in [each for each in self._searches if each not in topics]:
+            search = self._searches.pop(topic)
+            if search is not None:
+                search.cancel()
+            self._cluster.forget(topic)
+            self._buffer.withdraw(topic)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._refresh_what_is_old())
             while True:
                 topic = await self._sought.get()
-                tasks.create_task(self._find(topic))
+                # It may be given up since, or wanted again and searched for already.
+                if topic in self._searches and self._searches[topic] is None:
+                    self._searches[topic] = tasks.create_task(self._find(topic))
 
     async def _find(self, topic: TopicName) -> None:
         backoff = Backoff(self._rng, pause_s_max=_PAUSE_S_MAX)

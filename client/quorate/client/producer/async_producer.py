@@ -47,7 +47,7 @@ class AsyncProducer:
         self._engine = ProducerEngine(
             self._options,
             transport or client_transport(),
-            parse_bootstrap(bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap)),
+            parse_bootstrap(bootstrap),
             clock=self._clock,
             rng=rng or random.Random(),
             wake=lambda callback: asyncio.get_running_loop().call_soon(callback),

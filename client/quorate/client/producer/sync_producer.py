@@ -49,7 +49,7 @@ class Producer:
         self._acks = acks_of(self._options.acks)
         self._clock = SystemClock()
         self._max_block_s = self._options.max_block_ms / 1000
-        addresses = parse_bootstrap(bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap))
+        addresses = parse_bootstrap(bootstrap)
         self._background = BackgroundLoop.acquire()
         self._engine = ProducerEngine(
             self._options,

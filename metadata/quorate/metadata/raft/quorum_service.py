@@ -53,6 +53,7 @@ def quorum_service(voter: ServedVoter, *, snapshot_bytes_max: int) -> Service:
             "TransferSnapshot": handlers.transfer_snapshot,
             "Identify": handlers.identify,
         },
+        is_internal=True,
     )
 
 

@@ -1,0 +1,79 @@
+"""Two ends of a transport, over grpcio and over the simulated network, for tests of what holds on both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import uvloop
+
+from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.network import SimNetwork
+from quorate.chaos.sim.transport import SimTransport
+from quorate.core.transport import Channel, Server, Transport
+from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
+from tests.unit.seams.echo_service import EchoServer
+
+REQUESTS_MAX = 3
+STREAMS_MAX = 2
+INTERNAL_CALLS_MAX = 1
+
+
+@dataclass
+class World:
+    """Two ends of a transport."""
+
+    client: Transport
+    server: Transport
+    #: to serve at, with port 0
+    address: str
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[tuple[EchoServer, Channel, Server]]:
+        echo = EchoServer()
+        server = await self.server.serve(self.address, [echo.service, echo.node_service])
+        channel = self.client.connect(server.address)
+        try:
+            yield echo, channel, server
+        finally:
+            await channel.close()
+            await server.stop(0)
+
+
+Scenario: TypeAlias = Callable[[World], Awaitable[None]]
+Run: TypeAlias = Callable[[Scenario], None]
+
+
+async def _over_grpcio(scenario: Scenario) -> None:
+    options = GrpcioOptions(
+        requests_max=REQUESTS_MAX, streams_max=STREAMS_MAX, internal_calls_max=INTERNAL_CALLS_MAX
+    )
+    transport = GrpcioTransport(options)
+    await scenario(World(transport, transport, "127.0.0.1:0"))
+
+
+def on_grpcio(scenario: Scenario) -> None:
+    asyncio.run(_over_grpcio(scenario))
+
+
+def on_grpcio_with_uvloop(scenario: Scenario) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_over_grpcio(scenario))
+
+
+def on_sim(scenario: Scenario) -> None:
+    async def main(sim: Simulation) -> None:
+        network = SimNetwork(sim.loop, sim.rng)
+        server = SimTransport(
+            network,
+            "server",
+            requests_max=REQUESTS_MAX,
+            streams_max=STREAMS_MAX,
+            internal_calls_max=INTERNAL_CALLS_MAX,
+        )
+        await scenario(World(SimTransport(network, "client"), server, "server:0"))
+
+    run_simulation(main, seed=1)
