@@ -7,23 +7,11 @@ from typing import Final
 
 from quorate.client import AsyncProducer
 from quorate.errors import NotEnoughReplicas, QuorateError
-from quorate.v1 import broker_pb2, records_pb2
+from tests.integration.direct_calls import produce_request
 from tests.integration.trials import Trial, trial, until
 
 #: an acknowledgement that its leader gave alone counts, if the topic says so
 ALONE: Final = {"replication_factor": 3, "configs": {"min.insync.replicas": "1"}}
-
-
-def one_record(topic: str, value: bytes, acks: broker_pb2.Acks) -> broker_pb2.ProduceRequest:
-    entry = broker_pb2.ProducePartition(topic=topic, records=[records_pb2.Record(value=value)])
-    return broker_pb2.ProduceRequest(acks=acks, timeout_ms=5_000, partitions=[entry])
-
-
-async def answer_of(drill: Trial, name: str, request: broker_pb2.ProduceRequest) -> str:
-    """The error code with which this very node answers; empty: it acknowledges."""
-    async with drill.connect(name) as connection:
-        [result] = (await connection.produce(request)).partitions
-    return result.error.code
 
 
 async def test_writes_stop_without_enough_replicas_and_go_on_with_the_first_that_returns(
@@ -36,8 +24,9 @@ async def test_writes_stop_without_enough_replicas_and_go_on_with_the_first_that
             leader = await drill.leader("ledger")
             await drill.cluster.kill(*victims)
             await drill.partition_until("ledger", lambda each: each.isr == (drill.id(leader),))
-            refused = await answer_of(drill, leader, one_record("ledger", b"refused", broker_pb2.ACKS_ALL))
-            assert refused == NotEnoughReplicas.code
+            async with drill.calls(leader) as broker:
+                refused = await broker.produce(produce_request(b"refused", topic="ledger"))
+            assert refused.error.code == NotEnoughReplicas.code
             await drill.cluster.start(victims[:1])
             await load.acknowledges()
             await drill.cluster.start(victims[1:])

@@ -16,7 +16,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 
 from quorate.client import AsyncAdmin
-from quorate.client.connection import Connection, connect
+from quorate.client.connection import connect
 from quorate.core.clock import SystemClock
 from quorate.core.config import Durability
 from quorate.errors import (
@@ -31,7 +31,11 @@ from quorate.node.child import ChildNode
 from quorate.node.cluster_layout import HOST, free_ports
 from quorate.node.demo.ledger import Ledger, Proof
 from quorate.node.demo.load import TOPIC, reading, writing
-from quorate.v1 import admin_pb2, broker_pb2, records_pb2
+from quorate.v1 import admin_pb2
+from tests.integration.direct_calls import BrokerCalls, fetch_request, produce_request
+
+#: it waits for longer than any test takes
+WAITING_FETCH = fetch_request("t", max_wait_ms=60_000)
 
 StartNode = Callable[..., Awaitable[ChildNode]]
 
@@ -57,7 +61,8 @@ async def start_node(tmp_path: Path) -> AsyncIterator[StartNode]:
 
 def events(node: ChildNode, name: str) -> list[dict[str, Any]]:
     lines = Path(node.log_file).read_text(encoding="utf-8").splitlines()
-    found = [json.loads(line) for line in lines]
+    # What a process says to people before it ends is not JSON.
+    found = [json.loads(line) for line in lines if line.startswith("{")]
     return [event for event in found if event["event"] == name]
 
 
@@ -75,28 +80,19 @@ async def quorate(node: ChildNode, *arguments: str, text: str = "", status: int 
     return out.decode() if status == 0 else error.decode()
 
 
-def one_record(value: bytes = b"v", topic: str = "t") -> broker_pb2.ProduceRequest:
-    entry = broker_pb2.ProducePartition(topic=topic, records=[records_pb2.Record(value=value)])
-    return broker_pb2.ProduceRequest(partitions=[entry])
-
-
-def waiting_fetch() -> broker_pb2.FetchRequest:
-    return broker_pb2.FetchRequest(max_wait_ms=60_000, partitions=[broker_pb2.FetchPartition(topic="t")])
-
-
-async def until_overloaded(connection: Connection) -> None:
+async def until_overloaded(broker: BrokerCalls) -> None:
     """Returns once another request occupies a node that takes one at a time."""
     with contextlib.suppress(Overloaded):
         while True:
-            await connection.list_offsets(broker_pb2.ListOffsetsRequest())
+            await broker.fetch(fetch_request("t"))
 
 
 async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(start_node: StartNode) -> None:
     node = await start_node()
     async with connect(node.bootstrap) as connection:
         created = await connection.create_topic(admin_pb2.CreateTopicRequest(name="t", partition_count=2))
-        [stored] = (await connection.produce(one_record())).partitions
-        assert stored.base_offset == 0
+    async with BrokerCalls(node.bootstrap) as broker:
+        assert (await broker.produce(produce_request(b"v", topic="t"))).base_offset == 0
     assert await node.stop() == 0
     assert events(node, "node_stopped")[-1]["clean"] is True
 
@@ -107,11 +103,9 @@ async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(star
         topic = await connection.describe_topic("t")
         assert topic.topic_id == created.topic_id
         assert [partition.high_watermark for partition in topic.partitions] == [1, 0]
-        assert topic.partitions[0].leader_epoch == created.partitions[0].leader_epoch + 1
-        request = broker_pb2.FetchRequest(
-            format=broker_pb2.RECORD_FORMAT_RECORDS, partitions=[broker_pb2.FetchPartition(topic="t")]
-        )
-        [fetched] = (await connection.fetch(request)).partitions
+        assert topic.partitions[0].leader_epoch > created.partitions[0].leader_epoch
+    async with BrokerCalls(node.bootstrap) as broker:
+        fetched = await broker.fetch(fetch_request("t"))
         assert [record.value for record in fetched.records] == [b"v"]
 
 
@@ -153,7 +147,8 @@ async def test_errors_arrive_as_what_they_are(start_node: StartNode) -> None:
         misspelt = admin_pb2.CreateTopicRequest(name="u", configs={"retention.msec": "1"})
         with pytest.raises(InvalidConfig, match=r"did you mean retention\.ms\?"):
             await connection.create_topic(misspelt)
-        [failed] = (await connection.produce(one_record(topic="absent"))).partitions
+    async with BrokerCalls(node.bootstrap) as broker:
+        failed = await broker.produce(produce_request(b"v", topic="absent"))
         assert failed.error.code == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
@@ -203,20 +198,19 @@ async def test_health_check_says_serving(start_node: StartNode) -> None:
 async def test_stop_answers_fetches_that_wait_instead_of_waiting_for_them(start_node: StartNode) -> None:
     # A node that waited for them would not stop within the time that the test grants it.
     node = await start_node(shutdown_grace_ms="1h", queued_max_requests="1")
-    async with connect(node.bootstrap) as connection:
+    async with connect(node.bootstrap) as connection, BrokerCalls(node.bootstrap) as broker:
         await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
-        fetching = asyncio.create_task(connection.fetch(waiting_fetch()))
-        await until_overloaded(connection)
+        fetching = asyncio.create_task(broker.fetch(WAITING_FETCH))
+        await until_overloaded(broker)
         assert await node.stop() == 0
-        [result] = (await fetching).partitions
-        assert not result.HasField("error")
+        assert not (await fetching).HasField("error")
 
 
 async def test_requests_beyond_the_bound_are_refused_as_overloaded(start_node: StartNode) -> None:
     node = await start_node(queued_max_requests="1")
-    async with connect(node.bootstrap) as connection:
+    async with connect(node.bootstrap) as connection, BrokerCalls(node.bootstrap) as broker:
         await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
-        fetches = [asyncio.create_task(connection.fetch(waiting_fetch())) for _ in range(2)]
+        fetches = [asyncio.create_task(broker.fetch(WAITING_FETCH)) for _ in range(2)]
         # One of them waits, so the other one is too many.
         done, waiting = await asyncio.wait(fetches, return_when=asyncio.FIRST_COMPLETED)
         assert [type(task.exception()) for task in done] == [Overloaded]
@@ -229,12 +223,12 @@ async def test_message_beyond_the_bound_is_refused_with_the_reason(start_node: S
         ("fetch_max_bytes", "message_max_bytes", "replica_fetch_response_max_bytes"), "1MiB"
     )
     node = await start_node(socket_request_max_bytes="4MiB", **bounds)
-    async with connect(node.bootstrap) as connection:
+    async with connect(node.bootstrap) as connection, BrokerCalls(node.bootstrap) as broker:
         await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
         with pytest.raises(QuorateError) as caught:
-            await connection.produce(one_record(b"x" * (5 << 20)))
+            await broker.produce(produce_request(bytes(5 << 20), topic="t"))
         assert not caught.value.retriable
-        [refused] = (await connection.produce(one_record(b"x" * (2 << 20)))).partitions
+        refused = await broker.produce(produce_request(bytes(2 << 20), topic="t"))
         assert refused.error.code == BatchTooLarge.code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from quorate.client import TopicPartition
 from quorate.core.ids import PartitionId, TopicName
 from quorate.errors import InvalidRequest
 from quorate.testing import AsyncLocalCluster, LocalCluster
+
+RunTests = Callable[[str, str], pytest.RunResult]
 
 ORDERS = TopicPartition(TopicName("orders"), PartitionId(0))
 
@@ -52,7 +55,7 @@ async def test_cluster_of_one_goes_on_with_its_data_on_an_event_loop(tmp_path: P
         assert (await anext(consumer)).value == b"kept"
 
 
-USERS_TEST = """
+USERS_TESTS = """
     def test_first(quorate_cluster):
         assert quorate_cluster.nodes == ["node-1"]
         quorate_cluster.admin().create_topic("first")
@@ -64,17 +67,21 @@ USERS_TEST = """
 
 
 @pytest.fixture
-def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Whether or not the plugin is installed here, it is loaded once."""
+def run_users_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunTests:
+    """With this ini file. Whether or not the plugin is installed here, it is loaded once."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.plugins = ["quorate.testing.pytest_plugin"]
-    return pytester
+
+    def run(ini: str, tests: str) -> pytest.RunResult:
+        pytester.makeini(f"[pytest]\n{ini}\n")
+        pytester.makepyfile(tests)
+        return pytester.runpytest_inprocess("-q", "-p", "quorate.testing.pytest_plugin")
+
+    return run
 
 
-def test_fixture_is_one_cluster_for_the_session_made_as_configured(user: pytest.Pytester) -> None:
-    user.makeini("[pytest]\nquorate_brokers = 1\nquorate_settings =\n    num.partitions=2\n")
-    user.makepyfile(USERS_TEST)
-    user.runpytest_inprocess("-q").assert_outcomes(passed=2)
+def test_fixture_is_one_cluster_for_the_session_made_as_configured(run_users_tests: RunTests) -> None:
+    ini = "quorate_brokers = 1\nquorate_settings =\n    num.partitions=2"
+    run_users_tests(ini, USERS_TESTS).assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +89,9 @@ def test_fixture_is_one_cluster_for_the_session_made_as_configured(user: pytest.
     [("quorate_brokers = none", "not a number"), ("quorate_settings = a", "not KEY=VALUE")],
 )
 def test_fixture_that_is_configured_wrongly_says_so(
-    user: pytest.Pytester, configured: str, told: str
+    run_users_tests: RunTests, configured: str, told: str
 ) -> None:
-    user.makeini(f"[pytest]\n{configured}\n")
-    user.makepyfile("def test_it(quorate_cluster): pass")
-    result = user.runpytest_inprocess("-q")
+    result = run_users_tests(configured, "def test_it(quorate_cluster): pass")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*{told}*"])
 

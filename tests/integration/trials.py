@@ -13,10 +13,10 @@ from quorate.chaos.ledger.load import LedgerLoad
 from quorate.chaos.ledger.proof import Proof, prove, topic_until, until_whole
 from quorate.client import AsyncAdmin
 from quorate.client.admin.types import PartitionDescription, TopicDescription
-from quorate.client.connection import Connection
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import QuorateError
 from quorate.node.local_cluster import LocalCluster
+from tests.integration.direct_calls import BrokerCalls
 
 __all__ = ["QUICK", "Trial", "trial", "until"]
 
@@ -108,9 +108,9 @@ class Trial:
         for topic in self.topics:
             await until_whole(self.admin, topic)
 
-    def connect(self, name: str) -> Connection:
-        """To this node alone: nothing is asked elsewhere, nothing is repeated."""
-        return self.cluster.connect(name)
+    def calls(self, name: str) -> BrokerCalls:
+        """To this broker alone."""
+        return BrokerCalls(self.cluster.node(name).address)
 
 
 @asynccontextmanager

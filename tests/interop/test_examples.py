@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from quorate.client.connection import connect, raise_if_failed
 from quorate.core.records import Compression, Record, encode_batch
 from quorate.node.local_cluster import LocalCluster
 from quorate.v1 import admin_pb2, broker_pb2
+from tests.integration.direct_calls import BrokerCalls
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -110,12 +110,12 @@ async def write_a_compressed_batch(address: str) -> None:
     partition = broker_pb2.ProducePartition(
         topic=TOPIC, batch=bytes(encode_batch([record], compression=Compression.ZSTD))
     )
-    async with asyncio.timeout(TIMEOUT_S), connect(address) as connection:
+    async with asyncio.timeout(TIMEOUT_S), BrokerCalls(address) as broker:
         while True:
-            answer = await connection.produce(broker_pb2.ProduceRequest(partitions=[partition]))
+            result = await broker.produce(broker_pb2.ProduceRequest(partitions=[partition]))
             # Of a new topic the leader may not have heard yet.
-            if not answer.partitions[0].error.retriable:
-                raise_if_failed(answer.partitions[0])
+            if not result.error.retriable:
+                assert not result.HasField("error"), result.error
                 return
             await asyncio.sleep(0.02)
 

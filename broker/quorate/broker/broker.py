@@ -1,10 +1,10 @@
 """The broker of a node: from its data directory to the services that it offers, and back.
 
-A start goes through steps that each rest on the one before (rules 30 and 36): take the directory; recover every
-log; note that a process has begun; register, and say how the last one ended; note the epoch that this gave;
-follow the metadata until it tells of this registration; take up the part that it gives each replica; ask to be
-unfenced. Logs are recovered before the registration, not after, because what the broker says there includes
-whether they are intact.
+A start goes through steps that each rest on the one before (rules 30 and 36): take the directory; recover
+every log; note that a process has begun; register, and say how the last one ended; note the epoch that this
+gave; follow the metadata until it tells of this registration; take up the part that it gives each replica;
+ask to be unfenced. Logs are recovered before the registration, not after, because what the broker says there
+includes whether they are intact.
 
 A stop goes back: leaders are moved by the controller while everything still serves (``leave``), then logs are
 closed, and a marker says that all of it is on the device (``close``).
@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from quorate.broker.controller_link.calls import ControllerCalls, administer_through
+from quorate.broker.controller_link.calls import ControllerCalls
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.controller_link.link import ControllerLink
 from quorate.broker.controller_link.producer_ids import ProducerIds
@@ -36,14 +36,11 @@ from quorate.broker.replicas import Replicas, log_config_of
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.server import ReplicationServer
 from quorate.broker.replication.throttle import ReplicationThrottle
-from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
-from quorate.core.ids import BrokerEpoch, TopicId
 from quorate.core.logging import get_logger
 from quorate.core.transport import Service, Transport
-from quorate.errors import Unavailable
 from quorate.metadata.admin_forwarding import AdminForwarding
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.follower import MetadataFollower
@@ -52,7 +49,7 @@ from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.metadata.topic_settings import throttled_rate
 from quorate.storage import LogContext, OpenFiles
 from quorate.v1 import replica_pb2
-from quorate.v1.controller_pb2 import AlterPartitionRequest, AlterPartitionResponse, ReplicaName
+from quorate.v1.controller_pb2 import ReplicaName
 
 __all__ = ["Broker"]
 
@@ -61,8 +58,6 @@ log = get_logger(__name__)
 #: Descriptors kept for sealed segments; each active segment has one of its own.
 _SEALED_FILES_OPEN_MAX: Final = 512
 _SEED_BYTES: Final = 16
-_BACKOFF_MIN_S: Final = 0.05
-_BACKOFF_MAX_S: Final = 1.0
 #: A checkpoint that is older makes a restarted replica catch up on its high watermark, nothing else.
 _HIGH_WATERMARK_INTERVAL_S: Final = 5.0
 
@@ -88,17 +83,22 @@ class Broker:
         self._random_bytes = random_bytes
         self._rng = random.Random(int.from_bytes(random_bytes(_SEED_BYTES), "big"))
         self._lease = Lease(clock, duration_s=config.broker_lease_ms / 1000)
+        self._calls = ControllerCalls(clock=clock)
         self._throttle = ReplicationThrottle(clock)
         self._fetchers = ReplicaFetchers(
             transport,
             config.node_id,
-            self._broker_epoch,
+            self._calls.broker_epoch,
             clock=clock,
             rng=self._rng,
             throttle=self._throttle,
         )
         self._removed_topics = RemovedTopics(
-            config.node_id, directory.logs, clock=clock, confirm=self._confirm_topics_removed
+            config.node_id,
+            directory.logs,
+            clock=clock,
+            confirm=self._calls.confirm_topics_removed,
+            is_creating_any_of=lambda topic_id: self._replicas.is_creating_any_of(topic_id),
         )
         self._deletions = LogDeletions(
             directory.logs,
@@ -108,8 +108,8 @@ class Broker:
         )
         self._isr_alterations = IsrAlterations(
             config.node_id,
-            self._broker_epoch,
-            self._alter_partition,
+            self._calls.broker_epoch,
+            self._calls.alter_partition,
             clock=clock,
             rng=self._rng,
             led=lambda: self._replicas.led(),
@@ -126,14 +126,10 @@ class Broker:
             on_failure=self._report_damaged,
         )
         self._hosted = Hosted(config, config.node_id, self._replicas, self._lease)
-        self._producer_ids = ProducerIds(
-            self._allocate_producer_ids,
-            clock=clock,
-            backoff=Backoff(
-                self._rng, first_s=_BACKOFF_MIN_S, pause_s_max=_BACKOFF_MAX_S, begins_at_once=True
-            ),
+        self._producer_ids = ProducerIds(self._calls.allocate_producer_ids, clock=clock, rng=self._rng)
+        self._service = BrokerService(
+            config, self._hosted, clock, next_producer_id=self._producer_ids.next_id
         )
-        self._service = BrokerService(config, self._hosted, clock, next_producer_id=self._producer_ids.next_id)
         #: set once the broker is not fenced any more
         self.is_ready = asyncio.Event()
         # From ``run`` on.
@@ -161,9 +157,7 @@ class Broker:
             cluster_id=config.cluster_id,
             random_bytes=random_bytes,
         )
-        return cls(
-            config, directory, clock=clock, disk=disk, transport=transport, random_bytes=random_bytes
-        )
+        return cls(config, directory, clock=clock, disk=disk, transport=transport, random_bytes=random_bytes)
 
     @property
     def replicas(self) -> Replicas:
@@ -183,7 +177,7 @@ class Broker:
             partition_bytes_max=self._config.replica_fetch_max_bytes,
         )
         forwarding = AdminForwarding(
-            self._administer,
+            self._calls.administer,
             LeaderDescriptions(self._transport, lambda: self._hosted.image.brokers),
             clock=self._clock,
             random_bytes=self._random_bytes,
@@ -208,6 +202,7 @@ class Broker:
         """Until cancelled; raises what must stop the node. ``own_address``: where this node listens."""
         config = self._config
         link = self._link = self._link_to_controllers(own_address)
+        self._calls.linked(link)
         await self._recover()
         registration = Registration(
             link,
@@ -220,6 +215,7 @@ class Broker:
             random_bytes=self._random_bytes,
         )
         registered = self._registered = await registration.register()
+        self._calls.registered_as(registered)
         follower = MetadataFollower(
             self._transport,
             self._controller_addresses(own_address),
@@ -305,6 +301,8 @@ class Broker:
         self._hosted.image_changed(image)
         self._replicas.apply(image, None if is_first else delta)
         self._removed_topics.image_changed(image)
+        # After all else: from here on nothing that was decided up to there can be denied (rule 37).
+        self._lease.metadata_applied(image.offset)
 
     def _report_damaged(self, replica: Partition) -> None:
         if self._session is not None:
@@ -323,31 +321,3 @@ class Broker:
     def _link_to_controllers(self, own_address: str) -> ControllerLink:
         addresses = self._controller_addresses(own_address)
         return ControllerLink(self._transport, addresses, clock=self._clock, rng=self._rng)
-
-    def _broker_epoch(self) -> BrokerEpoch:
-        return self._run_of_broker().broker_epoch
-
-    def _run_of_broker(self) -> Registered:
-        if self._registered is None:
-            raise Unavailable(f"broker {self._config.node_id} is starting")
-        return self._registered
-
-    def _linked(self) -> ControllerLink:
-        if self._link is None:
-            raise Unavailable(f"broker {self._config.node_id} is starting")
-        return self._link
-
-    def _calls(self) -> ControllerCalls:
-        return ControllerCalls(self._linked(), self._run_of_broker())
-
-    async def _administer(self, method: str, request: bytes, deadline: float) -> bytes:
-        return await administer_through(self._linked(), self._clock)(method, request, deadline)
-
-    async def _alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        return await self._calls().alter_partition(request)
-
-    async def _allocate_producer_ids(self) -> range:
-        return await self._calls().allocate_producer_ids()
-
-    async def _confirm_topics_removed(self, topic_ids: Sequence[TopicId]) -> None:
-        await self._calls().confirm_topics_removed(topic_ids)

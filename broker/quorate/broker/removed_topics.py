@@ -1,7 +1,7 @@
 """Tells the controller once nothing of a deleted topic is left here (rule 42).
 
-The metadata lists a deleted topic with every broker that may still hold something of it. This broker is struck
-off when it says so; until then it says so again, also after a restart.
+The metadata lists a deleted topic with every broker that may still hold something of it. This broker is
+struck off when it says so; until then it says so again, also after a restart.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ class RemovedTopics:
         *,
         clock: Clock,
         confirm: Callable[[Sequence[TopicId]], Awaitable[None]],
+        is_creating_any_of: Callable[[TopicId], bool],
     ) -> None:
+        """``is_creating_any_of``: a log of the topic is being made, and may appear on disk yet."""
         self._broker_id = broker_id
         self._logs = logs
         self._clock = clock
         self._confirm = confirm
+        self._is_creating_any_of = is_creating_any_of
         self._image: MetadataImage | None = None
         self._may_be_news = asyncio.Event()
 
@@ -70,5 +73,7 @@ class RemovedTopics:
         return sorted(
             topic.topic_id
             for topic in self._image.removed_topics.values()
-            if self._broker_id in topic.broker_ids and topic.topic_id not in held
+            if self._broker_id in topic.broker_ids
+            and topic.topic_id not in held
+            and not self._is_creating_any_of(topic.topic_id)
         )

@@ -24,7 +24,7 @@ from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig, TopicConfig
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicPartition
 from quorate.core.logging import get_logger
-from quorate.errors import QuorateError, StorageError
+from quorate.errors import DiskFull, QuorateError, StorageError, TooManyOpenFiles
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.image import MetadataImage, PartitionImage
 from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
@@ -36,8 +36,10 @@ log = get_logger(__name__)
 
 #: Making a log waits for the device: enough at once to keep it busy.
 _CREATING_AT_ONCE: Final = 32
-#: A log that could not be made, for want of room say, is tried again after this.
+#: A log that could not be made, or opened, for want of room say, is tried again after this.
 _RETRY_S: Final = 5.0
+#: these pass without a restart
+_PASSING: Final = (DiskFull, TooManyOpenFiles)
 
 
 class _Name(NamedTuple):
@@ -83,6 +85,9 @@ class Replicas:
         #: replicas without a log, in the order in which they came
         self._missing: dict[_Name, None] = {}
         self._is_something_missing = asyncio.Event()
+        #: logs that are being made, and those that will be tried again
+        self._creating: set[_Name] = set()
+        self._retrying: set[_Name] = set()
 
     def recovered(
         self, high_watermarks: Mapping[PartitionKey, Offset], unusable: Mapping[PartitionKey, StorageError]
@@ -103,6 +108,10 @@ class Replicas:
 
     def led(self) -> Iterable[Partition]:
         return [replica for replica in self._replicas.values() if replica.leadership is not None]
+
+    def is_creating_any_of(self, topic_id: TopicId) -> bool:
+        """Whether a log of the topic may appear on disk although the metadata does not want it any more."""
+        return any(name.topic_id == topic_id for name in self._creating)
 
     def high_watermark_of(self, key: PartitionKey) -> Offset:
         """0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48)."""
@@ -146,6 +155,8 @@ class Replicas:
             elif name not in self._unusable:
                 self._missing[name] = None
                 self._is_something_missing.set()
+            elif isinstance(self._unusable[name], _PASSING):
+                self._retry_later(name)
 
     def _take_part(self, replica: Partition, partition: PartitionImage) -> None:
         image = self._image
@@ -199,7 +210,7 @@ class Replicas:
         self._deletions.delete_later(_key(replica))
 
     def _delete_unusable(self, name: _Name) -> None:
-        for key in self._logs.failures:
+        for key in self._logs.partitions_on_disk():
             if (key.topic_id, key.partition) == name:
                 self._deletions.delete_later(key)
 
@@ -235,13 +246,18 @@ class Replicas:
                 return
             topic = image.topics[name.topic_id]
             key = PartitionKey(topic.name, name.partition, name.topic_id)
+            self._creating.add(name)
             try:
                 found = await self._open_log(key, topic_config_of(self._config, image, topic))
             except StorageError as error:
-                log.error("log_not_created", directory=key.directory_name, code=error.code, error=error.message)
+                log.error(
+                    "log_not_created", directory=key.directory_name, code=error.code, error=error.message
+                )
                 self._unusable[name] = error
-                self._clock.call_later(_RETRY_S, lambda: self._try_again(name))
+                self._retry_later(name)
                 return
+            finally:
+                self._creating.discard(name)
             self._add(key, found)
 
     async def _open_log(self, key: PartitionKey, config: TopicConfig) -> PartitionLog:
@@ -253,7 +269,13 @@ class Replicas:
         found.reconfigure(log_config)
         return found
 
+    def _retry_later(self, name: _Name) -> None:
+        if name not in self._retrying:
+            self._retrying.add(name)
+            self._clock.call_later(_RETRY_S, lambda: self._try_again(name))
+
     def _try_again(self, name: _Name) -> None:
+        self._retrying.discard(name)
         if self._unusable.pop(name, None) is not None:
             self._missing[name] = None
             self._is_something_missing.set()

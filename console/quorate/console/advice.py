@@ -46,7 +46,7 @@ _ADVICE: Final = {
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "LOG_TRUNCATED": "records that were read are gone; decide where to go on, then seek there",
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
-    "NOT_CONTROLLER": "try again in a moment; `quorate cluster quorum` shows who leads",
+    "NOT_CONTROLLER": "try again in a moment; if it lasts, check that a majority of the controllers runs",
     "NOT_ENOUGH_REPLICAS": (
         "`quorate cluster health` shows which brokers are missing; bring one back, or ask for fewer copies"
     ),

@@ -95,13 +95,13 @@ def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.Desc
 def _what_to_do(
     cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse
 ) -> str | None:
-    away = [f"broker {each.broker_id}" for each in cluster.brokers if each.is_fenced]
-    away += [f"controller {each.node_id}" for each in quorum.voters if each.state == "unreachable"]
+    away = {each.broker_id for each in cluster.brokers if each.is_fenced}
+    away |= {each.node_id for each in quorum.voters if each.state == "unreachable"}
     if not away:
         return None
     return (
-        f"bring {', '.join(away)} back: the log says why it is away, and in a local cluster "
-        "`quorate restart --dir DIR NODE` starts it"
+        f"bring node {', '.join(map(str, sorted(away)))} back: its log says why it is away; in a local "
+        "cluster, `quorate restart --dir DIR NODE` starts it"
     )
 
 

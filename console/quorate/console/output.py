@@ -21,9 +21,9 @@ __all__ = [
 
 #: How states are coloured on a terminal; any other is something under way, or not as it should be.
 _STATE_COLUMN: Final = "STATE"
-_GOOD_STATES: Final = frozenset({"active", "asked", "follower", "leader", "ok", "running"})
+_GOOD_STATES: Final = frozenset({"active", "asked", "follower", "leader", "ok", "running", "sound"})
 _BAD_STATES: Final = frozenset(
-    {"died", "fenced", "missing", "offline", "refused", "under MinISR", "unreachable"}
+    {"damaged", "died", "fenced", "missing", "offline", "refused", "under MinISR", "unreachable"}
 )
 
 #: Where nobody looks at it, a table must not be folded to the width of a screen.

@@ -19,7 +19,7 @@ it must count with both ISRs. A leader that would have to count with a member fo
 copy of its wish got no answer and the member is gone, *withdraws*: the partition epoch moves on, and
 whatever is still on its way is refused.
 
-Where the new ISR completes a reassignment, the move is finished in the same batch (rule 47).
+Where the new ISR lets a reassignment take its next step, that is done in the same batch (rule 47).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The first thing of all: a log that holds nothing yet gets its feature level and the cluster's id. Then, for
 as long as it is active: partitions that nobody leads get a leader if they can have one, leaders move back to
-their preferred replicas, a bounded number at a time, and moves whose replicas have caught up are completed,
-in case nobody asked for an ISR since.
+their preferred replicas, a bounded number at a time, and moves whose replicas have caught up take their next
+step, in case nobody asked for an ISR since.
 
 Missing leaders do not wait for the next round: whoever knows that there may be some says so.
 """

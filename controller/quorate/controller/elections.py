@@ -167,8 +167,12 @@ class Elections:
 
     def best_leader(self, partition: PartitionImage) -> BrokerId | None:
         """Who should lead by the order of the replicas; None: nobody whom it would be good to move it to."""
+        # Who is on the way out of the partition gets it from nobody who stays: the move would give it back.
+        leaving = partition.removing_replicas if partition.leader not in partition.removing_replicas else ()
         for replica in partition.replicas:
-            if replica in partition.isr and replica in self.active and replica not in self._draining:
+            if replica in leaving or replica in self._draining:
+                continue
+            if replica in partition.isr and replica in self.active:
                 return replica
         return None
 
@@ -192,20 +196,21 @@ class Elections:
         favourite = before.leader if leader is None else leader
         if favourite in isr and favourite in self.active:
             return _Outcome(favourite, isr)
-        in_sync = self._first_active(candidates, isr)
+        in_sync = self.first_active(candidates, isr)
         if in_sync is not None:
             return _Outcome(in_sync, isr)
-        eligible = self._first_active(candidates, complete)
+        eligible = self.first_active(candidates, complete)
         if eligible is not None:
             return _Outcome(eligible, (eligible,))
         if self._rules_of(before.topic_id).is_unclean_allowed:
             # Nobody knows who has most. Those that were complete until they lost something: the best guess.
-            unclean = self._first_active((*before.last_known_elr, *candidates), candidates)
+            unclean = self.first_active((*before.last_known_elr, *candidates), candidates)
             if unclean is not None:
                 return _Outcome(unclean, (unclean,), is_unclean=True)
         return _Outcome(NO_LEADER, isr or tuple(member for member in before.isr if member in complete))
 
-    def _first_active(self, order: Iterable[BrokerId], among: Collection[BrokerId]) -> BrokerId | None:
+    def first_active(self, order: Iterable[BrokerId], among: Collection[BrokerId]) -> BrokerId | None:
+        """One that is being drained only if there is no other."""
         draining = None
         for replica in order:
             if replica in among and replica in self.active:

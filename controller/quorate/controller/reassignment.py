@@ -1,4 +1,4 @@
-"""Moving a partition to other brokers: grow, catch up, shrink (rule 47).
+"""Moving a partition to other brokers: grow, catch up, hand over, let go, shrink (rule 47).
 
 *Grow.* The new replicas join the old ones, and start to copy. The leader stays, the ISR stays: a reassignment
 never adds to the ISR, only AlterPartition does, when a replica has shown that it is in sync (rule 23).
@@ -6,21 +6,40 @@ never adds to the ISR, only AlterPartition does, when a replica has shown that i
 *Catch up.* The leader asks for each new replica to join the ISR in its own time. MinISR does not count them
 before the end (quorate.metadata.topic_settings), and old replicas go on counting.
 
-*Shrink*, as soon as all new replicas are in the ISR, and those of the ISR that stay are MinISR or more, at
-least one of them active, so that nothing that was committed leaves with the old ones and nobody has to wait
-for a leader. Not while the partition is recovering (rule 34): what an old replica holds may still be wanted.
-The leader epoch grows, so that whatever anybody knows about the replicas before does not count any more
-(rules 2, 7).
+The move is *ready* as soon as all new replicas are in the ISR, and those of the ISR that stay are MinISR or
+more, at least one of them active, so that nothing that was committed leaves with the old ones and nobody has
+to wait for a leader. Not while the partition is recovering (rule 34): what an old replica holds may still be
+wanted.
 
-A reassignment can be *called off* until then. What goes then are the new replicas. If one of them is or was
-in the ISR or the ELR, records may have been committed that only it and too few others hold, so the old ones
-left in the ISR must be MinISR or more; else it is refused, and will be possible again when the old ones
-have caught up. Here the leader epoch grows too: a replica that is removed and soon added again, empty, must
-not pass for the one before.
+*Hand over.* If the leader is one of those that go, one that stays leads from now on. Nothing else changes:
+the old leader is in the ISR, so nothing is committed before it has fetched in the new leader epoch.
 
-Both lists of a reassignment are part of ``replicas``, with the target's order first, because the operator
-chose it. So after calling it off the replicas are the ones from before, but the target's order holds among
-those that were in both.
+*Let go.* The new leader asks for an ISR without the old replicas, each of them once it has fetched in the
+leader's epoch (``IsrMembership``). One that is dead leaves the ISR by being fenced, one that is stuck by its
+lag.
+
+*Shrink*, when none of those that go is in the ISR. The leader epoch grows, so that whatever anybody knows
+about the replicas before does not count any more (rules 2, 7).
+
+Why so many steps: an old leader that has not heard yet goes on answering reads, with a lease that is good for
+seconds (rule 37). The lease covers a leader that is fenced, since that takes longer. It does not cover a
+*planned* move, which is as quick as the controller. So the invariant is: whoever led, and neither knows that
+it no longer does nor has lost its lease, is in the ISR; then nothing is committed that it would have to know.
+To drop the old leader from replicas and ISR in the record that elects the next one was rejected: the next one
+commits at once, and the old one answers with the end of the log as it was.
+
+A reassignment can be *called off* until it is complete. What goes then are the new replicas. If one of them
+is or was in the ISR or the ELR, records may have been committed that only it and too few others hold, so the
+old ones left in the ISR must be MinISR or more; else it is refused, and will be possible again when the old
+ones have caught up. If none of them is in the ISR, they go at once. Otherwise one of them may lead, or have
+led, without knowing that it no longer does; so they leave by the same steps, as replicas that are both
+*adding*, for MinISR goes on not counting them, and *removing*. Such a move has only one way to go, so it
+cannot be called off again; but another one may take its place. At the end the leader epoch grows here too: a
+replica that is removed and soon added again, empty, must not pass for the one before.
+
+Both lists of a reassignment are part of ``replicas``, with those that are to stay first: the operator chose
+the target's order. So after calling it off the replicas are the ones from before, but the target's order
+holds among those that were in both.
 """
 
 from __future__ import annotations
@@ -49,6 +68,7 @@ __all__ = [
     "complete_reassignment",
     "complete_reassignments",
     "finish_move",
+    "is_called_off",
     "is_reassigning",
     "list_reassignments",
     "reassign_partitions",
@@ -61,6 +81,12 @@ _MOVES_MAX: Final = 10_000
 
 def is_reassigning(partition: PartitionImage) -> bool:
     return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def is_called_off(partition: PartitionImage) -> bool:
+    """The new replicas are on their way out again."""
+    adding = partition.adding_replicas
+    return bool(adding) and set(adding).issubset(partition.removing_replicas)
 
 
 # --- starting ---------------------------------------------------------------------------------------------
@@ -97,16 +123,22 @@ def reassign_partitions(
 def start_move(
     elections: Elections, image: MetadataImage, partition: PartitionImage, target: tuple[BrokerId, ...]
 ) -> PartitionImage:
-    """Grow, and shrink at once where nothing has to be copied. The partition itself: nothing to do."""
+    """Grow, and take the next steps at once where nothing has to be copied.
+
+    The partition itself: nothing to do.
+    """
     if target == _target_of(partition):
         return partition
     joining = [broker_id for broker_id in target if broker_id not in partition.replicas]
     _check_start(image, partition, target, joining)
-    if not joining and len(target) == len(partition.replicas):
+    leaving = tuple(broker_id for broker_id in partition.replicas if broker_id not in target)
+    replicas = (*target, *leaving)
+    # After a move that was called off some are here that do not count yet.
+    adding = tuple(each for each in replicas if each in joining or each in partition.adding_replicas)
+    if not adding and not leaving:
         # Only the order is new, and with it the preferred leader.
         return elections.change(partition, assignment=Assignment(target))
-    leaving = tuple(broker_id for broker_id in partition.replicas if broker_id not in target)
-    grown = Assignment((*target, *leaving), adding=tuple(joining), removing=leaving)
+    grown = Assignment(replicas, adding=adding, removing=leaving)
     return finish_move(elections, image, elections.change(partition, assignment=grown))
 
 
@@ -115,7 +147,7 @@ def _check_start(
 ) -> None:
     name = _name(image, partition)
     check_replicas(image, name, target, joining=joining)
-    if is_reassigning(partition):
+    if is_reassigning(partition) and not is_called_off(partition):
         raise ReassignmentInProgress(
             f"{name} is being moved to {_listed(_target_of(partition))}; wait for it, or call it off",
             topic=image.topics[partition.topic_id].name,
@@ -148,31 +180,44 @@ class Completion(NamedTuple):
 
 
 def finish_move(elections: Elections, image: MetadataImage, partition: PartitionImage) -> PartitionImage:
-    """Let the old replicas go, if they can go now. To be called after every change of an ISR.
+    """Take the next step, if it can be taken now. To be called after every change of an ISR.
 
     ``partition``: as it is after that change, which need not be in the image yet.
     """
+    if _can_hand_over(image, partition):
+        # The old leader stays in the ISR until it knows (rule 37).
+        leader = elections.first_active(_target_of(partition), partition.isr)
+        return elections.change(partition, leader=leader)
     completion = complete_reassignment(image, partition)
     if completion is None:
         return partition
     after = elections.change(
         partition, isr=completion.isr, assignment=completion.assignment, bump_leader_epoch=True
     )
-    elections.events.append(_event("reassignment_completed", image, after))
+    name = "reassignment_undone" if is_called_off(partition) else "reassignment_completed"
+    elections.events.append(_event(name, image, after))
     return after
 
 
 def complete_reassignment(image: MetadataImage, partition: PartitionImage) -> Completion | None:
     """Whether the old replicas can go now, and what is left then."""
+    if not _is_ready(image, partition) or not set(partition.isr).isdisjoint(partition.removing_replicas):
+        return None
+    return Completion(Assignment(_target_of(partition)), partition.isr)
+
+
+def _can_hand_over(image: MetadataImage, partition: PartitionImage) -> bool:
+    return partition.leader in partition.removing_replicas and _is_ready(image, partition)
+
+
+def _is_ready(image: MetadataImage, partition: PartitionImage) -> bool:
+    """Whether those that are to stay can do without the others."""
     if not is_reassigning(partition) or partition.recovery is Recovery.RECOVERING:
-        return None
+        return False
     target = _target_of(partition)
-    isr = tuple(member for member in partition.isr if member in target)
-    if not set(partition.adding_replicas).issubset(isr):
-        return None
-    if not _is_safe(image, partition, isr, replica_count=len(target)):
-        return None
-    return Completion(Assignment(target), isr)
+    isr = [member for member in partition.isr if member in target]
+    joining = set(partition.adding_replicas).difference(partition.removing_replicas)
+    return joining.issubset(isr) and _is_safe(image, partition, isr, replica_count=len(target))
 
 
 def _is_safe(
@@ -184,7 +229,7 @@ def _is_safe(
 
 
 def complete_reassignments(image: MetadataImage) -> Decision[None]:
-    """Every one that can be. ISRs are not all that decides: a lower MinISR or a broker's return can too."""
+    """The next step of every one that can take it. ISRs are not all that decides: a lower MinISR or a broker's return can too."""
     elections = Elections(image)
     for topic in topics_in_order(image):
         for partition in topic.partitions:
@@ -196,8 +241,11 @@ def complete_reassignments(image: MetadataImage) -> Decision[None]:
 
 
 def cancel_move(elections: Elections, image: MetadataImage, partition: PartitionImage) -> PartitionImage:
-    """Back to the replicas from before. The partition itself: nothing was under way, or it is complete."""
-    if not is_reassigning(partition):
+    """Back to the replicas from before, by steps if new ones are in the ISR.
+
+    The partition itself: nothing is under way, or it was called off before.
+    """
+    if not is_reassigning(partition) or is_called_off(partition):
         return partition
     adding = partition.adding_replicas
     original = tuple(each for each in partition.replicas if each not in adding)
@@ -211,9 +259,11 @@ def cancel_move(elections: Elections, image: MetadataImage, partition: Partition
             topic=image.topics[partition.topic_id].name,
             partition=partition.partition,
         )
-    return elections.change(
-        partition, isr=isr, assignment=Assignment(original), bump_leader_epoch=bool(adding)
-    )
+    if len(isr) == len(partition.isr):
+        return elections.change(partition, assignment=Assignment(original), bump_leader_epoch=bool(adding))
+    # A new one may lead, or have led, and not know that it no longer does (rule 37).
+    undoing = Assignment((*original, *adding), adding=adding, removing=adding)
+    return finish_move(elections, image, elections.change(partition, assignment=undoing))
 
 
 # --- telling ----------------------------------------------------------------------------------------------

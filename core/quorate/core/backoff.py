@@ -22,7 +22,7 @@ class Backoff:
     With ``begins_at_once`` there is none before the second attempt: for those who ask somebody else then.
     """
 
-    __slots__ = ("_begins_at_once", "_first_s", "_pause_s_max", "_rng", "_upper_s", "failures")
+    __slots__ = ("_before_second_s", "_first_s", "_pause_s_max", "_rng", "_upper_s", "failures")
 
     def __init__(
         self,
@@ -36,8 +36,10 @@ class Backoff:
         self._rng = rng
         self._first_s = first_s
         self._pause_s_max = pause_s_max
-        self._begins_at_once = begins_at_once
-        self.reset()
+        self._before_second_s = 0.0 if begins_at_once else first_s
+        self._upper_s = self._before_second_s
+        #: attempts in a row
+        self.failures = 0
 
     def next_s(self) -> float:
         """The pause after an attempt that failed."""
@@ -48,6 +50,5 @@ class Backoff:
 
     def reset(self) -> None:
         """Something went well: the next trouble is a new one."""
-        #: attempts in a row
         self.failures = 0
-        self._upper_s = 0.0 if self._begins_at_once else self._first_s
+        self._upper_s = self._before_second_s

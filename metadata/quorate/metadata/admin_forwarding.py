@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from quorate.core.clock import Clock
 from quorate.core.topic_names import topic_id_from
 from quorate.core.transport import Call, Method, Service, UnaryHandler, method_of, methods_of
+from quorate.errors import ControllerMoved, NoController, QuorateError, RequestTimedOut, Unavailable
 from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.rpc.dispatch import parse_response
 from quorate.v1 import admin_pb2, controller_pb2
@@ -41,6 +42,9 @@ ATTEMPT_TIMEOUT_S: Final = 10.0
 #: Kept back from the caller's time, so that our own error arrives and not just the end of the time.
 _MARGIN_S: Final = 0.25
 _CALL_TIMEOUT_S: Final = 60.0
+
+#: of methods that only look: nothing can have been done by them
+_PREFIXES_WITHOUT_EFFECT: Final = ("Check", "Describe", "List")
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -100,5 +104,15 @@ class AdminForwarding:
             request.topic_id = description.topic.topic_id
 
     async def _ask(self, method: Method[Request, Response], request: Request, deadline: float) -> Response:
-        answer = await self._administer(method.name, request.SerializeToString(), deadline)
+        try:
+            answer = await self._administer(method.name, request.SerializeToString(), deadline)
+        except (Unavailable, RequestTimedOut) as error:
+            raise _said_of_controllers(method, error) from error
         return parse_response(method, answer)
+
+
+def _said_of_controllers(method: Method[Any, Any], error: QuorateError) -> QuorateError:
+    """As this node's own word it would mean that nobody is here, and whoever asks would look elsewhere."""
+    if method.name.startswith(_PREFIXES_WITHOUT_EFFECT):
+        return NoController(f"{method.name}: no active controller could be reached; {error.message}")
+    return ControllerMoved(f"{method.name}: it may have been carried out; {error.message}")

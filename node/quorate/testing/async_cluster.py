@@ -120,13 +120,9 @@ class AsyncLocalCluster:
         return producer
 
     def consumer(
-        self,
-        *,
-        group: str | None = None,
-        topics: list[str] | None = None,
-        **options: Unpack[ConsumerArguments],
+        self, *, topics: list[str] | None = None, **options: Unpack[ConsumerArguments]
     ) -> AsyncConsumer:
-        consumer = AsyncConsumer(self.bootstrap, group=group, topics=topics, **options)
+        consumer = AsyncConsumer(self.bootstrap, topics=topics, **options)
         self._closers.append(consumer.close)
         return consumer
 

@@ -108,14 +108,8 @@ class LocalCluster:
         self._closers.append(lambda: producer.close(timeout=0))
         return producer
 
-    def consumer(
-        self,
-        *,
-        group: str | None = None,
-        topics: list[str] | None = None,
-        **options: Unpack[ConsumerArguments],
-    ) -> Consumer:
-        consumer = Consumer(self.bootstrap, group=group, topics=topics, **options)
+    def consumer(self, *, topics: list[str] | None = None, **options: Unpack[ConsumerArguments]) -> Consumer:
+        consumer = Consumer(self.bootstrap, topics=topics, **options)
         self._closers.append(consumer.close)
         return consumer
 

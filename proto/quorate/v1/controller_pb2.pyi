@@ -81,18 +81,20 @@ class BrokerSessionRequest(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., wants_unfence: _Optional[bool] = ..., wants_shutdown: _Optional[bool] = ..., damaged: _Optional[_Iterable[_Union[ReplicaName, _Mapping]]] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class BrokerSessionResponse(_message.Message):
-    __slots__ = ("sequence", "is_fenced", "may_shut_down", "session_timeout_ms", "error")
+    __slots__ = ("sequence", "is_fenced", "may_shut_down", "session_timeout_ms", "error", "metadata_offset")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     IS_FENCED_FIELD_NUMBER: _ClassVar[int]
     MAY_SHUT_DOWN_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     is_fenced: bool
     may_shut_down: bool
     session_timeout_ms: int
     error: _errors_pb2.ErrorDetail
-    def __init__(self, sequence: _Optional[int] = ..., is_fenced: _Optional[bool] = ..., may_shut_down: _Optional[bool] = ..., session_timeout_ms: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+    metadata_offset: int
+    def __init__(self, sequence: _Optional[int] = ..., is_fenced: _Optional[bool] = ..., may_shut_down: _Optional[bool] = ..., session_timeout_ms: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., metadata_offset: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "partitions")

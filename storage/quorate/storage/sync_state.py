@@ -102,7 +102,8 @@ class SyncState:
         await self._commits.settle()
 
     async def _sync(self) -> None:
-        sealed, self._sealed_unsynced = self._sealed_unsynced, []
+        # They stay in the list until they are on the device: a checkpoint may be written meanwhile.
+        sealed = list(self._sealed_unsynced)
         directory_changed, self._directory_changed = self._directory_changed, False
         try:
             for segment in [*sealed, self._state.active]:
@@ -113,9 +114,9 @@ class SyncState:
             if directory_changed:
                 await self._state.context.disk.fsync_directory(self._state.directory)
         except OSError as error:
-            self._sealed_unsynced[:0] = sealed
             self._directory_changed |= directory_changed
             raise self.sync_failed(error) from error
+        self._sealed_unsynced = [each for each in self._sealed_unsynced if each not in sealed]
 
     async def _sync_segment(self, segment: Segment) -> None:
         try:

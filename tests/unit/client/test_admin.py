@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from quorate.chaos.sim.clock import run_simulation
+from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.transport import SimTransport
 from quorate.client.admin import Admin, AsyncAdmin, types
 from quorate.core.ids import TopicPartition
@@ -24,6 +24,7 @@ from quorate.errors import (
     QuorateError,
     Unavailable,
     UnknownTopicOrPartition,
+    UnsupportedOperation,
 )
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import admin_pb2
@@ -45,6 +46,8 @@ class ScriptedNode:
         return self
 
     async def call(self, method: Method[Any, Any], request: Any, *, timeout_s: float) -> Any:
+        if method.name == "GetMetadata":
+            raise UnsupportedOperation("there is nothing to learn here")
         self.requests.append(request)
         answer = self.answers[method.name]
         if isinstance(answer, deque):
@@ -67,11 +70,12 @@ class ScriptedNode:
 
 
 def ask(node: ScriptedNode, work: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
-    async def scenario() -> T:
-        async with AsyncAdmin("node:1", transport=node) as admin:
+    async def scenario(simulation: Simulation) -> T:
+        admin = AsyncAdmin("node:1", transport=node, clock=simulation.clock, rng=simulation.rng)
+        async with admin:
             return await work(admin)
 
-    return run_simulation(lambda _: scenario(), seed=1)
+    return run_simulation(scenario, seed=1)
 
 
 def name(topic: str, partition: int) -> admin_pb2.PartitionName:

@@ -2,105 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
 
-from quorate.chaos.sim.clock import run_simulation
+from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.connection import Connection
-from quorate.core.transport import Channel, Method, Server, Service
 from quorate.errors import (
     ControllerMoved,
     InvalidTopic,
     NoController,
-    QuorateError,
-    RequestTimedOut,
     Unavailable,
     VoterChangeRefused,
 )
-from quorate.v1 import admin_pb2, broker_pb2
+from quorate.v1 import admin_pb2
+from tests.unit.client.scripted_nodes import (
+    Behaviour,
+    ScriptedTransport,
+    dead,
+    describes,
+    first,
+    leaderless,
+    silent,
+)
 
 T = TypeVar("T")
 
-#: what an address does with a call
-Behaviour = Callable[[Any], Any]
-
-
-class ScriptedChannel:
-    def __init__(self, transport: ScriptedTransport, address: str) -> None:
-        self.address = address
-        self._transport = transport
-
-    async def call(self, method: Method[Any, Any], request: Any, *, timeout_s: float) -> Any:
-        self._transport.asked.append((self.address, method.name))
-        self._transport.requests.append(request)
-        answer = self._transport.behaviour[self.address](request)
-        if answer is None:
-            await asyncio.sleep(timeout_s)
-            raise RequestTimedOut("no answer")
-        if isinstance(answer, QuorateError):
-            raise answer
-        return answer
-
-    def stream(self, *_: Any, **__: Any) -> Any:
-        raise AssertionError("nobody streams")
-
-    async def close(self) -> None:
-        self._transport.closed.append(self.address)
-
-
-class ScriptedTransport:
-    """Each address answers what its behaviour returns; an error is raised, None is silence."""
-
-    def __init__(self, **behaviour: Behaviour) -> None:
-        self.behaviour = {f"{name}:1": each for name, each in behaviour.items()}
-        self.asked: list[tuple[str, str]] = []
-        self.requests: list[Any] = []
-        self.closed: list[str] = []
-
-    def connect(self, address: str) -> Channel:
-        return ScriptedChannel(self, address)
-
-    async def serve(self, address: str, services: Sequence[Service], *, serving: bool = True) -> Server:
-        raise AssertionError("nobody serves")
-
-    async def is_refused(self, address: str, *, timeout_s: float) -> bool:
-        raise AssertionError("nobody asks")
-
-    @property
-    def addresses_asked(self) -> str:
-        return "".join(address[0] for address, _ in self.asked)
-
-
-def dead(_request: Any) -> Any:
-    return Unavailable("refused")
-
-
-def silent(_request: Any) -> Any:
-    return None
-
-
-def leaderless(_request: Any) -> Any:
-    return NoController("nobody leads")
-
-
-def describes(_request: Any) -> Any:
-    return admin_pb2.DescribeClusterResponse(controller=7)
-
-
-def first(count: int, trouble: Behaviour, then: Behaviour) -> Behaviour:
-    calls = iter([trouble] * count)
-    return lambda request: next(calls, then)(request)
-
 
 def on(transport: ScriptedTransport, work: Callable[[Connection], Awaitable[T]]) -> T:
-    async def scenario() -> T:
-        async with Connection(transport, list(transport.behaviour)) as connection:
+    async def scenario(simulation: Simulation) -> T:
+        connection = Connection(
+            transport, list(transport.behaviour), clock=simulation.clock, rng=simulation.rng
+        )
+        async with connection:
             return await work(connection)
 
-    return run_simulation(lambda _simulation: scenario(), seed=1)
+    return run_simulation(scenario, seed=1)
 
 
 async def describe(connection: Connection) -> int:
@@ -182,18 +120,6 @@ def test_topic_has_the_same_id_in_every_attempt() -> None:
     assert {each.topic_id for each in transport.requests} == {created.topic_id}
     assert len(created.topic_id) == 22
     assert all((each.name, dict(each.configs)) == ("t", {"retention.ms": "1"}) for each in transport.requests)
-
-
-def test_records_are_written_once_to_an_address_that_answers() -> None:
-    def answers(request: Any) -> Any:
-        if isinstance(request, broker_pb2.ProduceRequest):
-            return RequestTimedOut("perhaps written")
-        return admin_pb2.ListTopicsResponse()
-
-    transport = ScriptedTransport(a=dead, b=answers, c=answers)
-    with pytest.raises(RequestTimedOut, match="perhaps written"):
-        on(transport, lambda connection: connection.produce(broker_pb2.ProduceRequest()))
-    assert transport.asked == [("a:1", "ListTopics"), ("b:1", "ListTopics"), ("b:1", "Produce")]
 
 
 def quorum(*followers: tuple[int, int, str]) -> admin_pb2.DescribeQuorumResponse:

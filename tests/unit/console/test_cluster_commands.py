@@ -189,7 +189,7 @@ def test_health_names_the_partitions_that_are_ill_the_worst_first(
     assert states == [("t", 3, "offline"), ("t", 2, "under MinISR"), ("t", 1, "under-replicated")]
     assert main(["cluster", "health"]) == 1
     printed = capsys.readouterr().out
-    assert "what to do: bring broker 2 back" in printed
+    assert "what to do: bring node 2 back" in printed
     assert printed.splitlines()[-1].split() == ["t", "1", "1", "1,2,3", "1,2", "-", "under-replicated"]
     assert len(fake.asked("describe_topic")) == 4
 

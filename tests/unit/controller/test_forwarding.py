@@ -15,10 +15,11 @@ from quorate.chaos.sim.transport import SimTransport
 from quorate.controller.forwarding import AdministeringNode
 from quorate.core.transport import methods_of
 from quorate.errors import (
+    ControllerError,
     ControllerMoved,
     NoController,
     NotController,
-    RequestTimedOut,
+    QuorateError,
     Unavailable,
     UnknownTopicOrPartition,
 )
@@ -121,12 +122,23 @@ def test_a_refusal_at_the_first_attempt_is_what_it_is() -> None:
     simulate(scenario)
 
 
-@pytest.mark.parametrize("answer", [NoController("nobody"), None])
-def test_a_call_ends_even_if_no_controller_ever_answers(answer: Any) -> None:
+@pytest.mark.parametrize("answer", [NoController("nobody"), Unavailable("it is gone"), None])
+@pytest.mark.parametrize(
+    ("method", "request_", "told"),
+    [
+        ("ListTopics", admin_pb2.ListTopicsRequest(), NoController),
+        ("CreateTopic", admin_pb2.CreateTopicRequest(name="orders"), ControllerError),
+    ],
+)
+def test_a_call_ends_even_if_no_controller_ever_answers_and_says_that_it_is_about_controllers(
+    method: str, request_: Any, told: type[QuorateError], answer: Any
+) -> None:
     async def scenario(simulation: Simulation) -> None:
         world = _World(simulation, answer)
-        with pytest.raises((NoController, RequestTimedOut)):
-            await world.ask("ListTopics", admin_pb2.ListTopicsRequest())
+        with pytest.raises(told) as caught:
+            await world.ask(method, request_)
         assert simulation.loop.time() <= 61
+        may_be_done = method == "CreateTopic" and not isinstance(answer, NoController)
+        assert caught.value.outcome_unknown == may_be_done
 
     simulate(scenario)

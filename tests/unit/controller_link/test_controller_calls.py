@@ -27,7 +27,7 @@ def test_each_request_carries_the_epoch_of_this_run() -> None:
             AllocateProducerIdsResponse(first_producer_id=3_000, count=1_000),
             ConfirmTopicsRemovedResponse(),
         ]
-        calls = ControllerCalls(world.link, REGISTERED)
+        calls = ControllerCalls(clock=world.clock, link=world.link, registered=REGISTERED)
         await calls.alter_partition(AlterPartitionRequest(partitions=[PartitionAlteration(topic_id="t")]))
         assert await calls.allocate_producer_ids() == range(3_000, 4_000)
         await calls.confirm_topics_removed([TopicId("gone")])
@@ -45,8 +45,9 @@ def test_an_isr_is_not_asked_for_again_behind_the_leaders_back(unknown: Controll
         [controller] = world.controllers
         refused = PartitionAlterationResult(error=detail_from_error(IneligibleReplica("fenced")))
         controller.reactions = [unknown, AlterPartitionResponse(partitions=[refused])]
+        calls = ControllerCalls(clock=world.clock, link=world.link, registered=REGISTERED)
         with pytest.raises((ControllerMoved, RequestTimedOut)):
-            await ControllerCalls(world.link, REGISTERED).alter_partition(AlterPartitionRequest())
+            await calls.alter_partition(AlterPartitionRequest())
         assert len(controller.calls) == 1
 
     run_scripted(scenario)

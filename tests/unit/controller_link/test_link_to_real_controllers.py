@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from quorate.broker.controller_link.calls import ControllerCalls, administer_through
+from quorate.broker.controller_link.calls import ControllerCalls
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.controller_link.link import ControllerLink
 from quorate.broker.controller_link.registration import Registered, Registration
@@ -131,7 +131,7 @@ class LinkedBroker:
 
     @property
     def calls(self) -> ControllerCalls:
-        return ControllerCalls(self.link, self.registered)
+        return ControllerCalls(clock=self.clock, link=self.link, registered=self.registered)
 
     async def ask(self, method: str, request: Any) -> Any:
         """A call of AdminService at this broker, from elsewhere."""
@@ -148,7 +148,7 @@ class LinkedBroker:
 
     def _admin(self) -> Service:
         return AdminForwarding(
-            administer_through(self.link, self.clock),
+            ControllerCalls(clock=self.clock, link=self.link).administer,
             LeaderDescriptions(self.transport, lambda: self.follower.image.brokers),
             clock=self.clock,
             random_bytes=self._world.simulation.rng.randbytes,

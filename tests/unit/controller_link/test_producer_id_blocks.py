@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quorate.broker.controller_link.producer_ids import ProducerIds
-from quorate.core.backoff import Backoff
 from quorate.core.clock import SystemClock
 from quorate.errors import NoController
 
@@ -47,8 +46,7 @@ def blocks() -> _Blocks:
 
 @pytest.fixture
 async def ids(blocks: _Blocks) -> AsyncIterator[ProducerIds]:
-    backoff = Backoff(random.Random(1), first_s=0.001, pause_s_max=0.001)
-    ids = ProducerIds(blocks.allocate, clock=SystemClock(), backoff=backoff)
+    ids = ProducerIds(blocks.allocate, clock=SystemClock(), rng=random.Random(1))
     running = asyncio.create_task(ids.run())
     yield ids
     running.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
@@ -20,9 +21,10 @@ from quorate.v1 import admin_pb2, broker_pb2
 _ADMIN: Final = methods_of(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
 _BROKER: Final = methods_of(broker_pb2.DESCRIPTOR.services_by_name["BrokerService"])
 _TIMEOUT_S: Final = 90.0
-#: longer than anything here takes
+_PLACES: Final = 3
+#: The fetches outlast the broker's return.
 _FETCH_WAIT_MS: Final = 60_000
-_LED_BY_FIRST: Final = "t"
+_RETURN_S_MAX: Final = 20.0
 
 Limit = Callable[[int], None]
 
@@ -41,9 +43,7 @@ def limit_requests(monkeypatch: pytest.MonkeyPatch) -> Limit:
 def simulate(scenario: Callable[[SimCluster], Awaitable[None]], *, brokers: int) -> None:
     """One controller, in the process of the first broker."""
     run_simulation(
-        lambda simulation: scenario(
-            SimCluster(simulation, controllers=1, brokers=brokers, is_combined=True)
-        ),
+        lambda simulation: scenario(SimCluster(simulation, controllers=1, brokers=brokers, is_combined=True)),
         seed=1,
     )
 
@@ -53,6 +53,22 @@ async def create_topic(channel: Channel, name: str) -> None:
     assignments = [admin_pb2.ReplicaAssignment(partition=0, replicas=[1])]
     request = admin_pb2.CreateTopicRequest(name=name, assignments=assignments)
     await channel.call(_ADMIN["CreateTopic"], request, timeout_s=_TIMEOUT_S)
+
+
+async def fill_with_fetches(channel: Channel) -> list[asyncio.Task[broker_pb2.FetchResponse]]:
+    """Returns once no other client gets in."""
+    request = broker_pb2.FetchRequest(
+        max_wait_ms=_FETCH_WAIT_MS, partitions=[broker_pb2.FetchPartition(topic="t")]
+    )
+    fetches = [
+        asyncio.create_task(channel.call(_BROKER["Fetch"], request, timeout_s=_TIMEOUT_S))
+        for _ in range(_PLACES)
+    ]
+    with contextlib.suppress(Overloaded):
+        while True:
+            await asyncio.sleep(0.1)
+            await channel.call(_BROKER["GetMetadata"], broker_pb2.GetMetadataRequest(), timeout_s=_TIMEOUT_S)
+    return fetches
 
 
 def test_administration_of_a_combined_node_needs_one_place(limit_requests: Limit) -> None:
@@ -68,5 +84,48 @@ def test_administration_of_a_combined_node_needs_one_place(limit_requests: Limit
         )
         assert described.topic.name == "t"
         await channel.close()
+
+    simulate(scenario, brokers=1)
+
+
+def test_broker_that_was_killed_comes_back_while_fetches_occupy_its_controllers_node(
+    limit_requests: Limit,
+) -> None:
+    limit_requests(_PLACES)
+
+    async def scenario(cluster: SimCluster) -> None:
+        await cluster.start()
+        channel = cluster.client_transport().connect(cluster.machine("b1").address)
+        await create_topic(channel, "t")
+        returning = cluster.machine("b2")
+        returning.kill()
+        await cluster.clock.sleep(1)
+        fetches = await fill_with_fetches(channel)
+        returning.start()
+        await cluster.until(lambda: returning.is_ready, within_s=_RETURN_S_MAX)
+        assert not any(fetch.done() for fetch in fetches), "nobody made room for it"
+        for fetch in fetches:
+            fetch.cancel()
+        await asyncio.wait(fetches)
+        await channel.close()
+
+    simulate(scenario, brokers=2)
+
+
+def test_services_between_nodes_are_those_that_no_client_calls() -> None:
+    async def scenario(cluster: SimCluster) -> None:
+        await cluster.start()
+        node = cluster.machine("b1").node
+        assert node is not None
+        assert node.controller is not None
+        assert node.broker is not None
+        services = [*node.controller.services(), *node.broker.services()]
+        assert {service.name: service.is_internal for service in services} == {
+            "quorate.v1.AdminService": False,
+            "quorate.v1.BrokerService": False,
+            "quorate.v1.ControllerService": True,
+            "quorate.v1.QuorumService": True,
+            "quorate.v1.ReplicaService": True,
+        }
 
     simulate(scenario, brokers=1)

@@ -58,6 +58,10 @@ class PlainLog:
         self.entries.append(Entry(leader_epoch, bytes(batch)))
         return Appended(offset, offset, TimestampMs(0))
 
+    def find_duplicate(self, _batch: Bytes) -> Appended | None:
+        """Producers without numbers."""
+        return None
+
     def append_as_follower(self, entries: list[Entry]) -> None:
         for entry in entries:
             # Also where an epoch stands without records: this replica led, and wrote nothing.

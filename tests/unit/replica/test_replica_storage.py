@@ -17,6 +17,7 @@ from quorate.errors import (
     CorruptBatch,
     DiskFull,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     OffsetNotAvailable,
     OffsetOutOfRange,
@@ -104,14 +105,36 @@ async def test_retry_of_a_conditional_append_gives_the_original_wherever_the_log
         leadership.append_if(batch(producer=(7, 0, 5)), Offset(2))
 
 
-async def test_too_few_members_refuse_even_the_retry() -> None:
+@pytest.mark.parametrize("is_conditional", [True, False])
+async def test_retry_of_a_committed_batch_is_not_refused_when_members_are_missing(
+    *, is_conditional: bool
+) -> None:
+    """It would be told that nothing was written, and it was (rules 19 and 50)."""
     replica = await stored_replica()
     leadership = replica.lead(isr=(1, 2))
     first = batch(producer=(7, 0, 0))
     leadership.append_if(first, Offset(0))
+    replica.follow(2, 1)
     replica.apply(replica.state(isr=(1,)))
+    again = (
+        leadership.append_if(first, Offset(0)) if is_conditional else leadership.append(first, acks_all=True)
+    )
+    assert not isinstance(again, LogEndsLater)
+    assert (again.base_offset, again.is_duplicate) == (0, True)
+    assert leadership.when_committed(Offset(1), replica.outcomes.append) is None
     with pytest.raises(NotEnoughReplicas):
-        leadership.append_if(first, Offset(0))
+        leadership.append(batch(producer=(7, 0, 1)), acks_all=True)
+
+
+async def test_retry_of_a_batch_that_is_not_committed_is_unknown_when_members_are_missing() -> None:
+    replica = await stored_replica()
+    leadership = replica.lead(isr=(1, 2))
+    first = batch(producer=(7, 0, 0))
+    leadership.append(first, acks_all=True)
+    replica.apply(replica.state(isr=(1,)))
+    assert leadership.append(first, acks_all=True).is_duplicate
+    with pytest.raises(NotEnoughReplicasAfterAppend):
+        leadership.when_committed(Offset(1), replica.outcomes.append)
 
 
 async def test_bytes_that_are_no_batch_are_refused() -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from google.protobuf import descriptor_pb2, descriptor_pool, wrappers_pb2
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
-from quorate.core.transport import Call, Service, UnaryHandler, method_of
+from quorate.core.transport import Call, Handler, Service, UnaryHandler, method_of
 from quorate.errors import ERRORS_BY_CODE, OffsetOutOfRange
 
 __all__ = [
@@ -83,7 +83,7 @@ class EchoServer:
         self.ended: asyncio.Queue[str] = asyncio.Queue()
         self.remaining_s: list[float] = []
         self.peers: list[str] = []
-        handlers = {
+        handlers: dict[str, Handler] = {
             "Echo": self.echo,
             "Fail": fail or self.fail,
             "Wait": self.wait,

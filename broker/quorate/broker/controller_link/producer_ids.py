@@ -8,6 +8,7 @@ process; there are enough.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn
@@ -22,6 +23,8 @@ __all__ = ["ProducerIds"]
 
 log = get_logger(__name__)
 
+_BACKOFF_FIRST_S: Final = 0.05
+_BACKOFF_S_MAX: Final = 1.0
 #: with fewer left than this the next block is fetched
 _LOW: Final = 100
 
@@ -29,10 +32,12 @@ _LOW: Final = 100
 class ProducerIds:
     """``allocate``: a block from the controller."""
 
-    def __init__(self, allocate: Callable[[], Awaitable[range]], *, clock: Clock, backoff: Backoff) -> None:
+    def __init__(self, allocate: Callable[[], Awaitable[range]], *, clock: Clock, rng: random.Random) -> None:
         self._allocate = allocate
         self._clock = clock
-        self._backoff = backoff
+        self._backoff = Backoff(
+            rng, first_s=_BACKOFF_FIRST_S, pause_s_max=_BACKOFF_S_MAX, begins_at_once=True
+        )
         self._blocks: deque[range] = deque()
         self._waiting: deque[asyncio.Future[ProducerId]] = deque()
         self._is_low = asyncio.Event()

@@ -9,7 +9,8 @@ Invariants:
   there is something urgent to say. A controller answers a stream's heartbeats one after the other, so more of
   them under way would renew nothing sooner; and what a heartbeat carried is known to be heard, or not.
 - Only an answer on the open stream to the heartbeat that is under way counts. It renews the lease from when
-  that heartbeat was *sent*, and only if it does not say "fenced".
+  that heartbeat was *sent*, only if it does not say "fenced", and only once this broker has applied the
+  metadata that it names (``Lease.metadata_applied``, which whoever applies metadata calls, too).
 - Whatever ends the stream (the controller, the network, silence, our own end) revokes the lease before
   anything else is done.
 - So does the wish to stop, before it is uttered. A broker that is alive stays in the ISR of what it led, so
@@ -264,7 +265,12 @@ class BrokerSession:
         if answer.is_fenced:
             self._lease.revoke()
         elif not self._wants_shutdown:
-            self._lease.renew(heartbeat.sent_at, session_timeout_s=answer.session_timeout_ms / 1000)
+            self._lease.renew_with_metadata(
+                answer.metadata_offset,
+                heartbeat.sent_at,
+                session_timeout_s=answer.session_timeout_ms / 1000,
+            )
+            self._lease.metadata_applied(self._metadata_offset())
         self._note_fenced(is_fenced=answer.is_fenced)
         if answer.may_shut_down:
             self._settle_leave(may_go=True)

@@ -11,6 +11,11 @@ up, so that a broker that dies on the threshold holds up acknowledgements no lon
 
 *Admission* is judged when the wish is made, and from that moment the newcomer counts: between the two nothing
 can be committed without it.
+
+*Leaving.* The replicas that a reassignment takes away stay members until they are not needed, and until each
+has fetched in this epoch (rules 37, 47). One of them may have led before, and answer reads alone until it
+knows that it does not lead any more: its fetch is the proof that it does. Before that nothing is committed
+without it. One that never fetches is fenced, or lags, for longer than its lease can last.
 """
 
 from __future__ import annotations
@@ -40,6 +45,7 @@ class IsrMembership:
         "_joining",
         "_lag_s",
         "_leader",
+        "_leaving",
         "_state",
         "followers",
         "isr",
@@ -60,6 +66,8 @@ class IsrMembership:
         self._epoch_start_offset = epoch_start_offset
         self._lag_s = replica_lag_s
         self._leader = image.leader
+        #: replicas that a reassignment takes away
+        self._leaving: frozenset[BrokerId] = frozenset()
         self.isr = InSyncReplicas(image.isr, image.partition_epoch, image.recovery)
         self.followers = Followers()
         #: followers that the high watermark waits for: the maximal ISR
@@ -79,6 +87,7 @@ class IsrMembership:
         self._assign(now)
 
     def _assign(self, now: float) -> None:
+        self._leaving = frozenset(self._state.image.removing_replicas)
         others = [each for each in self._state.image.replicas if each != self._leader]
         self.followers.assign(others, self.isr.committed, now)
         self.recount()
@@ -131,6 +140,14 @@ class IsrMembership:
             return False
         return self.isr.recovery is Recovery.RECOVERING or self._wanted(now) != self.isr.committed
 
+    def is_wish_due(self, follower: Follower, now: float) -> bool:
+        """Does its fetch, which was just noted, make for a wish? Much cheaper than ``has_wish``."""
+        if self.isr.is_change_pending:
+            return False
+        if follower.broker_id in self._leaving:
+            return self.has_wish(now)
+        return follower.broker_id not in self.isr.committed and self.can_admit(follower)
+
     def next_alteration(self, now: float) -> PartitionAlteration | None:
         """What to send now; the wish that was made before, if it has not been settled."""
         if not self.isr.is_change_pending:
@@ -175,7 +192,22 @@ class IsrMembership:
                     wanted.add(broker_id)
             elif self.can_admit(follower):
                 wanted.add(broker_id)
-        return frozenset(wanted)
+        return frozenset(wanted - self._dispensable(wanted))
+
+    def _dispensable(self, wanted: set[BrokerId]) -> set[BrokerId]:
+        """Who is to leave the partition, knows this epoch, and is not needed any more (rule 47)."""
+        if not self._leaving or self._leader in self._leaving:
+            return set()
+        staying = wanted - self._leaving
+        image = self._state.image
+        # Those of a move that was called off are adding and leaving.
+        joining = set(image.adding_replicas) - self._leaving
+        if not joining.issubset(staying & self.isr.committed):
+            return set()
+        replica_count = len(image.replicas) - len(image.removing_replicas)
+        if len(staying) < min(self._state.min_insync_replicas, replica_count):
+            return set()
+        return {each.broker_id for each in self.followers if each.has_fetched} & self._leaving
 
     def can_admit(self, follower: Follower) -> bool:
         """Rule 23."""

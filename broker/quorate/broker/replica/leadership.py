@@ -204,7 +204,7 @@ class Leadership:
         if self._ended is not None:
             raise copy_of(self._ended)
         if acks_all and not self._membership.has_enough:
-            raise self._too_few()
+            return self._duplicate_or_too_few(batch)
         try:
             appended = self._log.append_as_leader(batch, leader_epoch=self.epoch)
         except StorageError as error:
@@ -222,11 +222,8 @@ class Leadership:
         """
         self._check_leading()
         if not self._membership.has_enough:
-            raise self._too_few()
-        try:
-            duplicate = self._log.find_duplicate(batch)
-        except StorageError as error:
-            raise self._append_failed(error) from error
+            return self._duplicate_or_too_few(batch)
+        duplicate = self._find_duplicate(batch)
         if duplicate is not None:
             return duplicate
         log_end_offset = self._log.log_end_offset
@@ -239,6 +236,19 @@ class Leadership:
                 log_end_offset=log_end_offset,
             )
         return self.append(batch, acks_all=True)
+
+    def _find_duplicate(self, batch: Bytes) -> Appended | None:
+        try:
+            return self._log.find_duplicate(batch)
+        except StorageError as error:
+            raise self._append_failed(error) from error
+
+    def _duplicate_or_too_few(self, batch: Bytes) -> Appended:
+        """A retry of what was written must not be told that nothing was (rules 19 and 50)."""
+        duplicate = self._find_duplicate(batch)
+        if duplicate is None:
+            raise self._too_few()
+        return duplicate
 
     def _log_grew(self) -> None:
         if self._membership.followers.is_anyone_at_end:
@@ -433,8 +443,7 @@ class Leadership:
         now = self._clock.monotonic()
         membership.followers.note(follower, broker_epoch, fetch_offset, log_end_offset, now)
         self._advance_high_watermark()
-        isr = membership.isr
-        if broker_id not in isr.committed and not isr.is_change_pending and membership.can_admit(follower):
+        if membership.is_wish_due(follower, now):
             self._hooks.on_isr_wish()
         return None
 

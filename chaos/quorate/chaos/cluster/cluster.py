@@ -117,4 +117,4 @@ class SimCluster:
         return random.Random(self.simulation.rng.getrandbits(64))
 
     def connect(self) -> Connection:
-        return Connection(self.client_transport(), self.bootstrap, random_bytes=self.simulation.rng.randbytes)
+        return Connection(self.client_transport(), self.bootstrap, clock=self.clock, rng=self.simulation.rng)

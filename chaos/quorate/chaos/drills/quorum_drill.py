@@ -145,7 +145,7 @@ async def run_drill(
     for fault in faults:
         settings.update(fault.settings)
     report = DrillReport(", ".join(fault.name for fault in faults), voters_count)
-    async with LocalCluster.create(controllers=voters_count, settings=settings) as cluster:
+    async with LocalCluster.create(controllers=voters_count, brokers=0, settings=settings) as cluster:
         voters = DrillVoters(cluster)
         try:
             drill = await _begin(voters, clients=clients, seed=seed)

@@ -25,7 +25,7 @@ from quorate.metadata.image import MetadataImage
 from quorate.node.local_cluster import LocalCluster
 from quorate.rpc.grpcio_transport import GrpcioTransport
 
-__all__ = ["Proof", "committed_metadata", "prove", "topic_until", "until_whole"]
+__all__ = ["Proof", "check_copies", "committed_metadata", "prove", "topic_until", "until_whole"]
 
 _TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.05
@@ -57,7 +57,7 @@ async def prove(cluster: LocalCluster, history: History, *topics: str) -> Proof:
             for partition, end in ends.items():
                 copies = in_files[partition]
                 replicas += len(copies)
-                _check_copies(partition, copies, read[partition], end)
+                check_copies(partition, copies, read[partition], end)
             committed |= read
     check_history(history, committed)
     _check_no_unclean_election(await committed_metadata(cluster), topics)
@@ -167,7 +167,7 @@ def _read_files(
     return found
 
 
-def _check_copies(
+def check_copies(
     partition: TopicPartition, copies: Mapping[str, bytes], read: Records, end_offset: Offset
 ) -> None:
     (first, batches), *others = copies.items()

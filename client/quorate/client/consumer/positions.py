@@ -32,7 +32,7 @@ from quorate.core.ids import TopicPartition
 from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError, UnknownTopicOrPartition
 from quorate.v1 import broker_pb2
 
-__all__ = ["BEGINNING", "END", "EpochEnd", "Need", "PartitionReader", "Position", "Start"]
+__all__ = ["BEGINNING", "END", "EpochEnd", "Need", "PartitionReader", "Position", "Start", "at_time"]
 
 
 class Position(NamedTuple):
@@ -51,6 +51,10 @@ class Start(NamedTuple):
 
 BEGINNING = Start(broker_pb2.OFFSET_SPEC_EARLIEST)
 END = Start(broker_pb2.OFFSET_SPEC_LATEST)
+
+
+def at_time(timestamp_ms: int) -> Start:
+    return Start(broker_pb2.OFFSET_SPEC_AT_TIMESTAMP, timestamp_ms)
 
 
 class Need(enum.Enum):

@@ -27,7 +27,15 @@ from quorate.core.records import HEADER_BYTES, EncodableHeaders
 from quorate.errors import BatchTooLarge, ClientClosed, InvalidRequest, QuorateError
 from quorate.v1 import broker_pb2
 
-__all__ = ["RECORD_OVERHEAD_BYTES", "Accumulator", "Placed", "Run", "TopicQueues", "record_bytes"]
+__all__ = [
+    "RECORD_OVERHEAD_BYTES",
+    "Accumulator",
+    "NoRoom",
+    "Placed",
+    "Run",
+    "TopicQueues",
+    "record_bytes",
+]
 
 #: What a record takes in a batch beside its key, value and headers, about: lengths, deltas, attributes
 RECORD_OVERHEAD_BYTES: Final = 16
@@ -97,6 +105,14 @@ class Placed(NamedTuple):
     records: int
 
 
+class NoRoom(NamedTuple):
+    """A record has to wait until so many bytes are free."""
+
+    bytes: int
+    #: chosen once, for it is chosen by the application's own function, or in turn; None: left to the end
+    partition: int | None
+
+
 class Accumulator:
     def __init__(
         self,
@@ -161,8 +177,8 @@ class Accumulator:
         expected_offset: int | None,
         on_delivery: OnDelivery | None,
         ticket: Ticket | None,
-    ) -> RecordFuture | int:
-        """Where there is no room, how much is needed: ``queue_up`` for it, and come back with the ticket."""
+    ) -> RecordFuture | NoRoom:
+        """Where there is no room: ``queue_up`` for it, and come back with the ticket and the partition."""
         size = record_bytes(value, key, headers)
         if partition is None and (key is not None or self._partitioner is not None):
             partition = self.partition_for(topic, key)
@@ -172,7 +188,7 @@ class Accumulator:
             if ticket is not None:
                 self._check_open()
             elif not self._take_room(size):
-                return size
+                return NoRoom(size, partition)
             if partition is None:
                 partition = topic.stick(size)
             queue = topic.queues[partition]
@@ -190,6 +206,8 @@ class Accumulator:
             timestamps.append(timestamp_ms)
             batch.values.append(value)
             batch.bytes += size
+            if ticket is not None:
+                ticket.is_granted = False
             if batch.keys is not None:
                 batch.keys.append(key)
             elif key is not None:
@@ -224,8 +242,6 @@ class Accumulator:
             size = run.bytes_between(start, end)
             if ticket is not None:
                 self._check_open()
-                # Somebody whose turn comes by this is woken when the next batch is done.
-                self.buffer.used -= ticket.bytes - size
             elif not self._take_room(size):
                 return None
             if batch is None:
@@ -233,6 +249,10 @@ class Accumulator:
             index = len(batch.timestamps)
             _extend(batch, run, start, end)
             batch.bytes += size
+            if ticket is not None:
+                ticket.is_granted = False
+                # Somebody whose turn comes by this is woken when the next batch is done.
+                self.buffer.used -= ticket.bytes - size
             if end < len(run.ends):
                 # The next one does not fit any more.
                 self._close_open(queue)
@@ -296,6 +316,7 @@ class Accumulator:
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
+        """Give up waiting, or give back the room that was granted and not used."""
         with self.lock:
             granted = self.buffer.leave(ticket)
         for each in granted:

@@ -20,6 +20,7 @@ class Ticket:
     def __init__(self, size: int, wake: Callable[[], None]) -> None:
         self.bytes = size
         self.wake = wake
+        #: the room is the ticket's, until it is a batch's or given back
         self.is_granted = False
 
 
@@ -49,6 +50,7 @@ class Buffer:
     def leave(self, ticket: Ticket) -> list[Ticket]:
         """Give up waiting. Who waits behind may now fit."""
         if ticket.is_granted:
+            ticket.is_granted = False
             return self.give_back(ticket.bytes)
         if ticket in self.waiting:
             self.waiting.remove(ticket)

@@ -1,4 +1,7 @@
-"""Many records of one call, as columns: checked, measured and sorted by partition, no object for any."""
+"""Many records of one call, as columns: checked, measured, sorted by partition, put into batches.
+
+There is no object for any of the records.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,20 @@ from typing import Any, NamedTuple
 from quorate.client.producer.accumulator import (
     RECORD_OVERHEAD_BYTES,
     Accumulator,
+    Placed,
     Run,
     TopicQueues,
     record_bytes,
 )
+from quorate.client.producer.buffer import Ticket
+from quorate.client.producer.delivery import Delivery
 from quorate.client.producer.options import Serializer
 from quorate.client.producer.record_values import HeadersArgument, as_bytes, as_headers
 from quorate.core.records import EncodableHeaders, partitions_for_keys
-from quorate.errors import InvalidRecord
+from quorate.errors import InvalidRecord, QuorateError
+from quorate.v1 import broker_pb2
 
-__all__ = ["Columns", "Plan", "columns_of", "plan"]
+__all__ = ["Columns", "Placement", "Plan", "columns_of", "plan"]
 
 _NONE_TYPE = type(None)
 
@@ -76,6 +83,66 @@ def plan(
         for chosen, indices in groups.items()
     ]
     return Plan(runs, list(groups.values()))
+
+
+class Placement:
+    """Puts the records of a plan into batches, as room allows; how to wait for room is the caller's."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        topic: TopicQueues,
+        planned: Plan,
+        acks: broker_pb2.Acks,
+        expected_offset: int | None,
+    ) -> None:
+        self._accumulator = accumulator
+        self._topic = topic
+        self._plan = planned
+        self._acks = acks
+        self._expected_offset = expected_offset
+        self._placed: list[Placed] = []
+        #: the run that is being placed, and how many of its records are
+        self._current = 0
+        self._start = 0
+
+    def place(self, ticket: Ticket | None = None) -> int | None:
+        """How much room the next records need, to come back with a ticket for it; None: all are placed."""
+        while self._current < len(self._plan.runs):
+            partition, run = self._plan.runs[self._current]
+            while self._start < len(run.ends):
+                found = self._append(partition, run, ticket)
+                if found is None:
+                    return self._accumulator.run_bytes(run, self._start, self._expected_offset)
+                self._placed.append(found)
+                self._start += found.records
+                ticket = None
+            self._next_run()
+        return None
+
+    def refuse(self, error: QuorateError) -> None:
+        """No room came: the rest of the run is not sent. The next one may fare better."""
+        partition, run = self._plan.runs[self._current]
+        queue = self._topic.queues[partition or 0]
+        self._placed.append(self._accumulator.refused(queue, run, self._start, error))
+        self._next_run()
+
+    def delivery(self) -> Delivery:
+        return Delivery(self._placed, self._plan.indices)
+
+    def _append(self, partition: int | None, run: Run, ticket: Ticket | None) -> Placed | None:
+        try:
+            return self._accumulator.append_run(
+                self._topic, partition, run, self._start, self._acks, self._expected_offset, ticket
+            )
+        except BaseException:
+            if ticket is not None:
+                self._accumulator.leave(ticket)
+            raise
+
+    def _next_run(self) -> None:
+        self._current += 1
+        self._start = 0
 
 
 def _byte_column(what: str, column: Iterable[Any], serializer: Serializer | None) -> list[bytes | None]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from quorate.client.cluster import ClusterView
 from quorate.client.producer.accumulator import Accumulator, TopicQueues
-from quorate.client.producer.batch import ProducerBatch
-from quorate.client.producer.options import ProducerOptions
-from quorate.client.producer.record_future import wait_for
+from quorate.client.producer.batch import OnDelivery, ProducerBatch
+from quorate.client.producer.bulk import Placement, columns_of, plan
+from quorate.client.producer.options import AcksName, ProducerOptions, acks_of
+from quorate.client.producer.postponed import Postponed
+from quorate.client.producer.record_future import RecordFuture, wait_for
+from quorate.client.producer.record_values import HeadersArgument, as_bytes, as_headers
 from quorate.client.producer.sender import Sender
 from quorate.client.producer.statistics import ProducerStatistics
 from quorate.core.clock import Clock
@@ -19,11 +23,14 @@ from quorate.core.transport import Transport
 from quorate.errors import BufferExhausted, ClientClosed, InvalidRequest
 from quorate.v1 import broker_pb2
 
-__all__ = ["ProducerEngine", "check_condition"]
+__all__ = ["ProducerEngine"]
 
 
 class ProducerEngine:
-    """Made anywhere; from ``start`` on it belongs to the loop that called it."""
+    """Made anywhere. It belongs to the loop that first finds a topic with it, and to that loop's thread.
+
+    Any thread may ``append`` and ``plan``.
+    """
 
     def __init__(
         self,
@@ -36,6 +43,10 @@ class ProducerEngine:
         wake: Callable[[Callable[[], None]], object],
     ) -> None:
         self.options = options
+        self._clock = clock
+        self._acks = acks_of(options.acks)
+        self._key_serializer = options.key_serializer
+        self._value_serializer = options.value_serializer
         self.cluster = ClusterView(transport, bootstrap, clock=clock, rng=rng)
         self.accumulator = Accumulator(
             options,
@@ -44,6 +55,7 @@ class ProducerEngine:
             wake=lambda: wake(self.sender.drain),
             is_on_loop=self.is_on_loop,
         )
+        self._append = self.accumulator.append
         self.sender = Sender(options, self.accumulator, self.cluster, clock)
         self._loop_thread: int | None = None
         self._is_closed = False
@@ -69,6 +81,64 @@ class ProducerEngine:
                 topic=topic.name,
                 partition=partition,
             )
+
+    def append(
+        self,
+        topic: TopicQueues,
+        value: Any,
+        key: Any,
+        headers: HeadersArgument,
+        partition: int | None,
+        timestamp_ms: int | None,
+        acks: AcksName | None,
+        expected_offset: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture | Postponed:
+        """Put a record into a batch, if there is room."""
+        if type(value) is not bytes or self._value_serializer is not None:
+            value = as_bytes("value", value, self._value_serializer)
+        if key is not None and (type(key) is not bytes or self._key_serializer is not None):
+            key = as_bytes("key", key, self._key_serializer)
+        chosen_acks = self._acks if acks is None else acks_of(acks)
+        if expected_offset is not None:
+            _check_condition(topic, chosen_acks, has_place=partition is not None or key is not None)
+        pairs = as_headers(headers) if headers else None
+        appended = self._append(
+            topic, value, key, pairs, partition, timestamp_ms, chosen_acks, expected_offset, on_delivery, None
+        )
+        if isinstance(appended, RecordFuture):
+            return appended
+        return Postponed(
+            appended.bytes, topic, value, key, pairs, appended.partition, timestamp_ms, chosen_acks,
+            expected_offset, on_delivery,
+        )  # fmt: skip
+
+    def plan(
+        self,
+        topic: TopicQueues,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None,
+        headers: Iterable[HeadersArgument] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        acks: AcksName | None,
+        expected_offset: int | None,
+    ) -> Placement:
+        """Where many records go; nothing is placed yet."""
+        chosen_acks = self._acks if acks is None else acks_of(acks)
+        if expected_offset is not None:
+            _check_condition(topic, chosen_acks, has_place=partition is not None)
+            partition = partition or 0
+        columns = columns_of(
+            values,
+            keys,
+            headers,
+            key_serializer=self._key_serializer,
+            value_serializer=self._value_serializer,
+        )
+        timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
+        planned = plan(columns, topic, partition, timestamp, self.accumulator)
+        return Placement(self.accumulator, topic, planned, chosen_acks, expected_offset)
 
     async def flush(self) -> None:
         """Until everything that was sent before has its last word."""
@@ -118,7 +188,7 @@ class ProducerEngine:
             raise ClientClosed("the producer was closed")
 
 
-def check_condition(topic: TopicQueues, acks: broker_pb2.Acks, *, has_place: bool) -> None:
+def _check_condition(topic: TopicQueues, acks: broker_pb2.Acks, *, has_place: bool) -> None:
     """Whether ``expected_offset`` makes sense with the rest of what was asked for."""
     if acks != broker_pb2.ACKS_ALL:
         raise InvalidRequest('expected_offset needs acks="all": with less, the condition would be a guess')

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
+from quorate.client.arguments import check_arguments
 from quorate.core.records import Compression
 from quorate.errors import InvalidConfig
 from quorate.v1 import broker_pb2
@@ -19,6 +20,7 @@ __all__ = [
     "ProducerOptions",
     "Serializer",
     "acks_of",
+    "options_of",
 ]
 
 AcksName: TypeAlias = Literal["all", 0, 1, -1, "0", "1", "-1"]
@@ -133,3 +135,9 @@ class ProducerOptions:
     @property
     def compression_type(self) -> Compression:
         return Compression[self.compression.upper()]
+
+
+def options_of(caller: str, arguments: OptionArguments) -> ProducerOptions:
+    """``caller``: the class whose arguments these are."""
+    check_arguments(caller, arguments, OptionArguments.__annotations__)
+    return ProducerOptions(**arguments)

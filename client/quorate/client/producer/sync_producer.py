@@ -15,21 +15,19 @@ from typing import Any, Self, Unpack
 
 from quorate.client.background import BackgroundLoop
 from quorate.client.connection import parse_bootstrap
-from quorate.client.producer.accumulator import Placed, Run, TopicQueues
+from quorate.client.producer.accumulator import TopicQueues
 from quorate.client.producer.batch import OnDelivery
 from quorate.client.producer.buffer import Ticket
-from quorate.client.producer.bulk import columns_of, plan
 from quorate.client.producer.delivery import Delivery
-from quorate.client.producer.engine import ProducerEngine, check_condition
-from quorate.client.producer.options import AcksName, OptionArguments, ProducerOptions, acks_of
+from quorate.client.producer.engine import ProducerEngine
+from quorate.client.producer.options import AcksName, OptionArguments, options_of
 from quorate.client.producer.record_future import RecordFuture
-from quorate.client.producer.record_values import HeadersArgument, as_bytes, as_headers
+from quorate.client.producer.record_values import HeadersArgument
 from quorate.client.producer.statistics import ProducerStatistics
 from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.transport import Transport
 from quorate.errors import BufferExhausted, ClientClosed
-from quorate.v1 import broker_pb2
 
 __all__ = ["Producer"]
 
@@ -45,9 +43,7 @@ class Producer:
         **options: Unpack[OptionArguments],
     ) -> None:
         """What the options mean: `ProducerOptions`."""
-        self._options = ProducerOptions(**options)
-        self._acks = acks_of(self._options.acks)
-        self._clock = SystemClock()
+        self._options = options_of("Producer", options)
         self._max_block_s = self._options.max_block_ms / 1000
         addresses = parse_bootstrap(bootstrap)
         self._background = BackgroundLoop.acquire()
@@ -55,15 +51,13 @@ class Producer:
             self._options,
             transport or client_transport(),
             addresses,
-            clock=self._clock,
+            clock=SystemClock(),
             rng=random.Random(),
             wake=self._background.call_soon,
         )
         self._accumulator = self._engine.accumulator
         self._topics = self._accumulator.topics
-        self._append = self._accumulator.append
-        self._value_serializer = self._options.value_serializer
-        self._key_serializer = self._options.key_serializer
+        self._append = self._engine.append
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -96,23 +90,12 @@ class Producer:
         queues = self._topics.get(topic)
         if queues is None or partition is not None:
             queues = self._topic(topic, partition)
-        if type(value) is not bytes or self._value_serializer is not None:
-            value = as_bytes("value", value, self._value_serializer)
-        if key is not None and (type(key) is not bytes or self._key_serializer is not None):
-            key = as_bytes("key", key, self._key_serializer)
-        chosen_acks = self._acks if acks is None else acks_of(acks)
-        if expected_offset is not None:
-            check_condition(queues, chosen_acks, has_place=partition is not None or key is not None)
-        header_pairs = as_headers(headers) if headers else None
-        ticket = None
-        while True:
-            appended = self._append(
-                queues, value, key, header_pairs, partition, timestamp_ms, chosen_acks, expected_offset,
-                on_delivery, ticket,
-            )  # fmt: skip
-            if isinstance(appended, RecordFuture):
-                return appended
-            ticket = self._room(appended)
+        appended = self._append(
+            queues, value, key, headers, partition, timestamp_ms, acks, expected_offset, on_delivery
+        )
+        if isinstance(appended, RecordFuture):
+            return appended
+        return appended.place(self._accumulator, self._room(appended.size))
 
     def send_many(
         self,
@@ -132,23 +115,18 @@ class Producer:
         the delivery says so of them. With ``expected_offset`` all of them are one batch with that condition.
         """
         queues = self._topic(topic, partition)
-        chosen_acks = self._acks if acks is None else acks_of(acks)
-        if expected_offset is not None:
-            check_condition(queues, chosen_acks, has_place=partition is not None)
-            partition = partition or 0
-        columns = columns_of(
-            values,
-            keys,
-            headers,
-            key_serializer=self._key_serializer,
-            value_serializer=self._value_serializer,
+        placement = self._engine.plan(
+            queues, values, keys, headers, partition, timestamp_ms, acks, expected_offset
         )
-        timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
-        planned = plan(columns, queues, partition, timestamp, self._accumulator)
-        placed: list[Placed] = []
-        for chosen, run in planned.runs:
-            self._place(placed, queues, chosen, run, chosen_acks, expected_offset)
-        return Delivery(placed, planned.indices)
+        missing = placement.place()
+        while missing is not None:
+            ticket = None
+            try:
+                ticket = self._room(missing)
+            except BufferExhausted as error:
+                placement.refuse(error)
+            missing = placement.place(ticket)
+        return placement.delivery()
 
     def flush(self, timeout: float | None = None) -> None:
         """Until every record that was sent before has its end; ``TimeoutError`` if that takes longer."""
@@ -174,29 +152,6 @@ class Producer:
         if partition is not None and not 0 <= partition < len(found.queues):
             self._background.call(self._engine.check_partition(found, partition))
         return found
-
-    def _place(
-        self,
-        placed: list[Placed],
-        queues: TopicQueues,
-        partition: int | None,
-        run: Run,
-        acks: broker_pb2.Acks,
-        expected_offset: int | None,
-    ) -> None:
-        """Put a whole run into batches, as room allows."""
-        start, ticket = 0, None
-        while start < len(run.ends):
-            found = self._accumulator.append_run(queues, partition, run, start, acks, expected_offset, ticket)
-            if found is not None:
-                placed.append(found)
-                start, ticket = start + found.records, None
-                continue
-            try:
-                ticket = self._room(self._accumulator.run_bytes(run, start, expected_offset))
-            except BufferExhausted as error:
-                placed.append(self._accumulator.refused(queues.queues[partition or 0], run, start, error))
-                return
 
     def _room(self, size: int) -> Ticket:
         """Block until so many bytes are free, and ours."""
