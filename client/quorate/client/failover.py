@@ -116,7 +116,7 @@ class Failover:
         attempt_timeout_s: float,
         has_effect: bool,
     ) -> Response:
-        """The first answer. Where there will be nobody else to ask, an attempt may take all the time there is.
+        """The first answer. Where there can be nobody else to ask, an attempt may take all the time.
 
         A call without effect cannot have been done: when nobody leads, that is what its caller hears.
         """

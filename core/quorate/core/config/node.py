@@ -203,7 +203,7 @@ class NodeConfig:
     controlled_shutdown_timeout_ms: int = setting(
         "controlled.shutdown.timeout.ms",
         DurationMs(0, _HOUR_MS),
-        default=30_000,
+        default=10_000,
         about="How long a broker that is asked to stop waits until its leaders have moved to others.",
         trade_off="Longer waits for a quorum that is being elected; without a quorum a stop takes this long.",
     )
