@@ -21,6 +21,7 @@ from quorate.core.clock import SystemClock
 from quorate.core.config import Durability
 from quorate.errors import (
     BatchTooLarge,
+    BrokerFenced,
     InvalidConfig,
     Overloaded,
     QuorateError,
@@ -31,7 +32,7 @@ from quorate.node.child import ChildNode
 from quorate.node.cluster_layout import HOST, free_ports
 from quorate.node.demo.ledger import Ledger, Proof
 from quorate.node.demo.load import TOPIC, reading, writing
-from quorate.v1 import admin_pb2
+from quorate.v1 import admin_pb2, broker_pb2
 from tests.integration.direct_calls import BrokerCalls, fetch_request, produce_request
 
 #: it waits for longer than any test takes
@@ -80,11 +81,23 @@ async def quorate(node: ChildNode, *arguments: str, text: str = "", status: int 
     return out.decode() if status == 0 else error.decode()
 
 
-async def until_overloaded(broker: BrokerCalls) -> None:
-    """Returns once another request occupies a node that takes one at a time."""
-    with contextlib.suppress(Overloaded):
-        while True:
-            await broker.fetch(fetch_request("t"))
+async def until_led(broker: BrokerCalls) -> None:
+    """A topic that is committed has a leader in a moment, when the broker has heard of it."""
+    while (await broker.fetch(fetch_request("t"))).HasField("error"):  # noqa: ASYNC110  # it sets no event for us
+        await asyncio.sleep(0.01)
+
+
+async def waiting_fetch(broker: BrokerCalls) -> asyncio.Task[broker_pb2.FetchPartitionResult]:
+    """A fetch that waits at a node that takes one request at a time: another one is refused."""
+    while True:
+        fetching = asyncio.create_task(broker.fetch(WAITING_FETCH))
+        with contextlib.suppress(Overloaded):
+            while not fetching.done():
+                await broker.fetch(fetch_request("t"))
+        if not fetching.done():
+            return fetching
+        # The other one was there first, and this one was refused.
+        assert isinstance(fetching.exception(), Overloaded)
 
 
 async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(start_node: StartNode) -> None:
@@ -92,7 +105,9 @@ async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(star
     async with connect(node.bootstrap) as connection:
         created = await connection.create_topic(admin_pb2.CreateTopicRequest(name="t", partition_count=2))
     async with BrokerCalls(node.bootstrap) as broker:
-        assert (await broker.produce(produce_request(b"v", topic="t"))).base_offset == 0
+        await until_led(broker)
+        stored = await broker.produce(produce_request(b"v", topic="t"))
+        assert (stored.error.code, stored.base_offset) == ("", 0)
     assert await node.stop() == 0
     assert events(node, "node_stopped")[-1]["clean"] is True
 
@@ -200,22 +215,24 @@ async def test_stop_answers_fetches_that_wait_instead_of_waiting_for_them(start_
     node = await start_node(shutdown_grace_ms="1h", queued_max_requests="1")
     async with connect(node.bootstrap) as connection, BrokerCalls(node.bootstrap) as broker:
         await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
-        fetching = asyncio.create_task(broker.fetch(WAITING_FETCH))
-        await until_overloaded(broker)
+        await until_led(broker)
+        fetching = await waiting_fetch(broker)
         assert await node.stop() == 0
-        assert not (await fetching).HasField("error")
+        assert (await fetching).error.code == BrokerFenced.code, "it gave up the lead before it stopped"
 
 
 async def test_requests_beyond_the_bound_are_refused_as_overloaded(start_node: StartNode) -> None:
     node = await start_node(queued_max_requests="1")
     async with connect(node.bootstrap) as connection, BrokerCalls(node.bootstrap) as broker:
         await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        await until_led(broker)
         fetches = [asyncio.create_task(broker.fetch(WAITING_FETCH)) for _ in range(2)]
         # One of them waits, so the other one is too many.
         done, waiting = await asyncio.wait(fetches, return_when=asyncio.FIRST_COMPLETED)
         assert [type(task.exception()) for task in done] == [Overloaded]
         for task in waiting:
             task.cancel()
+        await asyncio.wait(waiting)
 
 
 async def test_message_beyond_the_bound_is_refused_with_the_reason(start_node: StartNode) -> None:
@@ -225,6 +242,7 @@ async def test_message_beyond_the_bound_is_refused_with_the_reason(start_node: S
     node = await start_node(socket_request_max_bytes="4MiB", **bounds)
     async with connect(node.bootstrap) as connection, BrokerCalls(node.bootstrap) as broker:
         await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        await until_led(broker)
         with pytest.raises(QuorateError) as caught:
             await broker.produce(produce_request(bytes(5 << 20), topic="t"))
         assert not caught.value.retriable

@@ -104,8 +104,8 @@ class Failover:
         self._rng = rng
         #: a round in which nobody answers does not end a call
         self._is_patient = is_patient
-        #: the one that answered last is asked first
-        self._answered: str | None = None
+        #: asked first: the one that answered last, or the one after it if that failed since
+        self._first: str | None = None
 
     async def call(
         self,
@@ -123,12 +123,12 @@ class Failover:
         deadline = self._clock.monotonic() + timeout_s
         backoff = Backoff(self._rng)
         attempts = _Attempts(has_effect=has_effect)
-        if self._answered is None:
+        if self._first is None:
             # While those that are known still live: they may be gone when the others are needed.
             self._nodes.needs_refresh()
         while True:
             addresses = self._in_turn()
-            for address in addresses:
+            for address, next_address in zip(addresses, addresses[1:] + addresses[:1], strict=True):
                 remaining_s = max(deadline - self._clock.monotonic(), 0.001)
                 is_alone = len(addresses) == 1 and not self._is_patient
                 attempt_s = remaining_s if is_alone else min(remaining_s, attempt_timeout_s)
@@ -136,13 +136,14 @@ class Failover:
                     response = await self._nodes.channel(address).call(method, request, timeout_s=attempt_s)
                 except (*_SILENCE, *_PASSING) as error:
                     attempts.note(error)
+                    self._first = next_address
                     if isinstance(error, _SILENCE):
                         self._nodes.needs_refresh()
                     if self._clock.monotonic() >= deadline:
                         raise _final(method, error, attempts, addresses) from error
                     failure = error
                 else:
-                    self._answered = address
+                    self._first = address
                     return response
             pause_s = backoff.next_s()
             has_given_up = attempts.silent >= len(addresses) and not self._is_patient
@@ -152,9 +153,9 @@ class Failover:
 
     def _in_turn(self) -> list[str]:
         addresses = list(self._nodes.addresses())
-        if self._answered not in addresses:
+        if self._first not in addresses:
             return addresses
-        start = addresses.index(self._answered)
+        start = addresses.index(self._first)
         return addresses[start:] + addresses[:start]
 
 

@@ -7,9 +7,9 @@ lease renewed while it still believes that it leads what others lead by now (rul
 For the same reason a broker that was *given up* is told that it is fenced before it is so on record: its
 leaders are being taken away, a piece at a time, and it may not know of the first pieces yet.
 
-And every answer names the offset up to which everything is decided. A broker whose heartbeats get through while
-its metadata is stuck must not keep its lease: leaders are moved by plan, too, and one that does not fetch
-from the next leader is taken out of the ISR in the end.
+And every answer names the offset up to which everything was decided. A broker whose heartbeats get through
+while its metadata is stuck must not keep its lease: leaders are moved by plan, too, and one that does not
+fetch from the next leader is taken out of the ISR in the end.
 
 To stop, a broker asks and goes on serving. Its leaders are moved and it is taken out of the ISRs, a piece
 with each heartbeat (``quorate.controller.departures``); with the last one its stop is put on record. The next

@@ -229,7 +229,10 @@ def _is_safe(
 
 
 def complete_reassignments(image: MetadataImage) -> Decision[None]:
-    """The next step of every one that can take it. ISRs are not all that decides: a lower MinISR or a broker's return can too."""
+    """The next step of every one that can take it.
+
+    ISRs are not all that decides: a lower MinISR or a broker's return can too.
+    """
     elections = Elections(image)
     for topic in topics_in_order(image):
         for partition in topic.partitions:

@@ -7,10 +7,10 @@ records them.
 *The MinISR in force for a partition* is the topic's setting, but never more than the partition has replicas:
 one of a single replica under a MinISR of 2 could not be written at all. Replicas that a reassignment is only
 adding do not count yet. So the value stays the same from the start of a reassignment until it completes, or
-is called off and undone, and growing a partition from one replica to three does not refuse writes while the copies are
-made. At completion it may change, together with the leader epoch: a leader that does not know the new value
-yet is in an old epoch, and the controller refuses its wishes. That holds because a leader takes a new epoch
-from the metadata alone, and not from the answer to its own AlterPartition, which carries no MinISR.
+is called off and undone, and growing a partition from one replica to three does not refuse writes while the
+copies are made. At completion it may change, together with the leader epoch: a leader that does not know the
+new value yet is in an old epoch, and the controller refuses its wishes. That holds because a leader takes a
+new epoch from the metadata alone, and not from the answer to its own AlterPartition, which carries no MinISR.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
-from quorate.errors import NoController, Unavailable
+from quorate.errors import NoController, RequestTimedOut, Unavailable
 from quorate.v1 import admin_pb2, broker_pb2
 from tests.unit.client.scripted_nodes import ScriptedTransport, dead, describes, first, leaderless, silent
 
@@ -95,6 +95,18 @@ def test_nobody_until_the_end_is_told_when_the_time_is_up_and_not_before(trouble
         return simulation.clock.monotonic() - began
 
     assert 8.9 < on(nodes, "a:1,b:1", scenario) <= 10.01
+
+
+def test_nodes_that_used_up_the_time_of_a_call_are_not_asked_first_in_the_next() -> None:
+    nodes = Nodes("abc", a=silent, b=silent, c=describes)
+
+    async def scenario(admin: AsyncAdmin, simulation: Simulation) -> int | None:
+        with pytest.raises(RequestTimedOut):
+            await describe(admin, simulation)
+        return await describe(admin, simulation)
+
+    assert on(nodes, "a:1,b:1,c:1", scenario) == 7
+    assert nodes.administered == "abc"
 
 
 def test_election_that_does_not_end_is_told_when_the_time_is_up() -> None:

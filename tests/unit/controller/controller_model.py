@@ -86,6 +86,7 @@ class ControllerModel(OperatorModel):
             self.promise_sync: 2,
             self.reassign: 6,
             self.move_to_and_fro: 2,
+            self.move_unheard: 2,
             self.complete_moves: 2,
             self.drain: 2,
             self.move_leaders_back: 3,
@@ -111,6 +112,7 @@ class ControllerModel(OperatorModel):
 
     def _check(self) -> None:
         self.invariants.check(self.image, leaving=self.sessions.leaving())
+        self._check_old_leaders()
 
     def calm(self) -> None:
         """A while in which most things work, so that there is something to lose."""
@@ -153,6 +155,27 @@ class ControllerModel(OperatorModel):
             for step in steps * 12:
                 step()
 
+    def move_unheard(self) -> None:
+        """A leader is moved away and does not hear of it, though its heartbeats get through (rule 37)."""
+        keys = self._keys()
+        if not keys:
+            return
+        self.calm()
+        key = self.rng.choice(keys)
+        old = self.brokers.get(self._partition(key).leader)
+        for _ in range(2):
+            self._reassign(key)
+            for _ in range(20):
+                self.rng.choice(
+                    (self.fetch, self.fetch, self.propose_isr, self.deliver, self.complete_moves)
+                )()
+                for broker in self.brokers.values():
+                    if broker.is_running and broker is not old and self.rng.random() < 0.3:
+                        self._follow(broker, self.image.offset)
+                if old is not None and old.is_running and self.rng.random() < 0.2:
+                    self._beat(old)
+                self._check()
+
     def _hear_of_it(self) -> None:
         for broker in self.brokers.values():
             if broker.is_running and self.rng.random() < 0.8:
@@ -188,6 +211,7 @@ class ControllerModel(OperatorModel):
 
     def _lapse(self, broker: ModelBroker) -> None:
         self.sessions.give_up(broker.broker_id, self.image.brokers[broker.broker_id].broker_epoch)
+        broker.lose_lease()
         if self.rng.random() < 0.7:
             # Else its next process is faster than the controller.
             self._fence_piece(broker)
@@ -440,6 +464,7 @@ class ControllerModel(OperatorModel):
         broker = self._any(lambda each: each.is_running)
         if broker is not None:
             broker.is_stopping = True
+            broker.lose_lease()
 
     def stop_without_leave(self) -> None:
         """No controller in reach: the broker goes after a while, with its marker (rule 36)."""
@@ -495,6 +520,10 @@ class ControllerModel(OperatorModel):
         if self.rng.random() < 0.1:
             return  # the answer is lost
         broker.is_serving = not response.is_fenced
+        if response.is_fenced or broker.is_stopping:
+            broker.lose_lease()
+        else:
+            broker.renew_lease(response.metadata_offset)
         if response.may_shut_down:
             self.counts["controlled shutdowns"] += 1
             broker.stop_cleanly()

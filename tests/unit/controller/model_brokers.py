@@ -49,6 +49,8 @@ class View(NamedTuple):
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
     min_isr: int
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
 
 
 class Proposal(NamedTuple):
@@ -103,6 +105,10 @@ class ModelBroker:
         #: was told that it is unfenced
         self.is_serving = False
         self.is_stopping = False
+        #: may answer alone: it was heard a short time ago, and knows what was decided by then (rule 37)
+        self.has_lease = False
+        #: metadata offset that an answer to a heartbeat named and this broker has not applied yet
+        self.lease_waits_for: int | None = None
         #: metadata is applied up to here
         self.applied = 0
         #: newer than ``applied``, from answers to AlterPartition
@@ -123,9 +129,22 @@ class ModelBroker:
 
     def end_process(self) -> None:
         self.is_running = self.is_serving = self.is_stopping = False
+        self.lose_lease()
         self.replies.clear()
         self.leading.clear()
         self.quarantined.clear()
+
+    def renew_lease(self, metadata_offset: int) -> None:
+        self.lease_waits_for = metadata_offset
+        self.metadata_applied()
+
+    def metadata_applied(self) -> None:
+        if self.lease_waits_for is not None and self.applied >= self.lease_waits_for:
+            self.has_lease, self.lease_waits_for = True, None
+
+    def lose_lease(self) -> None:
+        """Its time is over, or it has given it up."""
+        self.has_lease, self.lease_waits_for = False, None
 
     def note_epoch(self) -> None:
         self.noted_epoch = self.broker_epoch

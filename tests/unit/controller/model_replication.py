@@ -121,6 +121,7 @@ class ReplicationModel:
                 continue
             elif broker.broker_id not in self._view(broker, key).replicas:
                 del broker.replicas[key]
+        broker.metadata_applied()
 
     def _view(self, broker: ModelBroker, key: Key) -> View:
         view = self._views.get((broker.applied, key))
@@ -128,7 +129,9 @@ class ReplicationModel:
             view = self._views[broker.applied, key] = self._view_at(broker.applied, key)
         reply = broker.replies.get(key)
         if reply is not None and 0 <= view.partition_epoch < reply.partition_epoch:
-            return reply._replace(min_isr=view.min_isr, replicas=view.replicas)
+            return reply._replace(
+                min_isr=view.min_isr, replicas=view.replicas, adding=view.adding, removing=view.removing
+            )
         return view
 
     def _view_at(self, offset: int, key: Key) -> View:
@@ -144,6 +147,8 @@ class ReplicationModel:
             partition.replicas,
             partition.isr,
             min_insync_replicas_of(image, partition),
+            partition.adding_replicas,
+            partition.removing_replicas,
         )
 
     def _leading(self, broker: ModelBroker, key: Key) -> Leading | None:
@@ -160,6 +165,15 @@ class ReplicationModel:
         if leading.proposal is not None and view.partition_epoch > leading.proposal.partition_epoch:
             leading.proposal = None
         return leading
+
+    def _check_old_leaders(self) -> None:
+        """Rule 37: nothing is committed without who was replaced as leader, has a lease and does not know."""
+        for key in self._keys():
+            partition = self._partition(key)
+            for broker in self.brokers.values():
+                leading = self._leading(broker, key) if broker.has_lease else None
+                if leading is not None and leading.leader_epoch < partition.leader_epoch:
+                    assert broker.broker_id in partition.isr, "rule 37: a leader was replaced and not told"
 
     def _any_leader(self) -> tuple[ModelBroker, Key, Leading] | None:
         found, keys = [], self._keys()
@@ -249,16 +263,25 @@ class ReplicationModel:
 
     def _wanted_isr(self, broker: ModelBroker, view: View, leading: Leading) -> set[BrokerId] | None:
         isr = set(view.isr)
+        dispensable = _dispensable(broker, view, leading)
         caught_up = [
             each
             for each, (end, _) in sorted(leading.ends.items())
-            if each in view.replicas and each not in isr and end >= max(leading.high_watermark, leading.start)
+            if each in view.replicas
+            and each not in isr | dispensable
+            and end >= max(leading.high_watermark, leading.start)
         ]
         others = sorted(isr - {broker.broker_id})
+        if isr & dispensable and self.rng.random() < 0.8:
+            return isr - dispensable
         if caught_up and self.rng.random() < 0.8:
             return isr | {self.rng.choice(caught_up)}
         if others and self.rng.random() < 0.3:
-            return isr - {self.rng.choice(others)}
+            late = self.rng.choice(others)
+            if late not in leading.ends:
+                # Nothing was heard of it in this epoch, for longer than a lease lasts.
+                self.brokers[late].lose_lease()
+            return isr - {late}
         return None
 
     def _request(
@@ -340,3 +363,14 @@ class ReplicationModel:
                 and is_last
             ):
                 leading.proposal = None
+
+
+def _dispensable(leader: ModelBroker, view: View, leading: Leading) -> set[BrokerId]:
+    """Whom a reassignment takes away, who knows this epoch, and is not needed any more (rule 47)."""
+    leaving = set(view.removing)
+    staying = set(view.isr) - leaving
+    is_complete = staying.issuperset(set(view.adding) - leaving)
+    enough = min(view.min_isr, len(view.replicas) - len(leaving))
+    if leader.broker_id in leaving or not is_complete or len(staying) < enough:
+        return set()
+    return leaving.intersection(leading.ends)

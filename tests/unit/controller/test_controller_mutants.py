@@ -365,6 +365,56 @@ def move_completes_before_everybody_has_caught_up(patch: Patch) -> None:
     patch.setattr(reassignment, "complete_reassignment", complete)
 
 
+def move_completes_in_one_step(patch: Patch) -> None:
+    """The leader goes, out of the ISR and all, in the record that elects the next one."""
+
+    def complete(image: MetadataImage, partition: PartitionImage) -> Completion | None:
+        if not reassignment._is_ready(image, partition):
+            return None
+        target = reassignment._target_of(partition)
+        return Completion(Assignment(target), tuple(each for each in partition.isr if each in target))
+
+    patch.setattr(reassignment, "_can_hand_over", lambda *_: False)
+    patch.setattr(reassignment, "complete_reassignment", complete)
+
+
+def move_completes_when_it_hands_over(patch: Patch) -> None:
+    """The leader is told first, and may have heard of it or not."""
+
+    def complete(image: MetadataImage, partition: PartitionImage) -> Completion | None:
+        if not reassignment._is_ready(image, partition) or partition.leader in partition.removing_replicas:
+            return None
+        target = reassignment._target_of(partition)
+        return Completion(Assignment(target), tuple(each for each in partition.isr if each in target))
+
+    patch.setattr(reassignment, "complete_reassignment", complete)
+
+
+def called_off_move_ends_in_one_step(patch: Patch) -> None:
+    def cancel(elections_: Elections, image: MetadataImage, partition: PartitionImage) -> PartitionImage:
+        adding = partition.adding_replicas
+        original = tuple(each for each in partition.replicas if each not in adding)
+        isr = tuple(each for each in partition.isr if each not in adding)
+        if not isr or not reassignment._is_safe(image, partition, isr, replica_count=len(original)):
+            return partition
+        return elections_.change(
+            partition, isr=isr, assignment=Assignment(original), bump_leader_epoch=bool(adding)
+        )
+
+    patch.setattr(reassignment, "cancel_move", cancel)
+
+
+def lease_is_renewed_whatever_the_broker_knows(patch: Patch) -> None:
+    original = heartbeats.heartbeat
+
+    def heartbeat(*arguments: Any, **more: Any) -> Any:
+        decision = original(*arguments, **more)
+        decision.response.metadata_offset = 0
+        return decision
+
+    patch.setattr("tests.unit.controller.controller_model.heartbeat", heartbeat)
+
+
 def move_adds_to_the_isr(patch: Patch) -> None:
     def altered(before: PartitionImage, wish: dict[str, Any]) -> dict[str, Any]:
         assignment = wish.get("assignment")
@@ -467,6 +517,10 @@ MUTANTS: Final[list[Callable[[Patch], None]]] = [
     members_that_shut_down_are_admitted,
     recovering_partition_grows,
     move_completes_before_everybody_has_caught_up,
+    move_completes_in_one_step,
+    move_completes_when_it_hands_over,
+    called_off_move_ends_in_one_step,
+    lease_is_renewed_whatever_the_broker_knows,
     move_adds_to_the_isr,
     called_off_move_leaves_the_leader_epoch_as_it_is,
     completed_move_leaves_the_leader_epoch_as_it_is,

@@ -21,12 +21,23 @@ def decommission(cluster: SmallCluster, broker_id: int, *, cancel: bool = False)
 
 
 def catch_up(cluster: SmallCluster) -> None:
-    """Every replica that was added is in sync now."""
+    """Every replica that was added is in sync now, and then the others are let go."""
     for topic in cluster.image.topics.values():
         for partition in topic.partitions:
             if partition.adding_replicas:
                 isr = sorted({*partition.isr, *partition.adding_replicas})
                 cluster.set_partition(partition.partition, topic.name, isr=isr)
+    cluster.commit(complete_reassignments(cluster.image))
+    let_go(cluster)
+
+
+def let_go(cluster: SmallCluster) -> None:
+    """Whoever is to leave a partition that can do without it has fetched from the next leader."""
+    for topic in cluster.image.topics.values():
+        for partition in topic.partitions:
+            staying = [each for each in partition.isr if each not in partition.removing_replicas]
+            if partition.leader in staying and set(partition.adding_replicas).issubset(staying):
+                cluster.set_partition(partition.partition, topic.name, isr=staying)
     cluster.commit(complete_reassignments(cluster.image))
 
 
@@ -98,6 +109,7 @@ def test_calling_it_off_takes_the_broker_back_and_keeps_what_has_moved() -> None
     decommission(cluster, 1)
     cluster.set_partition(0, isr=[1, 2, 3, 4])
     cluster.commit(complete_reassignments(cluster.image))
+    let_go(cluster)
     assert decommission(cluster, 1, cancel=True) == (1, 0, False)
     assert not cluster.image.brokers[BrokerId(1)].is_draining
     assert cluster.partition(0).replicas == (4, 2, 3)

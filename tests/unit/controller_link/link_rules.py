@@ -10,12 +10,14 @@ from quorate.v1.controller_pb2 import PreviousRun, RegisterBrokerResponse, Repli
 from tests.unit.controller_link.scripted_controllers import (
     INTERVAL_S,
     LEASE_S,
+    METADATA_OFFSET,
     ScriptedWorld,
     fenced,
     partitions_of,
     replica,
     silent,
     unfenced,
+    with_metadata,
 )
 
 
@@ -56,6 +58,23 @@ async def a_broken_stream_ends_the_lease_at_once(world: ScriptedWorld) -> None:
     assert not world.lease.is_valid
     controller.answer = unfenced
     await world.until(lambda: world.lease.is_valid)
+
+
+async def an_answer_gives_no_lease_before_the_metadata_that_it_names_is_here(world: ScriptedWorld) -> None:
+    """Rule 37: another one may lead by then, and nothing of that be known here."""
+    [controller] = world.controllers
+    world.run_session()
+    await world.until(lambda: world.lease.is_valid)
+    controller.answer = with_metadata(METADATA_OFFSET + 1)
+    await world.clock.sleep(LEASE_S + INTERVAL_S)
+    assert not world.lease.is_valid
+    assert controller.streams == 1
+    world.lease.metadata_applied(METADATA_OFFSET + 1)
+    assert world.lease.is_valid
+    # From when the heartbeat was sent, not from now.
+    controller.answer = silent
+    await world.clock.sleep(LEASE_S - 0.001)
+    assert not world.lease.is_valid
 
 
 async def damage_is_reported_again_after_a_broken_stream(world: ScriptedWorld) -> None:

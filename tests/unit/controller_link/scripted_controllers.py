@@ -28,6 +28,8 @@ CONTROLLER: Final = methods_of(controller_pb2.DESCRIPTOR.services_by_name["Contr
 REGISTERED: Final = Registered(BrokerId(7), BrokerEpoch(70), "cluster")
 LEASE_S: Final = 2.0
 INTERVAL_S: Final = 0.25
+#: up to where the broker has applied the metadata
+METADATA_OFFSET: Final = 70
 
 #: what a controller does with a call: answer, refuse, or not answer at all
 Reaction = Message | QuorateError | None
@@ -99,6 +101,17 @@ def fenced(request: BrokerSessionRequest) -> BrokerSessionResponse:
     return BrokerSessionResponse(sequence=request.sequence, session_timeout_ms=3_000, is_fenced=True)
 
 
+def with_metadata(offset: int) -> Callable[[BrokerSessionRequest], BrokerSessionResponse]:
+    """As a controller that has decided on metadata up to there."""
+
+    def answer(request: BrokerSessionRequest) -> BrokerSessionResponse:
+        response = unfenced(request)
+        response.metadata_offset = offset
+        return response
+
+    return answer
+
+
 def silent(_request: BrokerSessionRequest) -> None:
     return None
 
@@ -130,7 +143,7 @@ class ScriptedWorld:
             self.lease,
             timing=SessionTiming(heartbeat_interval_s=INTERVAL_S, silence_s_max=LEASE_S),
             clock=self.clock,
-            metadata_offset=lambda: 70,
+            metadata_offset=lambda: METADATA_OFFSET,
         )
 
     def run_session(self, session: BrokerSession | None = None) -> asyncio.Task[None]:

@@ -52,6 +52,36 @@ def test_there_is_no_lease_before_the_first_answer_nor_after_it_was_revoked() ->
     _simulate(scenario)
 
 
+def test_an_answer_renews_a_lease_once_the_metadata_that_it_names_is_applied() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        lease = Lease(simulation.clock, duration_s=2.0)
+        for offset in (5, 8):
+            sent_at = simulation.clock.monotonic()
+            lease.renew_with_metadata(offset, sent_at, session_timeout_s=9.0)
+            await simulation.clock.sleep(1.0)
+        assert not lease.is_valid
+        # An earlier answer still counts: metadata may always be a little behind.
+        lease.metadata_applied(7)
+        assert not lease.is_valid, "two seconds after that heartbeat was sent"
+        lease.metadata_applied(8)
+        assert lease.is_valid
+        await simulation.clock.sleep(1.0)
+        assert not lease.is_valid
+
+    _simulate(scenario)
+
+
+def test_a_lease_that_was_revoked_does_not_come_back_with_metadata() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        lease = Lease(simulation.clock, duration_s=2.0)
+        lease.renew_with_metadata(5, simulation.clock.monotonic(), session_timeout_s=9.0)
+        lease.revoke()
+        lease.metadata_applied(5)
+        assert not lease.is_valid
+
+    _simulate(scenario)
+
+
 def test_an_older_heartbeat_does_not_shorten_a_lease() -> None:
     async def scenario(simulation: Simulation) -> None:
         lease = Lease(simulation.clock, duration_s=2.0)

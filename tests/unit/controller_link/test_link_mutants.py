@@ -42,6 +42,13 @@ def lease_kept_when_the_stream_breaks(patch: Patch) -> None:
     patch.setattr(Lease, "revoke", lambda _self: None)
 
 
+def lease_renewed_before_the_metadata_is_here(patch: Patch) -> None:
+    def renew_at_once(self: Lease, _offset: int, sent_at: float, **rest: Any) -> None:
+        self.renew(sent_at, **rest)
+
+    patch.setattr(Lease, "renew_with_metadata", renew_at_once)
+
+
 def damage_dropped_when_the_stream_breaks(patch: Patch) -> None:
     patch.setattr(DamageReports, "unanswered", DamageReports.answered)
 
@@ -79,6 +86,10 @@ def incarnation_noted_only_with_the_epoch(patch: Patch) -> None:
         (lease_from_the_time_of_the_answer, link_rules.the_lease_runs_from_when_the_heartbeat_was_sent),
         (lease_renewed_by_a_fenced_answer, link_rules.a_fenced_answer_gives_no_lease),
         (lease_kept_when_the_stream_breaks, link_rules.a_broken_stream_ends_the_lease_at_once),
+        (
+            lease_renewed_before_the_metadata_is_here,
+            link_rules.an_answer_gives_no_lease_before_the_metadata_that_it_names_is_here,
+        ),
         (damage_dropped_when_the_stream_breaks, link_rules.damage_is_reported_again_after_a_broken_stream),
         (damage_repeated_though_it_was_heard, link_rules.damage_is_reported_again_after_a_broken_stream),
         (incarnation_drawn_for_each_attempt, link_rules.every_attempt_names_the_same_incarnation),

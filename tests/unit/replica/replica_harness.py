@@ -120,6 +120,8 @@ class ReplicaHarness:
         partition_epoch: int | None = None,
         isr: Sequence[int] | None = None,
         replicas: Sequence[int] | None = None,
+        adding: Sequence[int] = (),
+        removing: Sequence[int] = (),
         recovery: Recovery = Recovery.NORMAL,
         min_isr: int | None = None,
         durability: Durability | None = None,
@@ -137,6 +139,8 @@ class ReplicaHarness:
             leader=before.leader if leader is None else BrokerId(leader),
             leader_epoch=before.leader_epoch if leader_epoch is None else LeaderEpoch(leader_epoch),
             partition_epoch=before.partition_epoch + 1 if partition_epoch is None else partition_epoch,
+            adding_replicas=tuple(map(BrokerId, adding)),
+            removing_replicas=tuple(map(BrokerId, removing)),
             recovery=recovery,
         )
         self._min_isr = self._min_isr if min_isr is None else min_isr

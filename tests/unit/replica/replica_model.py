@@ -9,7 +9,9 @@ with old metadata. After every step:
   few of them (rules 13 and 14);
 - no follower is told to cut off what it knows to be committed (rule 11);
 - each producer is told exactly one outcome, and "done" only of what is committed (rule 19);
-- a leader that says where the log ends knows all that was acknowledged before it was elected (rule 17).
+- a leader that says where the log ends knows all that was acknowledged before it was elected (rule 17);
+- a leader that was replaced by plan, and does not know, is in the ISR until it lags, so that nothing is
+  committed without it while it may hold a lease (rule 37).
 
 At the end everything heals, and then every replica is in the ISR, and every record committed.
 """
@@ -66,6 +68,8 @@ class _Broker:
         #: metadata is applied up to here (inclusive)
         self.applied = 0
         self.high_watermark = 0
+        #: how long it may hold a lease, once it leads no more
+        self.lease_end = 0.0
 
 
 class _Fetch(NamedTuple):
@@ -486,6 +490,7 @@ class ReplicaModel:
             if leadership.high_watermark > before.get(leadership, -1):
                 self._note_committed(broker.log, leadership.high_watermark)
             self._check_latest(broker, leadership)
+        self._check_old_leaders()
         self._check_candidates()
         for leadership, produced in self.waiting:
             assert produced.outcomes or not leadership.is_ended, "a producer waits for ever"
@@ -500,6 +505,17 @@ class ReplicaModel:
             return
         earlier = [end for epoch, end in self.acknowledged_end.items() if epoch < leadership.epoch]
         assert latest >= max(earlier, default=0), "a new leader does not know what was acknowledged (rule 17)"
+
+    def _check_old_leaders(self) -> None:
+        """Rule 37. A lease is shorter than what it takes to be thrown out for lagging, or to be fenced."""
+        for broker, leadership in self._leaders():
+            if leadership.epoch == self.image.leader_epoch:
+                broker.lease_end = self.clock.now + LAG_S
+            registered = self.cluster.image.brokers[broker.broker_id]
+            if registered.is_fenced or registered.broker_epoch != broker.broker_epoch:
+                broker.lease_end = self.clock.now
+            if broker.lease_end > self.clock.now:
+                assert broker.broker_id in self.image.isr, "a leader was replaced and not told"
 
     def _check_candidates(self) -> None:
         """Rule 1: *leader-candidate completeness*."""

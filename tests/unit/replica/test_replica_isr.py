@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from quorate.errors import (
@@ -395,3 +398,88 @@ def test_leader_that_is_not_registered_as_far_as_it_knows_asks_for_nothing() -> 
     brokers = state.brokers.delete(state.image.leader)
     replica.apply(type(state)(state.image, state.min_insync_replicas, state.durability, brokers))
     assert replica.asked_isr() is None
+
+
+# -- members that a reassignment takes away (rules 37, 47)
+
+
+def moving_from_3(*, isr: Sequence[int] = (1, 2, 3), **change: Any) -> ReplicaHarness:
+    """Broker 1 leads in place of broker 3, which is to go and may not know yet."""
+    replica = ReplicaHarness()
+    replica.plain_log.append_as_follower([Entry(0, b"v")] * 5)
+    replica.apply(replica.state(leader=1, leader_epoch=1, isr=isr, min_isr=2, removing=(3,), **change))
+    return replica
+
+
+def test_member_that_is_to_leave_is_let_go_once_it_has_fetched_in_this_epoch() -> None:
+    replica = moving_from_3()
+    replica.fetch(2, 5)
+    assert replica.asked_isr() is None
+    replica.append()
+    replica.fetch(2, 6)
+    assert replica.high_watermark < 5, "committed without a leader that may not know that it is none"
+    replica.fetch(3, 5)
+    assert replica.wishes == 1
+    assert replica.asked_isr() == [1, 2]
+
+
+def test_member_that_is_to_leave_counts_until_that_is_committed() -> None:
+    replica = moving_from_3()
+    replica.fetch(2, 5)
+    replica.fetch(3, 5)
+    assert replica.asked_isr() == [1, 2]
+    replica.append()
+    replica.fetch(2, 6)
+    assert replica.high_watermark == 5
+    replica.grant((1, 2), partition_epoch=2, leader_epoch=1)
+    assert commits_without_3(replica)
+
+
+def test_member_that_was_let_go_is_not_taken_back() -> None:
+    replica = moving_from_3(isr=(1, 2))
+    replica.fetch(2, 5)
+    replica.fetch(3, 5)
+    assert (replica.wishes, replica.asked_isr()) == (0, None)
+
+
+def test_member_that_is_to_leave_stays_while_fewer_than_min_isr_would_be_left() -> None:
+    replica = moving_from_3(isr=(1, 3))
+    replica.fetch(3, 5)
+    assert replica.asked_isr() is None
+    replica.fetch(2, 5)
+    assert replica.asked_isr() == [1, 2]
+
+
+def test_fewer_replicas_than_min_isr_can_be_what_a_move_leaves() -> None:
+    replica = ReplicaHarness()
+    replica.apply(replica.state(leader=1, leader_epoch=1, isr=(1, 2, 3), min_isr=2, removing=(2, 3)))
+    replica.fetch(2, 0)
+    assert replica.asked_isr() == [1, 3]
+
+
+def test_member_that_is_to_leave_stays_while_a_new_replica_is_not_in_sync() -> None:
+    four = broker_image(4)
+    replica = moving_from_3(replicas=(1, 2, 4, 3), adding=(4,), brokers=[four])
+    replica.fetch(2, 5)
+    replica.fetch(3, 5)
+    assert replica.asked_isr() is None
+    replica.fetch(4, 5)
+    # It has to be committed first that the new one counts.
+    assert replica.asked_isr() == [1, 2, 3, 4]
+    replica.grant((1, 2, 3, 4), partition_epoch=2, leader_epoch=1)
+    assert replica.asked_isr() == [1, 2, 4]
+
+
+def test_leader_that_is_to_leave_lets_nobody_go() -> None:
+    replica = ReplicaHarness()
+    replica.apply(replica.state(leader=1, leader_epoch=1, isr=(1, 2, 3), min_isr=1, removing=(1, 3)))
+    replica.fetch(2, 0)
+    replica.fetch(3, 0)
+    assert replica.asked_isr() is None
+
+
+def test_new_replicas_of_a_move_that_was_called_off_are_let_go() -> None:
+    replica = moving_from_3(adding=(3,))
+    replica.fetch(2, 5)
+    replica.fetch(3, 5)
+    assert replica.asked_isr() == [1, 2]

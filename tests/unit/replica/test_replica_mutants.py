@@ -334,6 +334,17 @@ def caught_up_followers_are_not_admitted(patch: Patch) -> None:
     patch.setattr(IsrMembership, "can_admit", lambda *_: False)
 
 
+def members_leave_before_they_know(patch: Patch) -> None:
+    """Those that a reassignment takes away: one of them may have led until now."""
+    original = IsrMembership._dispensable
+
+    def dispensable(self: IsrMembership, wanted: set[BrokerId]) -> set[BrokerId]:
+        is_ready = not self._leaving.isdisjoint(wanted) and self._leader not in self._leaving
+        return set(self._leaving) if is_ready else original(self, wanted)
+
+    patch.setattr(IsrMembership, "_dispensable", dispensable)
+
+
 #: the walk finds these by itself
 FOUND_BY_WALKING: Final[list[Callable[[Patch], None]]] = [
     leader_epoch_is_taken_from_an_answer,
@@ -354,6 +365,7 @@ FOUND_BY_WALKING: Final[list[Callable[[Patch], None]]] = [
     incomplete_followers_are_admitted,
     followers_below_the_epochs_start_are_admitted,
     caught_up_followers_are_not_admitted,
+    members_leave_before_they_know,
 ]
 
 
