@@ -83,7 +83,6 @@ def test_paused_process_goes_on_where_it_was_and_its_timers_come_late() -> None:
 def test_timer_that_an_earlier_held_turn_calls_off_does_not_run() -> None:
     async def main(simulation: Simulation) -> list[str]:
         done: list[str] = []
-        children: list[asyncio.Task[None]] = []
         loop = simulation.loop
 
         async def work() -> None:

@@ -110,7 +110,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return _SimFuture(loop=self)
 
     def call_soon(
-        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         process = process_in(context)
         if process is None:
@@ -124,7 +124,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self,
         when: float,
         callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         process = process_in(context)
