@@ -12,6 +12,7 @@ from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionRespons
 from tests.unit.controller_link.link_rules import (
     a_broken_stream_ends_the_lease_at_once,
     a_fenced_answer_gives_no_lease,
+    an_answer_gives_no_lease_before_the_metadata_that_it_names_is_here,
     damage_is_reported_again_after_a_broken_stream,
     the_lease_runs_from_when_the_heartbeat_was_sent,
 )
@@ -38,6 +39,10 @@ def test_a_fenced_answer_gives_no_lease_and_takes_one_away() -> None:
 
 def test_a_broken_stream_ends_the_lease_at_once() -> None:
     run_scripted(a_broken_stream_ends_the_lease_at_once)
+
+
+def test_an_answer_gives_no_lease_before_the_metadata_that_it_names_is_here() -> None:
+    run_scripted(an_answer_gives_no_lease_before_the_metadata_that_it_names_is_here)
 
 
 def test_damage_is_reported_again_after_a_broken_stream() -> None:

@@ -145,7 +145,7 @@ class ReplicaModel:
             (self.unfence, 4),
             (self.restart, 1),
             (self.change_min_isr, 1),
-            (self.move, 1),
+            (self.move, 2),
         ]
         # Every walk has a character of its own: what is rare in one is common in another.
         # But most of what happens is what brokers do all day, or nothing would be at stake.
@@ -462,8 +462,10 @@ class ReplicaModel:
         self._remember()
 
     def move(self) -> None:
+        """To anywhere, or back."""
+        count = self.rng.choice((0, 2, 3, 3))
         try:
-            self.cluster.move(*sorted(self.rng.sample(range(1, _BROKERS + 1), 3)))
+            self.cluster.move(*self.rng.sample(range(1, _BROKERS + 1), count))
         except QuorateError as error:
             self.counts[f"move: {error.code}"] += 1
         self._remember()

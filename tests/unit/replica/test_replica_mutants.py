@@ -399,6 +399,10 @@ def _late_conditional_append() -> None:
 
 #: these do harm too rarely, or none but to liveness: each has its own story
 FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
+    (
+        members_leave_before_they_know,
+        isr_rules.test_member_that_is_to_leave_is_let_go_once_it_has_fetched_in_this_epoch,
+    ),
     (own_copy_counts_before_it_is_synced, _synced_first),
     (conditional_append_looks_for_no_duplicate, _retry_of_a_conditional_append),
     (conditional_append_looks_at_no_offset, _late_conditional_append),

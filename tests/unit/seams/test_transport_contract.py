@@ -473,7 +473,8 @@ def test_streams_of_nodes_have_a_bound_of_their_own(run: Run) -> None:
             world.connected() as (_, channel, _),
             open_streams(channel, NODE_ENDLESS, INTERNAL_CALLS_MAX),
         ):
-            await expect(Overloaded, collect(channel.stream(NODE_ENDLESS, one("x"), timeout_s=None)))
+            async with aclosing(channel.stream(NODE_ENDLESS, one("x"), timeout_s=None)) as stream:
+                await expect(Overloaded, anext(stream))
             assert await collect(channel.stream(CHAT, one("a"), timeout_s=None)) == ["re: a", "bye"]
             await channel.call(NODE_ECHO, BytesValue(), timeout_s=AMPLE_S)
 

@@ -117,7 +117,7 @@ class SimMachine:
         surroundings = Surroundings(
             clock=self.clock,
             disk=self.disk,
-            transport=SimTransport(self._network, self.name),
+            transport=SimTransport(self._network, self.name, requests_max=self.config.queued_max_requests),
             random_bytes=self._simulation.rng.randbytes,
             on_fatal=die,
         )

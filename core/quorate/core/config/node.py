@@ -255,7 +255,8 @@ class NodeConfig:
         "queued.max.requests",
         Integer(1, 100_000),
         default=1_000,
-        about="Requests that may be in progress at once, waiting fetches included; more get OVERLOADED.",
+        about="Requests of clients that may be in progress at once, waiting fetches included; more get "
+        "OVERLOADED. Calls between nodes have a bound of their own.",
         trade_off="A bound keeps a burst from exhausting memory; too low turns well-behaved clients away.",
     )
     queued_max_request_bytes: int = setting(
