@@ -1,0 +1,158 @@
+"""Leaders that are moved by plan, and do not hear of it, answer nothing with what they knew before (rule 37).
+
+The old leader's heartbeats get through, so it is not fenced, and metadata does not reach it for a while. Then
+another one leads and commits; and a client that still knows the old one asks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import pytest
+
+from quorate.broker.replica.partition import Partition
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.client.admin import AsyncAdmin
+from quorate.controller import reassignment
+from quorate.controller.elections import Assignment
+from quorate.controller.reassignment import Completion
+from quorate.core.transport import method_of
+from quorate.metadata.image import MetadataImage, PartitionImage
+from quorate.v1 import admin_pb2, broker_pb2, errors_pb2, records_pb2
+
+#: in some of them the old leader follows the metadata of a controller that it cannot hear
+SEEDS: Final = range(1, 7)
+
+_PRODUCE: Final = method_of(
+    broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+    "Produce",
+    broker_pb2.ProduceRequest,
+    broker_pb2.ProduceResponse,
+)
+_NAME: Final = ("t", 0)
+
+#: (admin, the leader's id, the other replicas' ids, the ids of all other brokers)
+Plan = Callable[[AsyncAdmin, int, list[int], list[int]], Awaitable[object]]
+
+
+async def reassign(admin: AsyncAdmin, _leader: int, others: list[int], free: list[int]) -> None:
+    await admin.reassign_partitions({_NAME: [*others, *free]})
+
+
+async def shrink(admin: AsyncAdmin, _leader: int, others: list[int], _free: list[int]) -> None:
+    await admin.reassign_partitions({_NAME: others})
+
+
+async def drain(admin: AsyncAdmin, leader: int, _others: list[int], _free: list[int]) -> None:
+    await admin.drain_broker(leader)
+
+
+async def prefer_another(admin: AsyncAdmin, leader: int, others: list[int], _free: list[int]) -> None:
+    await admin.reassign_partitions({_NAME: [*others, leader]})
+    await admin.elect_preferred_leaders()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("plan", [reassign, shrink, drain, prefer_another])
+def test_a_leader_that_has_not_heard_of_a_planned_move_refuses_nothing(plan: Plan, seed: int) -> None:
+    assert _refusal_of_the_old_leader(plan, seed) in ("BROKER_FENCED", "NOT_LEADER_OR_FOLLOWER")
+
+
+@pytest.mark.parametrize("plan", [reassign, shrink])
+def test_a_move_that_drops_the_leader_in_one_step_would_be_found(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def complete(image: MetadataImage, partition: PartitionImage) -> Completion | None:
+        if not reassignment._is_ready(image, partition):
+            return None
+        target = reassignment._target_of(partition)
+        return Completion(Assignment(target), tuple(each for each in partition.isr if each in target))
+
+    monkeypatch.setattr(reassignment, "_can_hand_over", lambda *_: False)
+    monkeypatch.setattr(reassignment, "complete_reassignment", complete)
+    assert "OFFSET_MISMATCH" in {_refusal_of_the_old_leader(plan, seed) for seed in SEEDS}
+
+
+def _refusal_of_the_old_leader(plan: Plan, seed: int) -> str:
+    async def main(simulation: Simulation) -> str:
+        cluster = SimCluster(simulation, brokers=4)
+        await cluster.start()
+        async with cluster.connect() as connection:
+            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+        [old] = await _leaders(cluster)
+        assert not (await _produce(cluster, old)).code
+        await _move(cluster, old, plan)
+        new = await _next_leader(cluster, old)
+        # A new leader epoch can begin at any moment, and leave an outcome unknown.
+        while (await _produce(cluster, new)).code:
+            await asyncio.sleep(0.001)
+            new = await _next_leader(cluster, old)
+        return (await _produce(cluster, old, expected_offset=0)).code
+
+    return run_simulation(main, seed=seed, time_limit_s=600)
+
+
+async def _move(cluster: SimCluster, old: SimMachine, plan: Plan) -> None:
+    leader = old.config.node_id
+    holders = [each.config.node_id for each in cluster.brokers if _replica(each) is not None]
+    free = [each.config.node_id for each in cluster.brokers if each.config.node_id not in holders]
+    async with AsyncAdmin(
+        cluster.bootstrap, transport=cluster.client_transport(), clock=cluster.clock, rng=cluster.client_rng()
+    ) as admin:
+        moving = asyncio.ensure_future(
+            plan(admin, leader, [each for each in holders if each != leader], free)
+        )
+        if plan is reassign:
+            # It has to hear whom it is to let catch up; and then no more.
+            await cluster.until(lambda: _is_growing(old))
+        for machine in cluster.controllers:
+            if not _is_active_controller(machine):
+                cluster.network.block(machine.name, old.name)
+        await moving
+
+
+async def _leaders(cluster: SimCluster) -> list[SimMachine]:
+    await cluster.until(lambda: any(map(_is_leading, cluster.brokers)))
+    return [each for each in cluster.brokers if _is_leading(each)]
+
+
+async def _next_leader(cluster: SimCluster, old: SimMachine) -> SimMachine:
+    others = [each for each in cluster.brokers if each is not old]
+    await cluster.until(lambda: any(map(_is_leading, others)))
+    return next(filter(_is_leading, others))
+
+
+async def _produce(
+    cluster: SimCluster, machine: SimMachine, *, expected_offset: int | None = None
+) -> errors_pb2.ErrorDetail:
+    """As a client that knows no other leader."""
+    entry = broker_pb2.ProducePartition(
+        topic="t", partition=0, records=[records_pb2.Record(value=b"v")], expected_offset=expected_offset
+    )
+    channel = cluster.client_transport().connect(machine.address)
+    request = broker_pb2.ProduceRequest(partitions=[entry])
+    return (await channel.call(_PRODUCE, request, timeout_s=60)).partitions[0].error
+
+
+def _replica(machine: SimMachine) -> Partition | None:
+    broker = None if machine.node is None else machine.node.broker
+    return None if broker is None else next(iter(broker.replicas), None)
+
+
+def _is_leading(machine: SimMachine) -> bool:
+    replica = _replica(machine)
+    return replica is not None and replica.leadership is not None
+
+
+def _is_growing(machine: SimMachine) -> bool:
+    replica = _replica(machine)
+    return replica is None or replica.state is None or bool(replica.state.image.adding_replicas)
+
+
+def _is_active_controller(machine: SimMachine) -> bool:
+    controller = None if machine.node is None else machine.node.controller
+    return controller is not None and controller.is_active
