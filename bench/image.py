@@ -195,7 +195,7 @@ async def _fill(voters: DrillVoters, controller: str) -> float:
 async def quorum_figures() -> list[Figure]:
     settings = {**FAKE_BROKER_SETTINGS, "controller.probe.enable": "true"}
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(LocalCluster.create(settings=settings))
+        cluster = await stack.enter_async_context(LocalCluster.create(brokers=0, settings=settings))
         voters = DrillVoters(cluster)
         stack.push_async_callback(voters.close)
         controller = voters.name_of((await voters.describe_quorum()).leader)

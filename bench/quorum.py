@@ -145,7 +145,7 @@ def _p50_ms(seconds: list[float]) -> float:
 @contextlib.asynccontextmanager
 async def _quorum() -> AsyncIterator[tuple[DrillVoters, str, BrokerSession]]:
     """As `quorate up` starts it, the controller that is active, and a broker that may ask it for changes."""
-    async with LocalCluster.create(controllers=VOTERS, settings=FAKE_BROKER_SETTINGS) as cluster:
+    async with LocalCluster.create(controllers=VOTERS, brokers=0, settings=FAKE_BROKER_SETTINGS) as cluster:
         voters = DrillVoters(cluster)
         try:
             controller = voters.name_of((await voters.describe_quorum()).leader)

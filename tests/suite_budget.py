@@ -33,7 +33,7 @@ BUDGETS: Final[tuple[Budget, ...]] = (
     Budget("log", ("log",), 60),
     Budget("raft", ("raft",), 120),
     Budget("simulation", ("simulation",), 180),
-    Budget("integration", ("integration",), 180),
+    Budget("integration", ("integration",), 240),
     Budget("drills", ("drills",), 90),
     Budget("languages", ("interop", "spark"), 90),
 )

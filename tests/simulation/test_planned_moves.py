@@ -7,14 +7,16 @@ another one leads and commits; and a client that still knows the old one asks it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import pytest
 
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.compare_and_set_run import compete_for_seed
 from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.nemesis import Fault
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
 from quorate.controller import reassignment
@@ -36,22 +38,22 @@ _PRODUCE: Final = method_of(
 _NAME: Final = ("t", 0)
 
 #: (admin, the leader's id, the other replicas' ids, the ids of all other brokers)
-Plan = Callable[[AsyncAdmin, int, list[int], list[int]], Awaitable[object]]
+Plan = Callable[[AsyncAdmin, int, Sequence[int], Sequence[int]], Awaitable[object]]
 
 
-async def reassign(admin: AsyncAdmin, _leader: int, others: list[int], free: list[int]) -> None:
+async def reassign(admin: AsyncAdmin, _leader: int, others: Sequence[int], free: Sequence[int]) -> None:
     await admin.reassign_partitions({_NAME: [*others, *free]})
 
 
-async def shrink(admin: AsyncAdmin, _leader: int, others: list[int], _free: list[int]) -> None:
+async def shrink(admin: AsyncAdmin, _leader: int, others: Sequence[int], _free: Sequence[int]) -> None:
     await admin.reassign_partitions({_NAME: others})
 
 
-async def drain(admin: AsyncAdmin, leader: int, _others: list[int], _free: list[int]) -> None:
+async def drain(admin: AsyncAdmin, leader: int, _others: Sequence[int], _free: Sequence[int]) -> None:
     await admin.drain_broker(leader)
 
 
-async def prefer_another(admin: AsyncAdmin, leader: int, others: list[int], _free: list[int]) -> None:
+async def prefer_another(admin: AsyncAdmin, leader: int, others: Sequence[int], _free: Sequence[int]) -> None:
     await admin.reassign_partitions({_NAME: [*others, leader]})
     await admin.elect_preferred_leaders()
 
@@ -60,6 +62,13 @@ async def prefer_another(admin: AsyncAdmin, leader: int, others: list[int], _fre
 @pytest.mark.parametrize("plan", [reassign, shrink, drain, prefer_another])
 def test_a_leader_that_has_not_heard_of_a_planned_move_refuses_nothing(plan: Plan, seed: int) -> None:
     assert _refusal_of_the_old_leader(plan, seed) in ("BROKER_FENCED", "NOT_LEADER_OR_FOLLOWER")
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_competing_clients_cannot_tell_that_replicas_and_leaders_are_moved(seed: int) -> None:
+    report = compete_for_seed(seed, faults=(Fault.MOVE_REPLICAS, Fault.DRAIN))
+    assert report.appended > 0
+    assert report.mismatches > 0
 
 
 @pytest.mark.parametrize("plan", [reassign, shrink])

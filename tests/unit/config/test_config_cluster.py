@@ -125,5 +125,12 @@ def test_a_lease_that_could_outlast_its_session_is_refused(options: tuple[str, .
         load(*options)
 
 
+def test_a_lag_that_a_lease_could_outlast_is_refused() -> None:
+    """Rule 37: whoever lags leaves the ISR, and must not answer alone any more by then."""
+    assert load("replica.lag.time.max.ms=3000").replica_lag_time_max_ms == 3_000
+    with pytest.raises(InvalidConfig, match=r"replica\.lag\.time\.max\.ms"):
+        load("replica.lag.time.max.ms=2999")
+
+
 def test_a_lease_may_be_longer_where_sessions_are() -> None:
     assert load("broker.session.timeout.ms=9000", "broker.lease.ms=6000").broker_lease_ms == 6_000

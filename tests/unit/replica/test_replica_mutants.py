@@ -347,7 +347,6 @@ def members_leave_before_they_know(patch: Patch) -> None:
 
 #: the walk finds these by itself
 FOUND_BY_WALKING: Final[list[Callable[[Patch], None]]] = [
-    leader_epoch_is_taken_from_an_answer,
     diverged_logs_count,
     position_counts_before_it_is_checked,
     proposed_members_do_not_count,
@@ -365,7 +364,6 @@ FOUND_BY_WALKING: Final[list[Callable[[Patch], None]]] = [
     incomplete_followers_are_admitted,
     followers_below_the_epochs_start_are_admitted,
     caught_up_followers_are_not_admitted,
-    members_leave_before_they_know,
 ]
 
 
@@ -399,6 +397,10 @@ def _late_conditional_append() -> None:
 
 #: these do harm too rarely, or none but to liveness: each has its own story
 FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
+    (
+        leader_epoch_is_taken_from_an_answer,
+        isr_rules.test_new_leader_epoch_is_not_taken_from_an_answer,
+    ),
     (
         members_leave_before_they_know,
         isr_rules.test_member_that_is_to_leave_is_let_go_once_it_has_fetched_in_this_epoch,

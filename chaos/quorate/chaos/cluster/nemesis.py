@@ -8,14 +8,19 @@ partition has all its replicas in sync again. What is synced survives wherever t
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
+from quorate.chaos.cluster.checks import replicas_of
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
+from quorate.client.admin import AsyncAdmin
+from quorate.core.ids import BrokerId, TopicPartition
 from quorate.core.logging import get_logger
+from quorate.errors import QuorateError
 
 __all__ = ["Fault", "Nemesis"]
 
@@ -44,6 +49,12 @@ class Fault(StrEnum):
     CUT_ONE_WAY = "cut_one_way"
     LOSE_ANSWERS = "lose_answers"
     STOP_CLEANLY = "stop_cleanly"
+    MOVE_REPLICAS = "move_replicas"
+    DRAIN = "drain"
+
+
+#: what operators do: only where a run asks for it, so that a seed stands for the same mix as ever
+_PLANNED: Final = (Fault.MOVE_REPLICAS, Fault.DRAIN)
 
 
 class Nemesis:
@@ -66,7 +77,8 @@ class Nemesis:
         self._rng = rng
         self._is_whole = is_whole
         self._is_synced = is_synced
-        chosen = faults or rng.sample(list(Fault), k=rng.randint(2, 5))
+        unplanned = [fault for fault in Fault if fault not in _PLANNED]
+        chosen = faults or rng.sample(unplanned, k=rng.randint(2, 5))
         self._faults: list[Callable[[], Awaitable[str | None]]] = [
             getattr(self, f"_{fault}") for fault in chosen
         ]
@@ -239,3 +251,64 @@ class Nemesis:
         if not machine.is_running:
             machine.start()
         return f"restarted {machine.name}"
+
+    # -- what operators do
+
+    async def _move_replicas(self) -> str | None:
+        """Away from one broker, which may hear of it late, and back; sometimes called off under way."""
+        partition = self._rng.choice(sorted(replicas_of(self._cluster)))
+        brokers = [each.config.node_id for each in self._cluster.brokers]
+        target = self._rng.sample(brokers, k=len(brokers) - 1)
+        late = self._cluster.broker(next(each for each in brokers if each not in target))
+        deaf_to = self._deafen(late)
+        is_called_off = self._rng.random() < 0.3
+        async with self._admin() as admin:
+            with contextlib.suppress(QuorateError):
+                await admin.reassign_partitions({partition: target})
+                await self._for(_SHORT_S)
+                if is_called_off:
+                    await admin.reassign_partitions({partition: None})
+            self._cluster.network.heal()
+            await self._move_for_sure(admin, partition, self._rng.sample(brokers, k=len(brokers)))
+        what = f"moved {partition} to {target} and back, {late.name} deaf to {' '.join(deaf_to)}"
+        return f"{what}, called off" if is_called_off else what
+
+    async def _move_for_sure(
+        self, admin: AsyncAdmin, partition: TopicPartition, target: Sequence[BrokerId]
+    ) -> None:
+        while True:
+            with contextlib.suppress(QuorateError):
+                await admin.reassign_partitions({partition: target})
+                if not await admin.list_reassignments():
+                    return
+            await self._for(_MOMENT_S)
+
+    async def _drain(self) -> str | None:
+        """The broker may hear of it late."""
+        machine = self._any_broker()
+        deaf_to = self._deafen(machine)
+        async with self._admin() as admin:
+            with contextlib.suppress(QuorateError):
+                await admin.drain_broker(machine.config.node_id)
+            await self._for(_SHORT_S)
+            self._cluster.network.heal()
+            with contextlib.suppress(QuorateError):
+                await admin.drain_broker(machine.config.node_id, cancel=True)
+        return f"drained {machine.name}, deaf to {' '.join(deaf_to)}"
+
+    def _deafen(self, machine: SimMachine) -> list[str]:
+        """Two controllers do not reach it: it may follow one of them, and speak to the third."""
+        others = [each.name for each in self._cluster.controllers if each is not machine]
+        deaf_to = self._rng.sample(others, k=2)
+        for name in deaf_to:
+            self._cluster.network.block(name, machine.name)
+        return deaf_to
+
+    def _admin(self) -> AsyncAdmin:
+        cluster = self._cluster
+        return AsyncAdmin(
+            cluster.bootstrap,
+            transport=cluster.client_transport(),
+            clock=cluster.clock,
+            rng=cluster.client_rng(),
+        )

@@ -364,6 +364,7 @@ class NodeConfig:
             ("broker.session.timeout.ms", self.broker_session_timeout_ms),
         )
         self._check_lease_ends_before_session()
+        self._check_lease_ends_before_lag()
         self._check_place_in_cluster()
 
     @property
@@ -410,6 +411,19 @@ class NodeConfig:
                 f"{self.controller_quorum_election_timeout_ms}, with which at most {lease_ms_max} are safe; "
                 "lower it, or raise the session time-out",
                 key="broker.lease.ms",
+            )
+
+    def _check_lease_ends_before_lag(self) -> None:
+        """Rule 37: a leader that was replaced by plan, and does not know, is in the ISR until it lags."""
+        deposed_ms = _ELECTION_TIMEOUTS_UNTIL_RESIGNED * self.controller_quorum_election_timeout_ms
+        lag_ms_min = self.broker_lease_ms + deposed_ms
+        if self.replica_lag_time_max_ms < lag_ms_min:
+            raise InvalidConfig(
+                f"replica.lag.time.max.ms: {self.replica_lag_time_max_ms} ms are too short for "
+                f"broker.lease.ms={self.broker_lease_ms} and controller.quorum.election.timeout.ms="
+                f"{self.controller_quorum_election_timeout_ms}, with which at least {lag_ms_min} are safe; "
+                "raise it, or lower the lease",
+                key="replica.lag.time.max.ms",
             )
 
     def _check_place_in_cluster(self) -> None:
