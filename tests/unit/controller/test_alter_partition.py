@@ -142,10 +142,13 @@ def test_after_a_withdrawal_an_earlier_wish_is_refused(cluster: SmallCluster) ->
     assert cluster.partition().isr == (1, 2, 3)
 
 
-def test_the_last_new_replica_in_the_isr_completes_a_reassignment(cluster: SmallCluster) -> None:
+def test_the_last_old_replica_out_of_the_isr_completes_a_reassignment(cluster: SmallCluster) -> None:
     cluster.move(4, 2, 3)
     before = cluster.partition()
     (result,) = ask_for_isr(cluster, 1, alteration(cluster, before, [1, 2, 3, 4]))
+    assert (result.leader, result.leader_epoch) == (4, before.leader_epoch + 1)
+    before = cluster.partition()
+    (result,) = ask_for_isr(cluster, 4, alteration(cluster, before, [2, 3, 4]))
     after = cluster.partition()
     assert (after.replicas, after.isr, after.adding_replicas) == ((4, 2, 3), (2, 3, 4), ())
     assert after.leader in after.isr

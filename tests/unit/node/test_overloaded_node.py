@@ -5,15 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final
 
-import pytest
-
-from quorate.chaos.cluster import machine as machine_module
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.sim.clock import run_simulation
-from quorate.chaos.sim.transport import SimTransport
+from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.transport import Channel, methods_of
 from quorate.errors import Overloaded
 from quorate.v1 import admin_pb2, broker_pb2
@@ -26,26 +21,19 @@ _PLACES: Final = 3
 _FETCH_WAIT_MS: Final = 60_000
 _RETURN_S_MAX: Final = 20.0
 
-Limit = Callable[[int], None]
 
-
-@pytest.fixture
-def limit_requests(monkeypatch: pytest.MonkeyPatch) -> Limit:
-    """As queued.max.requests does to the transport of a real node."""
-
-    def limit(requests_max: int) -> None:
-        transport = partial(SimTransport, requests_max=requests_max)
-        monkeypatch.setattr(machine_module, "SimTransport", transport)
-
-    return limit
-
-
-def simulate(scenario: Callable[[SimCluster], Awaitable[None]], *, brokers: int) -> None:
+def simulate(
+    scenario: Callable[[SimCluster], Awaitable[None]], *, brokers: int, requests_max: int = 1_000
+) -> None:
     """One controller, in the process of the first broker."""
-    run_simulation(
-        lambda simulation: scenario(SimCluster(simulation, controllers=1, brokers=brokers, is_combined=True)),
-        seed=1,
-    )
+
+    async def main(simulation: Simulation) -> None:
+        settings = {"queued_max_requests": requests_max}
+        await scenario(
+            SimCluster(simulation, controllers=1, brokers=brokers, is_combined=True, settings=settings)
+        )
+
+    run_simulation(main, seed=1)
 
 
 async def create_topic(channel: Channel, name: str) -> None:
@@ -71,9 +59,8 @@ async def fill_with_fetches(channel: Channel) -> list[asyncio.Task[broker_pb2.Fe
     return fetches
 
 
-def test_administration_of_a_combined_node_needs_one_place(limit_requests: Limit) -> None:
+def test_administration_of_a_combined_node_needs_one_place() -> None:
     """It forwards to the controller in its own process, which is one more call to the same server."""
-    limit_requests(1)
 
     async def scenario(cluster: SimCluster) -> None:
         await cluster.start()
@@ -85,14 +72,10 @@ def test_administration_of_a_combined_node_needs_one_place(limit_requests: Limit
         assert described.topic.name == "t"
         await channel.close()
 
-    simulate(scenario, brokers=1)
+    simulate(scenario, brokers=1, requests_max=1)
 
 
-def test_broker_that_was_killed_comes_back_while_fetches_occupy_its_controllers_node(
-    limit_requests: Limit,
-) -> None:
-    limit_requests(_PLACES)
-
+def test_broker_that_was_killed_comes_back_while_fetches_occupy_its_controllers_node() -> None:
     async def scenario(cluster: SimCluster) -> None:
         await cluster.start()
         channel = cluster.client_transport().connect(cluster.machine("b1").address)
@@ -109,7 +92,7 @@ def test_broker_that_was_killed_comes_back_while_fetches_occupy_its_controllers_
         await asyncio.wait(fetches)
         await channel.close()
 
-    simulate(scenario, brokers=2)
+    simulate(scenario, brokers=2, requests_max=_PLACES)
 
 
 def test_services_between_nodes_are_those_that_no_client_calls() -> None:

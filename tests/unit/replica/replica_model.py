@@ -145,7 +145,7 @@ class ReplicaModel:
             (self.unfence, 4),
             (self.restart, 1),
             (self.change_min_isr, 1),
-            (self.move, 2),
+            (self.move, 1),
         ]
         # Every walk has a character of its own: what is rare in one is common in another.
         # But most of what happens is what brokers do all day, or nothing would be at stake.
