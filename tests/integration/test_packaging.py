@@ -80,11 +80,15 @@ def sources_in_tree(pattern: str) -> set[str]:
     return {Path(*path.parts[1:]).as_posix() for path in paths}
 
 
+#: pytest imports it, where there is one
+_FOR_PYTEST_ALONE = "quorate.testing.pytest_plugin"
+
+
 def modules_of(wheel: Path) -> list[str]:
     """Names to import; not ``__main__``, which would run something."""
     paths = {path.removesuffix(".py") for path in files_of(wheel) if path.endswith(".py")}
     names = {path.removesuffix("/__init__").replace("/", ".") for path in paths}
-    return sorted(name for name in names if not name.endswith(".__main__"))
+    return sorted(name for name in names - {_FOR_PYTEST_ALONE} if not name.endswith(".__main__"))
 
 
 def assert_works_in_an_empty_environment(wheel: Path, environment: Path, *, codec: str) -> None:
