@@ -138,7 +138,8 @@ def main() -> None:
         done = build_in_place(force=arguments.force)
     except CodecNotBuilt as error:
         sys.exit(f"The codec was not built; the pure Python one is used.\n{error}")
-    sys.stdout.write(f"{IN_PLACE.relative_to(ROOT)}: {'built' if done else 'up to date'}\n")
+    if done:
+        sys.stdout.write(f"{IN_PLACE.relative_to(ROOT)}: built\n")
 
 
 if __name__ == "__main__":

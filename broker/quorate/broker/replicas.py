@@ -22,7 +22,7 @@ from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig, TopicConfig
-from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicPartition
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, QuorateError, StorageError, TooManyOpenFiles
 from quorate.metadata.changes import MetadataDelta
@@ -40,11 +40,6 @@ _CREATING_AT_ONCE: Final = 32
 _RETRY_S: Final = 5.0
 #: these pass without a restart
 _PASSING: Final = (DiskFull, TooManyOpenFiles)
-
-
-class _Name(NamedTuple):
-    topic_id: TopicId
-    partition: PartitionId
 
 
 class _Leader(NamedTuple):
@@ -78,29 +73,29 @@ class Replicas:
         self._on_isr_wish = on_isr_wish
         self._on_failure = on_failure
         self._image: MetadataImage | None = None
-        self._replicas: dict[_Name, Partition] = {}
+        self._replicas: dict[ReplicaKey, Partition] = {}
         #: logs that could not be opened or made, and why
-        self._unusable: dict[_Name, QuorateError] = {}
-        self._followed: dict[_Name, _Leader] = {}
+        self._unusable: dict[ReplicaKey, QuorateError] = {}
+        self._followed: dict[ReplicaKey, _Leader] = {}
         #: replicas without a log, in the order in which they came
-        self._missing: dict[_Name, None] = {}
+        self._missing: dict[ReplicaKey, None] = {}
         self._is_something_missing = asyncio.Event()
         #: logs that are being made, and those that will be tried again
-        self._creating: set[_Name] = set()
-        self._retrying: set[_Name] = set()
+        self._creating: set[ReplicaKey] = set()
+        self._retrying: set[ReplicaKey] = set()
 
     def recovered(
         self, high_watermarks: Mapping[PartitionKey, Offset], unusable: Mapping[PartitionKey, StorageError]
     ) -> None:
         """Every log there is has been opened, or could not be. Before the first metadata."""
         self._high_watermarks = high_watermarks
-        self._unusable = {_Name(key.topic_id, key.partition): error for key, error in unusable.items()}
+        self._unusable = {ReplicaKey(key.topic_id, key.partition): error for key, error in unusable.items()}
 
     # -- looking
 
     def get(self, topic_id: TopicId, partition: PartitionId) -> Partition | QuorateError | None:
         """An error: the replica is here and cannot be used. None: it is not here."""
-        name = _Name(topic_id, partition)
+        name = ReplicaKey(topic_id, partition)
         return self._replicas.get(name) or self._unusable.get(name)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -115,11 +110,11 @@ class Replicas:
 
     def high_watermark_of(self, key: PartitionKey) -> Offset:
         """0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48)."""
-        replica = self._replicas.get(_Name(key.topic_id, key.partition))
+        replica = self._replicas.get(ReplicaKey(key.topic_id, key.partition))
         return replica.high_watermark if replica is not None else Offset(0)
 
     def high_watermarks(self) -> dict[PartitionKey, Offset]:
-        return {_key(replica): replica.high_watermark for replica in self._replicas.values()}
+        return {_log_key(replica): replica.high_watermark for replica in self._replicas.values()}
 
     # -- the metadata has changed
 
@@ -181,7 +176,7 @@ class Replicas:
             self._fetchers.follow(replica, leader.address)
 
     def _unfollow(self, replica: Partition) -> None:
-        if self._followed.pop(_Name(replica.topic_id, replica.topic_partition.partition), None) is not None:
+        if self._followed.pop(replica.key, None) is not None:
             self._fetchers.unfollow(replica)
 
     def _reconfigure(self, topic_id: TopicId) -> None:
@@ -197,7 +192,7 @@ class Replicas:
                 replica.log.reconfigure(log_config)
                 self._take_part(replica, partition)
 
-    def _leave(self, name: _Name) -> None:
+    def _leave(self, name: ReplicaKey) -> None:
         """On a committed record that says so: this broker has no replica of the partition any more."""
         self._missing.pop(name, None)
         replica = self._replicas.pop(name, None)
@@ -207,9 +202,9 @@ class Replicas:
             return
         self._unfollow(replica)
         replica.stop()
-        self._deletions.delete_later(_key(replica))
+        self._deletions.delete_later(_log_key(replica))
 
-    def _delete_unusable(self, name: _Name) -> None:
+    def _delete_unusable(self, name: ReplicaKey) -> None:
         for key in self._logs.partitions_on_disk():
             if (key.topic_id, key.partition) == name:
                 self._deletions.delete_later(key)
@@ -237,7 +232,7 @@ class Replicas:
                 for name in missing:
                     tasks.create_task(self._create_one(name, slots), name="create-log")
 
-    async def _create_one(self, name: _Name, slots: asyncio.Semaphore) -> None:
+    async def _create_one(self, name: ReplicaKey, slots: asyncio.Semaphore) -> None:
         async with slots:
             image = self._image
             assert image is not None
@@ -269,12 +264,12 @@ class Replicas:
         found.reconfigure(log_config)
         return found
 
-    def _retry_later(self, name: _Name) -> None:
+    def _retry_later(self, name: ReplicaKey) -> None:
         if name not in self._retrying:
             self._retrying.add(name)
             self._clock.call_later(_RETRY_S, lambda: self._try_again(name))
 
-    def _try_again(self, name: _Name) -> None:
+    def _try_again(self, name: ReplicaKey) -> None:
         self._retrying.discard(name)
         if self._unusable.pop(name, None) is not None:
             self._missing[name] = None
@@ -284,7 +279,7 @@ class Replicas:
         """The metadata may have changed while the log was made."""
         image = self._image
         assert image is not None
-        name = _Name(key.topic_id, key.partition)
+        name = ReplicaKey(key.topic_id, key.partition)
         partition = image.partition(*name)
         if partition is None or self._broker_id not in partition.replicas:
             self._deletions.delete_later(key)
@@ -321,10 +316,10 @@ def log_config_of(config: NodeConfig, topic: TopicConfig) -> LogConfig:
     )
 
 
-def _name(partition: PartitionImage) -> _Name:
-    return _Name(partition.topic_id, partition.partition)
+def _name(partition: PartitionImage) -> ReplicaKey:
+    return ReplicaKey(partition.topic_id, partition.partition)
 
 
-def _key(replica: Partition) -> PartitionKey:
+def _log_key(replica: Partition) -> PartitionKey:
     topic, partition = replica.topic_partition
     return PartitionKey(topic, partition, replica.topic_id)

@@ -1,11 +1,27 @@
-"""Keyword arguments by which a client is made, checked before anything else."""
+"""Arguments as applications give them, checked before anything else.
+
+Types are checked because Python does not: a wrong one would show up later, far from its cause, as a TypeError
+out of the client's inside, or of its loop. Each message names the argument and what was found there.
+"""
 
 from __future__ import annotations
 
 import difflib
+import operator
+import reprlib
 from collections.abc import Collection, Iterable
+from typing import SupportsIndex
 
-__all__ = ["check_arguments"]
+from quorate.errors import InvalidRequest, InvalidTopic
+
+__all__ = [
+    "check_arguments",
+    "check_integer",
+    "check_integer_or_none",
+    "check_offset",
+    "check_topic_argument",
+    "shown",
+]
 
 
 def check_arguments(caller: str, given: Iterable[str], known: Collection[str]) -> None:
@@ -15,3 +31,37 @@ def check_arguments(caller: str, given: Iterable[str], known: Collection[str]) -
             nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
             raise TypeError(f"{caller}(...) got an unexpected keyword argument {name!r}{hint}")
+
+
+def shown(found: object) -> str:
+    """A value and its type, for a message."""
+    return f"{reprlib.repr(found)} ({type(found).__name__})"
+
+
+def check_topic_argument(name: object, argument: str = "topic") -> None:
+    if not isinstance(name, str):
+        raise InvalidTopic(f"{argument} is {shown(name)}: a topic is named by a str")
+
+
+def check_integer(argument: str, found: object, *, bits: int = 64) -> int:
+    """Whatever is a whole number by itself, as NumPy's are, and fits on the wire; a bool is not meant so."""
+    if type(found) is int:
+        number = found
+    elif isinstance(found, SupportsIndex) and not isinstance(found, bool):
+        number = operator.index(found)
+    else:
+        raise InvalidRequest(f"{argument} is {shown(found)}: an int is expected", argument=argument)
+    if number.bit_length() >= bits:
+        raise InvalidRequest(f"{argument} is {shown(found)}: it has {bits} bits at most", argument=argument)
+    return number
+
+
+def check_integer_or_none(argument: str, found: object, *, bits: int = 64) -> int | None:
+    return None if found is None else check_integer(argument, found, bits=bits)
+
+
+def check_offset(argument: str, found: object) -> int:
+    offset = check_integer(argument, found)
+    if offset < 0:
+        raise InvalidRequest(f"{argument} is {offset}: an offset is 0 or more", argument=argument)
+    return offset

@@ -102,6 +102,8 @@ class ClusterView:
         #: no refresh begins before
         self._refresh_allowed_at = clock.monotonic()
         self._refreshing: asyncio.Task[None] | None = None
+        #: why the address that was asked last did not answer; None: it did
+        self._silence: QuorateError | None = None
         self._age_timer: Timer | None = None
         self._listeners: list[Callable[[], None]] = []
         self._is_closed = False
@@ -114,7 +116,8 @@ class ClusterView:
         self._wanted[topic] = None
         deadline = self._clock.monotonic() + timeout_s
         while (found := self._topics.get(topic)) is None:
-            await self.refreshed()
+            # However short the time is, one broker can be asked.
+            await self.refreshed(max(deadline - self._clock.monotonic(), _ATTEMPT_TIMEOUT_S))
             now = self._clock.monotonic()
             denied_at = self._denied_at.get(topic, now)
             if topic not in self._topics and (now >= deadline or now - denied_at >= _DENIAL_S):
@@ -146,13 +149,13 @@ class ClusterView:
         if self._refreshing is None and not self._is_closed:
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
 
-    async def refreshed(self) -> None:
-        """Until the refresh that is under way, or else a new one, has ended, well or not."""
+    async def refreshed(self, timeout_s: float | None = None) -> None:
+        """Until the refresh that is under way, or else a new one, has ended, well or not, or time is over."""
         self.needs_refresh()
         if self._refreshing is None:
             raise ClientClosed("the client was closed")
         # Not cancelled with one of those who wait for it.
-        await asyncio.wait([self._refreshing])
+        await asyncio.wait([self._refreshing], timeout=timeout_s)
 
     def apply_hint(self, tp: TopicPartition, error: QuorateError) -> None:
         """A broker that does not lead a partition may have said who does."""
@@ -220,9 +223,19 @@ class ClusterView:
     # -- how
 
     def _not_found(self, topic: TopicName) -> QuorateError:
-        if self._metadata_offset < 0:
-            return Unavailable(f"nobody answers at any of {', '.join(self._bootstrap)}", topic=topic)
-        return UnknownTopicOrPartition(f"there is no topic {topic}, as far as the brokers know", topic=topic)
+        reason = self._silence
+        is_answered = self._metadata_offset >= 0 and self._refreshing is None and reason is None
+        if is_answered or topic in self._denied_at:
+            return UnknownTopicOrPartition(
+                f"there is no topic {topic}, as far as the brokers know", topic=topic
+            )
+        asked = self._bootstrap if self._metadata_offset < 0 else self.addresses()
+        silence = Unavailable(
+            f"nobody answers at any of {', '.join(asked)}" + (f": {reason.message}" if reason else ""),
+            topic=topic,
+        )
+        silence.__cause__ = reason
+        return silence
 
     def _partition(self, tp: TopicPartition) -> PartitionView | None:
         topic = self._topics.get(tp.topic)
@@ -271,9 +284,10 @@ class ClusterView:
                 )
             except TransportError as error:
                 self._silent_since[address] = self._clock.monotonic()
-                failure = error
+                self._silence = failure = error
             else:
                 self._silent_since.pop(address, None)
+                self._silence = None
                 return response
         raise failure
 

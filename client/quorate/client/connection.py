@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from quorate.client.admin_calls import AdminCalls
+from quorate.client.arguments import shown
 from quorate.client.failover import Failover, FixedNodes
 from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
@@ -26,7 +27,13 @@ __all__ = ["Connection", "connect", "parse_bootstrap"]
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[str]:
     """The addresses in ``HOST:PORT[,HOST:PORT…]``, or in a sequence of such."""
-    text = bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap)
+    addresses = [bootstrap] if isinstance(bootstrap, str) else bootstrap
+    if not isinstance(addresses, Sequence) or not all(isinstance(each, str) for each in addresses):
+        raise InvalidConfig(
+            f"bootstrap is {shown(bootstrap)}; expected HOST:PORT[,HOST:PORT…], or a list of such",
+            key="bootstrap",
+        )
+    text = ",".join(addresses)
     try:
         return [str(parse_address(part.strip())) for part in text.split(",")]
     except ValueError as error:

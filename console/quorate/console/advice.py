@@ -9,7 +9,7 @@ import click
 from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
 from quorate.errors import QuorateError
 
-__all__ = ["AdvisedError", "advice_on", "describe"]
+__all__ = ["AdvisedError", "advice_on", "describe", "error_document"]
 
 _WHAT_TO_DO: Final = "what to do: "
 
@@ -48,7 +48,8 @@ _ADVICE: Final = {
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
     "NOT_CONTROLLER": "try again in a moment; if it lasts, check that a majority of the controllers runs",
     "NOT_ENOUGH_REPLICAS": (
-        "`quorate cluster health` shows which brokers are missing; bring one back, or ask for fewer copies"
+        "`quorate cluster health` shows which brokers are missing or draining; bring one back (`quorate "
+        "broker drain ID --cancel` where it is draining), or ask for fewer copies"
     ),
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": (
         "it may be in the log; bring a broker back (`quorate cluster health`) before you send it again"
@@ -90,10 +91,14 @@ class AdvisedError(click.ClickException):
 
     def __init__(self, error: QuorateError, advice: str) -> None:
         super().__init__(error.message)
-        self._text = describe(error, advice)
+        self._error = error
+        self._advice = advice
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(self._text, file, err=True)
+        click.echo(describe(self._error, self._advice), file, err=True)
+
+    def document(self) -> dict[str, Any]:
+        return error_document(self._error, self._advice)
 
 
 def describe(error: QuorateError, advice: str | None = None) -> str:
@@ -105,6 +110,16 @@ def describe(error: QuorateError, advice: str | None = None) -> str:
     if advice and _WHAT_TO_DO not in error.message:
         lines.append(f"  {_WHAT_TO_DO}{advice}")
     return "\n".join(lines)
+
+
+def error_document(error: QuorateError, advice: str | None = None) -> dict[str, Any]:
+    """For programs; no ``what_to_do``: the message says all there is to say."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "retriable": error.retriable,
+        "what_to_do": advice_on(error) if advice is None else advice or None,
+    }
 
 
 def advice_on(error: QuorateError) -> str | None:

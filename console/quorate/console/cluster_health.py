@@ -20,7 +20,7 @@ _PARTITIONS_NAMED_MAX: Final = 20
 _TOPICS_ASKED_MAX: Final = 200
 _TOPICS_AT_ONCE: Final = 8
 
-_STATES_BY_GRAVITY: Final = ("offline", "under MinISR", "recovering", "under-replicated")
+_STATES_BY_GRAVITY: Final = ("offline", "under min.insync.replicas", "recovering", "under-replicated")
 
 
 @dataclass(slots=True)
@@ -72,19 +72,24 @@ def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.Desc
     health = Health()
     _look_at_quorum(quorum, health)
     counts = (
-        (cluster.offline_partition_count, "partition(s) have no leader"),
-        (cluster.under_min_isr_partition_count, "partition(s) have fewer replicas in sync than MinISR"),
-        (cluster.under_replicated_partition_count, "partition(s) have replicas that are not in sync"),
-        (cluster.recovering_partition_count, "partition(s) were recovered and may lack acknowledged records"),
+        (cluster.offline_partition_count, "without a leader"),
+        (cluster.under_min_isr_partition_count, "with fewer replicas in sync than min.insync.replicas"),
+        (cluster.under_replicated_partition_count, "with replicas that are not in sync"),
+        (cluster.recovering_partition_count, "recovered, which may lack acknowledged records"),
     )
-    health.problems += [f"{count} {what}" for count, what in counts if count]
+    health.problems += [
+        f"{count} {'partition' if count == 1 else 'partitions'} {what}" for count, what in counts if count
+    ]
     for broker in cluster.brokers:
         if broker.is_fenced:
             health.problems.append(
                 f"broker {broker.broker_id} at {broker.address} is fenced: down, cut off, or not ready yet"
             )
         elif broker.is_draining:
-            health.warnings.append(f"broker {broker.broker_id} is drained: it leads nothing new")
+            health.warnings.append(
+                f"broker {broker.broker_id} is draining: it leads nothing new and takes no new replicas; "
+                f"`quorate broker drain {broker.broker_id} --cancel` takes it back into service"
+            )
     health.warnings += [
         f"unclean election is allowed on {topic}" for topic in cluster.unclean_election_topics
     ]

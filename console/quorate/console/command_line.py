@@ -1,8 +1,8 @@
 """What the command line is called with, and what it exits with.
 
 Exit status: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted. An error is told in two
-lines on stderr, its code with what happened and what to do about it, and never as a traceback:
-a traceback is for our mistakes, and those are let through.
+lines on stderr, its code with what happened and what to do about it (with --output json: one line, a
+document), and never as a traceback: a traceback is for our mistakes, and those are let through.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ from quorate.console.commands.sim import sim
 from quorate.console.commands.status import status
 from quorate.console.commands.topic import topic
 from quorate.console.commands.up import up
-from quorate.console.output import CannotWriteOutput, ensure_standard_output, forget_standard_output
+from quorate.console.output import (
+    CannotWriteOutput,
+    StreamError,
+    ensure_standard_output,
+    forget_standard_output,
+    print_error_document,
+)
 from quorate.console.session import QuorateGroup, Session
 from quorate.errors import QuorateError
 
@@ -109,16 +115,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     # gRPC's C core would add lines of its own to ours. It looks once, while a command imports it.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     ensure_standard_output()
+    session = Session()
     status = 0
     try:
-        status = cli.main(args=arguments, prog_name="quorate", standalone_mode=False) or 0
+        status = cli.main(args=arguments, prog_name="quorate", standalone_mode=False, obj=session) or 0
         # Here, where a failure can still be told: the interpreter's own flush is too late for that.
         sys.stdout.flush()
     except click.UsageError as error:
         error.show()
         return 2
     except click.ClickException as error:
-        error.show()
+        _tell(error, session)
         return 1
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -127,14 +134,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # which it is not say so themselves.
         forget_standard_output()
     except QuorateError as error:
-        from quorate.console.advice import describe
+        from quorate.console.advice import AdvisedError, advice_on
 
-        click.echo(describe(error), err=True)
+        _tell(AdvisedError(error, advice_on(error) or ""), session)
         return 1
     except OSError as error:
         if error.filename is not None:
             raise  # about a file, which standard output is not: a mistake of ours
         forget_standard_output()
-        CannotWriteOutput(error).show()
+        _tell(CannotWriteOutput(error), session)
         return 1
     return status
+
+
+def _tell(error: click.ClickException, session: Session) -> None:
+    """Wrong usage is never told as a document: what the output should be may be what is wrong."""
+    from quorate.console.advice import AdvisedError
+
+    if session.json and isinstance(error, AdvisedError | StreamError):
+        print_error_document(error.document())
+    else:
+        error.show()

@@ -7,6 +7,7 @@ not offsets of records: the last offsets before it may hold none.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -18,6 +19,7 @@ import click
 
 from quorate.client import AsyncAdmin, AsyncConsumer, ConsumerRecord, TopicPartition
 from quorate.client.admin.types import TopicDescription
+from quorate.console.advice import AdvisedError
 from quorate.console.connecting import Clients, with_clients
 from quorate.console.output import print_json_line
 from quorate.console.record_document import record_document
@@ -28,7 +30,9 @@ from quorate.errors import OffsetOutOfRange, UnknownTopicOrPartition
 __all__ = ["ConsumeOptions", "Start", "consume_records", "parse_start"]
 
 _POLL_RECORDS: Final = 1_000
-_POLL_S: Final = 5.0
+#: often, so that silence is noticed when it is as long as this, and not up to twice as long
+_POLL_S: Final = 0.5
+_SILENCE_S: Final = 5.0
 
 
 class Start(NamedTuple):
@@ -50,7 +54,22 @@ class ConsumeOptions:
 
 def consume_records(session: Session, options: ConsumeOptions) -> None:
     reading = _Reading(session, options, parse_start(options.start))
-    with_clients(session.bootstrap, reading.run)
+    try:
+        with_clients(session.bootstrap, reading.run)
+    except OffsetOutOfRange as error:
+        raise _with_range(error) from error
+
+
+def _with_range(error: OffsetOutOfRange) -> AdvisedError | OffsetOutOfRange:
+    """The client speaks of seeking; here it is an option, and the partition's ends are what helps."""
+    where = [error.facts.get(key) for key in ("topic", "partition", "offset")]
+    start, end = error.facts.get("log_start_offset"), error.facts.get("high_watermark")
+    if None in where or end is None:
+        return error
+    topic, partition, offset = where
+    holds = f"{topic}-{partition} begins at {start} and" if start is not None else f"{topic}-{partition}"
+    told = OffsetOutOfRange(f"there is no offset {offset}: {holds} ends at {end}", **error.facts)
+    return AdvisedError(told, "read --from beginning or --from end, or from an offset between the two")
 
 
 class _Reading:
@@ -61,9 +80,12 @@ class _Reading:
         self._record_count = 0
         #: answers of brokers so far, as of the last look
         self._fetches = 0
+        #: by the loop's time; the first answer has as long as any other
+        self._answered_at = 0.0
         self._is_silence_told = False
 
     async def run(self, clients: Clients) -> None:
+        self._answered_at = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(clients.admin())
             topic = await admin.describe_topic(self._options.topic)
@@ -166,11 +188,15 @@ class _Reading:
 
     def _tell_of_silence(self, fetches: int, *, has_read: bool) -> None:
         """A reader that waits for records looks like one that waits for brokers; once, until one answers."""
-        is_silent = not has_read and fetches == self._fetches
-        if is_silent and not self._is_silence_told:
-            self._session.note(f"no broker has answered for {_POLL_S:g} s; still trying")
-        self._is_silence_told = is_silent
-        self._fetches = fetches
+        now = asyncio.get_running_loop().time()
+        if has_read or fetches != self._fetches:
+            if self._is_silence_told:
+                self._session.note("brokers answer again")
+            self._is_silence_told = False
+            self._fetches, self._answered_at = fetches, now
+        elif not self._is_silence_told and now - self._answered_at >= _SILENCE_S:
+            self._session.note(f"no broker has answered for {_SILENCE_S:g} s; still trying")
+            self._is_silence_told = True
 
     def _is_enough(self) -> bool:
         return self._options.records_max is not None and self._record_count >= self._options.records_max

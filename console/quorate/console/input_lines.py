@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from typing import IO, Any, Final
+from typing import Final
 
-import click
-
+from quorate.console.output import StreamError
 from quorate.errors import BatchTooLarge
 
 __all__ = ["CannotReadInput", "read_lines"]
@@ -21,11 +20,10 @@ __all__ = ["CannotReadInput", "read_lines"]
 _CHUNK_BYTES: Final = 256 << 10
 
 
-class CannotReadInput(click.ClickException):
+class CannotReadInput(StreamError):
     """The descriptor is closed, a directory, or on a disk that fails."""
 
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"error: CANNOT_READ_INPUT: {self.message}", file, err=True)
+    code = "CANNOT_READ_INPUT"
 
 
 async def read_lines(descriptor: int, *, line_bytes_max: int) -> AsyncIterator[list[bytes]]:

@@ -23,6 +23,7 @@ from quorate.errors import (
     InvalidRequest,
     QuorateError,
     RequestTimedOut,
+    StorageFailed,
     Unavailable,
 )
 from quorate.node.cluster_file import ClusterNode
@@ -60,6 +61,8 @@ def bring_up(session: Session, options: UpOptions) -> int:
         cluster = _open(options)
     except CannotListen as error:
         raise AdvisedError(error, PORT_ADVICE) from error
+    except StorageFailed as error:
+        raise AdvisedError(error, "choose a directory with --dir that you may write to") from error
     try:
         with cluster.watched() as is_ours:
             if not is_ours:
@@ -68,6 +71,7 @@ def bring_up(session: Session, options: UpOptions) -> int:
                     f"`quorate down --dir {cluster.directory}` stops it",
                     path=cluster.directory,
                 )
+            _add_brokers(cluster, session, options)
             return asyncio.run(_run(cluster, session, options))
     finally:
         cluster.remove_if_temporary()
@@ -106,7 +110,6 @@ def _open(options: UpOptions) -> LocalCluster:
     nodes = cluster.nodes
     asked: dict[str, tuple[int, int]] = {
         "controllers": (options.controllers, sum("controller" in node.roles for node in nodes)),
-        "brokers": (options.brokers, sum("broker" in node.roles for node in nodes)),
         "port": (options.port, int(nodes[0].address.rpartition(":")[2])),
     }
     for name, (wanted, found) in asked.items():
@@ -122,9 +125,30 @@ def _open(options: UpOptions) -> LocalCluster:
             "choose another directory",
             path=cluster.directory,
         )
+    if "brokers" in options.given and options.brokers < _broker_count(cluster):
+        raise AdvisedError(
+            InvalidRequest(
+                f"the cluster in {cluster.directory} has {_broker_count(cluster)} brokers; --brokers can "
+                "only add some",
+                path=cluster.directory,
+            ),
+            "leave the option out; `quorate broker decommission ID` takes a broker out of service",
+        )
     if options.settings:
         cluster.set(options.settings)
     return cluster
+
+
+def _broker_count(cluster: LocalCluster) -> int:
+    return len(cluster.broker_addresses)
+
+
+def _add_brokers(cluster: LocalCluster, session: Session, options: UpOptions) -> None:
+    """As many as were asked for and are not there yet; they start with the others."""
+    if "brokers" not in options.given:
+        return
+    while _broker_count(cluster) < options.brokers:
+        session.note(f"added {cluster.add_broker()}")
 
 
 async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> int:

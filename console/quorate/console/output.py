@@ -6,14 +6,16 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final
 
 import click
 
 __all__ = [
     "CannotWriteOutput",
+    "StreamError",
     "ensure_standard_output",
     "forget_standard_output",
+    "print_error_document",
     "print_json",
     "print_json_line",
     "print_table",
@@ -23,21 +25,32 @@ __all__ = [
 _STATE_COLUMN: Final = "STATE"
 _GOOD_STATES: Final = frozenset({"active", "asked", "follower", "leader", "ok", "running", "sound"})
 _BAD_STATES: Final = frozenset(
-    {"damaged", "died", "fenced", "missing", "offline", "refused", "under MinISR", "unreachable"}
+    {"damaged", "died", "fenced", "missing", "offline", "refused", "under min.insync.replicas", "unreachable"}
 )
 
 #: Where nobody looks at it, a table must not be folded to the width of a screen.
 _PIPE_WIDTH = 10_000
 
 
-class CannotWriteOutput(click.ClickException):
+class StreamError(click.ClickException):
+    """A standard stream, or a file in its place, does not do its part."""
+
+    code: ClassVar[str]
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"error: {self.code}: {self.message}", file, err=True)
+
+    def document(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "retriable": False, "what_to_do": None}
+
+
+class CannotWriteOutput(StreamError):
     """Standard output refuses what a command has to say."""
+
+    code = "CANNOT_WRITE_OUTPUT"
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"standard output: {error.strerror}")
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"error: CANNOT_WRITE_OUTPUT: {self.message}", file, err=True)
 
 
 def print_json(document: object) -> None:
@@ -48,6 +61,11 @@ def print_json(document: object) -> None:
 def print_json_line(document: object) -> None:
     """One of many: a stream of results has a document per line. The caller flushes."""
     sys.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+def print_error_document(document: dict[str, Any]) -> None:
+    """On stderr and in one line, the last: remarks may stand before it."""
+    click.echo(json.dumps({"error": document}, ensure_ascii=False), err=True)
 
 
 def ensure_standard_output() -> None:

@@ -6,8 +6,9 @@ repeats them through a failover, so a line is written once however often it is s
 
 Many chunks are on their way at once, and reported in the order of the lines: "lines 1..n were acknowledged"
 says where to begin again. So there are two activities. A task reads and hands over; the command itself waits
-for the oldest chunk and reports it. The first line that fails, for whatever reason, ends the reading; what is
-on its way by then has a moment to arrive, and is reported, too.
+for the oldest chunk and reports it. What cannot be handed over goes the same way, as lines that were refused:
+every line that was read is reported once, in its place. The first line that fails, for whatever reason, ends
+the reading; what is on its way by then has a moment to arrive, and is reported, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -30,7 +31,13 @@ from quorate.console.output import CannotWriteOutput, forget_standard_output, pr
 from quorate.console.session import Session
 from quorate.core.config import TopicConfig
 from quorate.core.records import DECOMPRESSED_BYTES_MAX_DEFAULT
-from quorate.errors import InvalidRecord, QuorateError, UnknownTopicOrPartition
+from quorate.errors import (
+    BatchTooLarge,
+    DeliveryUnknown,
+    InvalidRecord,
+    QuorateError,
+    UnknownTopicOrPartition,
+)
 
 __all__ = ["ProduceOptions", "parse_line", "produce_lines"]
 
@@ -40,6 +47,8 @@ _BATCH_BYTES: Final = 128 << 10
 _BUFFER_BYTES: Final = 64 << 20
 #: How long what is on its way has to arrive when the command ends early.
 _GRACE_S: Final = 1.0
+#: How long nothing may happen before somebody who waits is told so.
+_PATIENCE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,14 @@ class _Chunk(NamedTuple):
     input_bytes: int
 
 
+class _Refused(NamedTuple):
+    """Lines that the producer did not take."""
+
+    error: QuorateError
+    first_line: int
+    line_count: int
+
+
 def produce_lines(session: Session, options: ProduceOptions, path: str | None) -> None:
     """Write every line; tells how many were acknowledged, however it ends."""
     with _input(path) as descriptor, _progress(session, descriptor) as advance:
@@ -78,10 +95,11 @@ def produce_lines(session: Session, options: ProduceOptions, path: str | None) -
             forget_standard_output()
             click.echo(writing.summary(), err=True)
             raise CannotWriteOutput(error) from error
-        except BaseException:
+        except BaseException as error:
             # Also after --quiet: it is what tells where to begin again.
             if writing.is_begun:
-                click.echo(writing.summary(), err=True)
+                was_interrupted = isinstance(error, KeyboardInterrupt)
+                click.echo(writing.summary(was_interrupted=was_interrupted), err=True)
             raise
     session.note(f"{writing.summary()} in {options.topic}")
 
@@ -104,7 +122,10 @@ class _Writing:
         #: told of the bytes of each chunk that was acknowledged
         self._advance = advance
         #: oldest first; None: no more will come
-        self._chunks: asyncio.Queue[_Chunk | None] = asyncio.Queue()
+        self._chunks: asyncio.Queue[_Chunk | _Refused | None] = asyncio.Queue()
+        #: the one that is waited for
+        self._oldest: _Chunk | None = None
+        self._is_wait_told = False
         self._room = asyncio.Semaphore(_CHUNKS_MAX)
         self._prints = session.json
         #: records that were acknowledged, and that may be written although nobody says so
@@ -114,10 +135,12 @@ class _Writing:
         self._lines_done = 0
         #: what the first line that was not acknowledged has met
         self._failure: QuorateError | None = None
+        #: each line that was read is in the counts above; not so if somebody was in a hurry
+        self._is_all_told = False
         #: input was looked at; before that, there is nothing to tell of it
         self.is_begun = False
 
-    def summary(self) -> str:
+    def summary(self, *, was_interrupted: bool = False) -> str:
         done = "sent" if self._options.acks == "0" else "acknowledged"
         text = f"{self._acknowledged} record(s) {done}"
         if self._lines_done:
@@ -125,11 +148,14 @@ class _Writing:
             text += ")" if self._acknowledged == self._lines_done else ", and some after them)"
         if self._unknown:
             text += f"; {self._unknown} more may be in the log"
+        elif was_interrupted:
+            text += "; no other line is in the log" if self._is_all_told else "; others may be in the log"
         return text
 
     async def run(self, clients: Clients, descriptor: int) -> None:
         async with clients.admin() as admin:
-            topic = await admin.describe_topic(self._options.topic)
+            with self._patience("answer from the cluster"):
+                topic = await admin.describe_topic(self._options.topic)
         _check_partition(topic, self._options.partition)
         limits = _Limits.of(topic, self._options.compression)
         self.is_begun = True
@@ -159,26 +185,66 @@ class _Writing:
         }
 
     async def _hand_over(self, producer: AsyncProducer, descriptor: int, limits: _Limits) -> None:
-        """Every line of the input, up to the first that is no record; then raises what is wrong with that."""
+        """Every line of the input, up to the first that is no record, or that the producer does not take."""
         line_number = 1
         try:
             async for lines in read_lines(descriptor, line_bytes_max=limits.line_bytes):
                 records, refusal = self._parse(lines, line_number)
-                if records:
-                    await self._room.acquire()
-                    delivery = await producer.send_many(
-                        self._options.topic,
-                        [record.value for record in records],
-                        keys=None if self._options.key_separator is None else [each.key for each in records],
-                        partition=self._options.partition,
-                    )
-                    input_bytes = sum(map(len, lines)) + len(lines)
-                    self._chunks.put_nowait(_Chunk(delivery, line_number, input_bytes))
+                if records and not await self._send(producer, records, line_number, lines):
+                    return
                 if refusal is not None:
-                    raise refusal
+                    self._chunks.put_nowait(_Refused(refusal, line_number + len(records), 1))
+                    return
                 line_number += len(lines)
+        except BatchTooLarge as error:
+            self._chunks.put_nowait(_Refused(error, line_number, 1))
         finally:
             self._chunks.put_nowait(None)
+
+    async def _send(
+        self, producer: AsyncProducer, records: Sequence[KeyValue], first_line: int, lines: Sequence[bytes]
+    ) -> bool:
+        """False: refused, and that is to be reported."""
+        await self._room.acquire()
+        try:
+            with self._patience("answer from the cluster"):
+                delivery = await producer.send_many(
+                    self._options.topic,
+                    [record.value for record in records],
+                    keys=None if self._options.key_separator is None else [each.key for each in records],
+                    partition=self._options.partition,
+                )
+        except QuorateError as error:
+            self._chunks.put_nowait(_Refused(_at_line(first_line, error), first_line, len(records)))
+            return False
+        except asyncio.CancelledError:
+            # Part of them may be on its way, and which is not known.
+            unknown = DeliveryUnknown("ended while it was handed over; it may be in the log")
+            self._chunks.put_nowait(_Refused(_at_line(first_line, unknown), first_line, len(records)))
+            raise
+        input_bytes = sum(map(len, lines)) + len(lines)
+        self._chunks.put_nowait(_Chunk(delivery, first_line, input_bytes))
+        return True
+
+    @contextmanager
+    def _patience(self, what: str) -> Iterator[None]:
+        """One remark if this takes long, and no other until something was quick again."""
+        is_slow = False
+
+        def tell() -> None:
+            nonlocal is_slow
+            is_slow = True
+            if not self._is_wait_told:
+                self._is_wait_told = True
+                why = "`quorate cluster health` says what is wrong"
+                self._session.note(f"no {what} for {_PATIENCE_S:g} s; still trying; {why}")
+
+        timer = asyncio.get_running_loop().call_later(_PATIENCE_S, tell)
+        try:
+            yield
+        finally:
+            timer.cancel()
+        self._is_wait_told = is_slow
 
     def _parse(self, lines: Sequence[bytes], first_line: int) -> tuple[list[KeyValue], InvalidRecord | None]:
         """The records up to the first line that is none, and what is wrong with that line."""
@@ -193,8 +259,14 @@ class _Writing:
     async def _report_all(self) -> None:
         """Until the end of the input, or the first line that failed."""
         while (chunk := await self._chunks.get()) is not None:
-            with suppress(QuorateError):  # the report says what befell whom
+            if isinstance(chunk, _Refused):
+                self._report_refused(chunk)
+                return
+            self._oldest = chunk
+            # The report says what befell whom.
+            with self._patience("acknowledgement"), suppress(QuorateError):
                 await chunk.delivery
+            self._oldest = None
             self._report(chunk)
             if self._failure is not None:
                 return
@@ -202,10 +274,25 @@ class _Writing:
 
     def _report_rest(self) -> None:
         """The producer is closed: each of those that were on their way has its end."""
+        if self._oldest is not None:
+            self._report(self._oldest)
         while not self._chunks.empty():
             chunk = self._chunks.get_nowait()
-            if chunk is not None:
+            if isinstance(chunk, _Refused):
+                self._report_refused(chunk)
+            elif chunk is not None:
                 self._report(chunk)
+        self._is_all_told = True
+
+    def _report_refused(self, lines: _Refused) -> None:
+        error = lines.error
+        self._unknown += lines.line_count if error.outcome_unknown else 0
+        if self._failure is None:
+            self._failure = error
+        numbers = range(lines.first_line, lines.first_line + lines.line_count)
+        self._print(
+            _document(number, self._options.topic, self._options.partition, error) for number in numbers
+        )
 
     def _report(self, chunk: _Chunk) -> None:
         """Count what was acknowledged, before anything is printed: that may fail."""
@@ -220,26 +307,35 @@ class _Writing:
             self._failure = _at_line(chunk.first_line + index, errors[index])
         if not errors:
             self._advance(chunk.input_bytes)
-        if self._prints:
-            self._print(chunk, errors)
+        self._print(
+            _delivered_document(chunk, index, errors.get(index)) for index in range(len(chunk.delivery))
+        )
 
-    def _print(self, chunk: _Chunk, errors: dict[int, QuorateError]) -> None:
+    def _print(self, documents: Iterable[dict[str, Any]]) -> None:
+        if not self._prints:
+            return
         try:
-            for index in range(len(chunk.delivery)):
-                print_json_line(_document(chunk, index, errors.get(index)))
+            for document in documents:
+                print_json_line(document)
             sys.stdout.flush()
         except OSError:
             self._prints = False
             raise
 
 
-def _document(chunk: _Chunk, index: int, error: QuorateError | None) -> dict[str, Any]:
-    metadata = chunk.delivery.metadata(index)
+def _delivered_document(chunk: _Chunk, index: int, error: QuorateError | None) -> dict[str, Any]:
+    place = chunk.delivery.metadata(index)
+    return _document(chunk.first_line + index, place.topic, place.partition, error, offset=place.offset)
+
+
+def _document(
+    line: int, topic: str, partition: int | None, error: QuorateError | None, *, offset: int | None = None
+) -> dict[str, Any]:
     return {
-        "line": chunk.first_line + index,
-        "topic": metadata.topic,
-        "partition": metadata.partition,
-        "offset": metadata.offset,
+        "line": line,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
         "error": None if error is None else _error_document(error),
     }
 

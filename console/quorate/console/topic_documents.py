@@ -11,7 +11,16 @@ from quorate.console.output import print_json, print_table
 from quorate.console.session import Session
 from quorate.v1 import admin_pb2
 
-__all__ = ["config_document", "partition_documents", "print_configs", "print_topics", "topic_document"]
+__all__ = [
+    "config_document",
+    "min_isr_warning",
+    "partition_documents",
+    "print_configs",
+    "print_topics",
+    "topic_document",
+]
+
+_MIN_ISR: Final = "min.insync.replicas"
 
 #: key of a partition's document -> heading of its column
 _COLUMNS: Final = {
@@ -51,9 +60,25 @@ def topic_document(description: admin_pb2.TopicDescription) -> dict[str, Any]:
 def partition_documents(description: admin_pb2.TopicDescription) -> list[dict[str, Any]]:
     """With a ``state``, the worst that can be said of the partition: "ok" is the best."""
     told = {entry.name: entry.value for entry in description.configs}
-    min_isr = int(told.get("min.insync.replicas", 1))
+    min_isr = int(told.get(_MIN_ISR, 1))
     documents = [_partition_document(each) for each in description.partitions]
     return [{**document, "state": _state(document, min_isr)} for document in documents]
+
+
+def min_isr_warning(description: admin_pb2.TopicDescription) -> str | None:
+    """About a value that the topic itself was given, and that it has too few replicas for."""
+    asked = [
+        int(entry.value)
+        for entry in description.configs
+        if entry.name == _MIN_ISR and entry.source == admin_pb2.CONFIG_SOURCE_TOPIC
+    ]
+    fewest = min((len(each.replicas) for each in description.partitions), default=0)
+    if not asked or asked[0] <= fewest:
+        return None
+    return (
+        f"warning: {_MIN_ISR} is {asked[0]}, and partitions have {fewest} replica(s): {fewest} is in force, "
+        "and with any of their brokers away nothing can be written"
+    )
 
 
 def config_document(configs: Iterable[admin_pb2.ConfigEntry]) -> dict[str, Any]:
@@ -114,7 +139,7 @@ def _state(document: dict[str, Any], min_isr: int) -> str:
     # What a move adds does not count until it is there.
     wanted = len(document["replicas"]) - len(document["adding_replicas"])
     if in_sync < min(min_isr, wanted):
-        return "under MinISR"
+        return "under min.insync.replicas"
     if document["is_recovering"]:
         return "recovering"
     moves = [("+", document["adding_replicas"]), ("-", document["removing_replicas"])]

@@ -17,6 +17,7 @@ __all__ = [
     "PartitionId",
     "ProducerEpoch",
     "ProducerId",
+    "ReplicaKey",
     "TimestampMs",
     "TopicId",
     "TopicName",
@@ -48,3 +49,10 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class ReplicaKey(NamedTuple):
+    """Which replica, on this broker or its peer; a recreated topic has other ones (rule 43)."""
+
+    topic_id: TopicId
+    partition: PartitionId

@@ -22,7 +22,14 @@ from typing import Final, Self, TypeVar
 
 from quorate.client.connection import Connection, connect
 from quorate.core.config import load_node_config
-from quorate.errors import InvalidConfig, InvalidRequest, QuorateError, RequestTimedOut, Unavailable
+from quorate.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    QuorateError,
+    RequestTimedOut,
+    StorageFailed,
+    Unavailable,
+)
 from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
 from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster, new_controller
@@ -92,13 +99,20 @@ class LocalCluster:
             if made:
                 os.rmdir(path)
             raise
+        try:
+            cls._lay_out(path, state)
+        except OSError as error:
+            raise StorageFailed(f"no cluster can be made in {path}: {error.strerror}", path=path) from error
+        return cls(path)
+
+    @staticmethod
+    def _lay_out(path: str, state: ClusterState) -> None:
         os.makedirs(path, exist_ok=True)
         file = ClusterFile(path)
         with file.locked():
             if file.exists:
                 raise InvalidRequest(f"{path} holds a cluster already", path=path)
             file.write(state)
-        return cls(path)
 
     @staticmethod
     def exists_in(directory: str) -> bool:

@@ -33,6 +33,7 @@ from quorate.errors import (
     wrong_leader_epoch,
 )
 from quorate.storage.append_group import Appended, AppendGroup
+from quorate.storage.full_disk import FullDisk
 from quorate.storage.log_context import is_disk_full
 from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import save_snapshot
@@ -52,11 +53,12 @@ _RECORDS_PER_BATCH_MAX: Final = DECOMPRESSED_BYTES_MAX_DEFAULT // RECORD_BYTES_M
 
 
 class LogWriter:
-    __slots__ = ("_first_append_ms", "_state", "_sync_state")
+    __slots__ = ("_first_append_ms", "_full_disk", "_state", "_sync_state")
 
     def __init__(self, state: LogState, sync_state: SyncState) -> None:
         self._state = state
         self._sync_state = sync_state
+        self._full_disk = FullDisk(state.context.clock, state.directory)
         #: when the active segment got its first batch, None while it has none
         self._first_append_ms: TimestampMs | None = None
 
@@ -110,6 +112,8 @@ class LogWriter:
             self._state.producers.apply(header, base_offset)
         if self._first_append_ms is None:
             self._first_append_ms = self._state.context.clock.wall_ms()
+        if self._full_disk.is_on_record:
+            self._full_disk.went_on()
         return Appended(base_offset, last_offset, header.max_timestamp)
 
     def append_all_as_leader(
@@ -280,6 +284,8 @@ class LogWriter:
             raise self._group_failed(group, error) from error
         if self._first_append_ms is None:
             self._first_append_ms = self._state.context.clock.wall_ms()
+        if self._full_disk.is_on_record:
+            self._full_disk.went_on()
 
     def _group_failed(self, group: AppendGroup, error: OSError) -> StorageError:
         if is_disk_full(error):
@@ -297,14 +303,20 @@ class LogWriter:
         except OSError as second:
             state.context.note_storage_error("truncate", path, second)
             state.write_failure = f"a failed write to {path} could not be undone: {second}"
-        return state.storage_error("append to", path, error)
+        return self._storage_error("append to", path, error)
 
     def _save_epochs(self) -> None:
         state = self._state
         try:
             state.epochs.save_cached()
         except OSError as error:
-            raise state.storage_error("checkpoint epochs in", state.directory, error) from error
+            raise self._storage_error("checkpoint epochs in", state.directory, error) from error
+
+    def _storage_error(self, doing: str, path: str, error: OSError) -> StorageError:
+        """As ``LogState.storage_error``, of something without which nothing is appended."""
+        if is_disk_full(error):
+            self._full_disk.refused(doing)
+        return self._state.storage_error(doing, path, error)
 
     # -- segments
 
@@ -320,7 +332,7 @@ class LogWriter:
         try:
             yield
         except OSError as error:
-            raise self._state.storage_error("open", segment.path, error) from error
+            raise self._storage_error("open", segment.path, error) from error
         except CorruptBatch as error:
             damage = Damage.found_by(error, path=segment.path, offset=segment.base_offset)
             raise self._state.quarantine(damage) from error
@@ -365,7 +377,7 @@ class LogWriter:
             save_snapshot(state.context.disk, state.directory, state.producers, state.log_end_offset)
             new = Segment.create(state.context, state.config, state.directory, state.log_end_offset)
         except OSError as error:
-            raise state.storage_error("roll", active.path, error) from error
+            raise self._storage_error("roll", active.path, error) from error
         active.retire()
         state.segments.append(new)
         self._sync_state.note_sealed(active)

@@ -169,7 +169,7 @@ def lease_is_not_looked_at_when_offsets_are_listed(patch: Patch) -> None:
             lasting.setattr(hosted, "lease", eternal_lease())
             original(hosted, *rest, **more)
 
-    patch.setattr("quorate.broker.handlers.list_offsets.answer_each", answer_each)
+    patch.setattr("quorate.broker.handlers.lookup.answer_each", answer_each)
 
 
 acks, conditional, streams, reads = (

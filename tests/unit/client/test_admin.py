@@ -16,6 +16,7 @@ from quorate.core.ids import TopicPartition
 from quorate.core.transport import Channel, Method, Server, Service
 from quorate.errors import (
     ClientClosed,
+    InvalidRequest,
     LogDamaged,
     NoController,
     NotEnoughReplicas,
@@ -114,6 +115,37 @@ def test_a_created_topic_is_described_and_has_an_id_before_it_is_sent() -> None:
     assert (good.leader, good.isr, good.high_watermark, good.log_start_offset) == (1, (1, 2), 9, None)
     assert (bad.leader, bad.elr, good.error) == (None, (2,), None)
     assert isinstance(bad.error, LogDamaged)
+
+
+def test_settings_may_be_given_as_numbers_and_bools() -> None:
+    node = ScriptedNode(
+        CreateTopic=admin_pb2.CreateTopicResponse(topic=topic_message()),
+        AlterConfigs=admin_pb2.AlterConfigsResponse(),
+    )
+    given: Any = {"retention.ms": 5, "preallocate": True, "min.cleanable.dirty.ratio": 0.5}
+    ask(node, lambda admin: admin.create_topic("t", configs=given))
+    rendered = {"retention.ms": "5", "preallocate": "true", "min.cleanable.dirty.ratio": "0.5"}
+    assert dict(node.requests[-1].configs) == rendered
+    ask(node, lambda admin: admin.alter_config("t", given))
+    assert {each.name: each.value for each in node.requests[-1].changes} == rendered
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"partitions": "6"}, r"^partitions is '6' \(str\): an int is expected"),
+        ({"partitions": 1 << 40}, "^partitions is .* 32 bits"),
+        ({"replication_factor": 1.5}, "^replication_factor is 1.5"),
+        ({"configs": {"retention.ms": [5]}}, r"^retention.ms is \[5\]"),
+        ({"configs": ["retention.ms"]}, "^configs is .*a mapping"),
+        ({"name": None}, "^name is None"),
+    ],
+)
+def test_what_no_topic_can_be_made_from_is_refused_by_its_name(arguments: Any, message: str) -> None:
+    node = ScriptedNode()
+    with pytest.raises(InvalidRequest, match=message):
+        ask(node, lambda admin: admin.create_topic(**{"name": "t", **arguments}))
+    assert not node.requests
 
 
 def test_a_topic_is_deleted_by_its_id() -> None:

@@ -73,13 +73,30 @@ def test_dead_and_silent_addresses_are_passed_over() -> None:
 def test_nobody_there_is_said_so() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         view = view_of(cluster, ("nobody:1",))
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable, match=r"^nobody answers at any of nobody:1: .") as silence:
             await view.topic("t", timeout_s=1)
+        assert isinstance(silence.value.__cause__, QuorateError), "the last reason"
         with pytest.raises(InvalidTopic):
             await view.topic("no topic", timeout_s=1)
         await view.close()
         with pytest.raises(ClientClosed):
             await view.refreshed()
+
+    simulate(scenario)
+
+
+def test_brokers_that_fell_silent_did_not_deny_a_topic() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        view = view_of(cluster)
+        await view.topic("t", timeout_s=5)
+        for broker in ("b1", "b2", "b3"):
+            cluster.network.block("client", broker)
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(Unavailable, match=r"^nobody answers at any of b1:1, b2:1, b3:1"):
+            await view.topic("u", timeout_s=1.5)
+        assert asyncio.get_running_loop().time() - started < 3, "a round of silent brokers takes longer"
+        await view.close()
 
     simulate(scenario)
 

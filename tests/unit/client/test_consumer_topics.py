@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from quorate.client.consumer import AsyncConsumer
-from quorate.errors import UnknownTopicOrPartition
+from quorate.client.consumer import AsyncConsumer, Consumer
+from quorate.errors import InvalidRequest, UnknownTopicOrPartition
 from tests.unit.client.fake_log_broker import FakeCluster, simulate
 
 PRESENT: Any = ("present", 0)
@@ -58,7 +58,7 @@ def test_topic_that_is_given_up_and_read_again_is_looked_for_again() -> None:
             with pytest.raises(UnknownTopicOrPartition):
                 await consumer.poll(timeout=5)
             consumer.assign([])
-            assert await read_for_a_minute(consumer) == 0
+            await cluster.simulation.clock.sleep(60)
             consumer.assign([ABSENT])
             consumer.assign([])
             consumer.assign([ABSENT])
@@ -73,6 +73,33 @@ def test_topic_that_is_given_up_and_read_again_is_looked_for_again() -> None:
                     continue
 
     simulate(scenario)
+
+
+def test_consumer_of_nothing_says_so_instead_of_waiting_for_ever() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic("present").partitions[0].fill(1)
+        async with cluster.consumer() as consumer:
+            for is_assigned_before in (False, True):
+                with pytest.raises(
+                    InvalidRequest, match=r"^no topics: pass topics=\[…\] or call assign\(\)$"
+                ):
+                    await anext(consumer)
+                with pytest.raises(InvalidRequest, match=r"^no topics"):
+                    await consumer.poll()
+                if not is_assigned_before:
+                    consumer.assign([PRESENT])
+                    assert (await anext(consumer)).offset == 0
+                    consumer.assign([])
+
+    simulate(scenario)
+
+
+def test_thread_that_reads_nothing_hears_so_too() -> None:
+    with Consumer("127.0.0.1:1") as consumer:
+        with pytest.raises(InvalidRequest, match=r"^no topics"):
+            next(iter(consumer))
+        with pytest.raises(InvalidRequest, match=r"^no topics"):
+            consumer.poll()
 
 
 def test_topic_that_is_given_up_is_not_asked_for_any_more() -> None:

@@ -216,8 +216,10 @@ def test_what_is_no_record_is_refused_before_anything_is_sent() -> None:
                 await producer.send("t", b"", headers=["h"])  # type: ignore[list-item]  # that is the test
             with pytest.raises(InvalidRecord):
                 await producer.send_many("t", [b"a"], keys=[b"a", b"b"])
-            with pytest.raises(InvalidRequest):
+            with pytest.raises(UnknownTopicOrPartition, match=r"has 2 partition\(s\), and no partition 2"):
                 await producer.send("t", b"a", partition=2)
+            with pytest.raises(InvalidRequest, match="numbered from 0"):
+                await producer.send("t", b"a", partition=-1)
             with pytest.raises(InvalidConfig):
                 await producer.send("t", b"a", acks=2)  # type: ignore[arg-type]  # that is the test
         assert not cluster.requests
@@ -229,7 +231,7 @@ def test_record_that_cannot_be_encoded_is_refused_alone_and_leaves_no_gap() -> N
     async def scenario(cluster: FakeCluster) -> None:
         (partition,) = cluster.add_topic()
         async with cluster.producer() as producer:
-            bad = await producer.send("t", b"bad", timestamp_ms=1 << 70)
+            bad = await producer.send("t", b"bad", headers={"\ud800": b"a name that has no UTF-8"})
             with pytest.raises(InvalidRecord):
                 await bad
             assert (await (await producer.send("t", b"good"))).offset == 0

@@ -13,6 +13,7 @@ from quorate.errors import (
     DeliveryExpired,
     DeliveryTimedOut,
     DeliveryUnknown,
+    DiskFull,
     LogDamaged,
     NoController,
     NotEnoughReplicas,
@@ -23,7 +24,8 @@ from quorate.errors import (
     Unavailable,
     UnknownProducer,
 )
-from tests.unit.client.fake_broker import FakeCluster, FakePartition, Trouble, simulate
+from quorate.v1 import broker_pb2
+from tests.unit.client.fake_broker import FakeCluster, FakePartition, Stored, Trouble, simulate
 
 
 def epochs(partition: FakePartition) -> list[int]:
@@ -186,6 +188,87 @@ def test_time_over_while_it_is_refused_again_and_again_is_not_written() -> None:
             partition.script.clear()
             assert (await (await producer.send("t", b"b"))).offset == 0
         assert partition.values() == [b"b"]
+
+    simulate(scenario)
+
+
+class FullPartition(FakePartition):
+    """Its disk is full. Sequences are checked before anything is written, as brokers do it."""
+
+    is_full = True
+
+    def append(self, asked: broker_pb2.ProducePartition) -> Stored:
+        if self.is_full:
+            self.producers.check(check_batch(asked.batch))
+            raise DiskFull("no room")
+        return super().append(asked)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_reason_that_is_told_is_the_first_batchs_and_not_what_follows_from_it(seed: int) -> None:
+    """Those behind a refused batch are out of order: the producer's own doing, and no news to anybody."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        partition = FullPartition(leader=1)
+        cluster.add_topic()
+        cluster.topics["t"] = [partition]
+        async with cluster.producer(batch_bytes=100, delivery_timeout_ms=800) as producer:
+            futures = []
+            for number in range(12):
+                futures.append(await producer.send("t", b"%060d" % number))
+                await cluster.simulation.clock.sleep(0.05)
+            for future in futures:
+                with pytest.raises(DeliveryExpired) as ended:
+                    await future
+                assert ended.value.facts["last_code"] == "DISK_FULL"
+                assert isinstance(ended.value.__cause__, DiskFull)
+            partition.is_full = False
+            assert (await (await producer.send("t", b"b"))).offset == 0
+
+    simulate(scenario, seed=seed)
+
+
+def test_outcome_behind_a_batch_that_was_given_up_is_unknown_for_that_batchs_reason() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        async with cluster.producer(batch_bytes=100) as producer:
+            await (await producer.send("t", b"first"))
+            partition.script.extend([RequestTimedOut("lost"), RequestTimedOut("lost"), LogDamaged("bad")])
+            *futures, last = [await producer.send("t", b"%060d" % number) for number in range(3)]
+            for future in futures:
+                with pytest.raises(DeliveryUnknown) as ended:
+                    await future
+                assert ended.value.facts["last_code"] == "LOG_DAMAGED"
+            assert (await last).offset == 1
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize(
+    ("records", "what"), [(1, "the record is too large"), (2, "2 records are too large")]
+)
+def test_too_large_is_said_of_records_and_names_the_setting(records: int, what: str) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        (partition,) = cluster.add_topic()
+        async with cluster.producer() as producer:
+            partition.script.append(BatchTooLarge("the batch has many bytes", max_message_bytes=50))
+            with pytest.raises(BatchTooLarge, match=f"{what}.*max.message.bytes is 50") as refused:
+                await (await producer.send_many("t", [b"a" * 60] * records, partition=0))
+            assert refused.value.facts["max_message_bytes"] == 50
+
+    simulate(scenario)
+
+
+def test_unknown_topic_is_not_waited_for_longer_than_a_delivery() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        for broker in ("b1", "b2", "b3"):
+            cluster.network.block("client", broker)
+        started = asyncio.get_running_loop().time()
+        async with cluster.producer(delivery_timeout_ms=3000) as producer:
+            with pytest.raises(DeliveryExpired, match=r"not sent within 3000 ms.*nobody answers at") as ended:
+                await producer.send("t", b"a")
+            assert not ended.value.outcome_unknown, "the record never left"
+        assert asyncio.get_running_loop().time() - started < 5, "max_block_ms is a minute"
 
     simulate(scenario)
 

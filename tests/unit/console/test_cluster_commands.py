@@ -107,8 +107,11 @@ def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsy
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"offline_partition_count": 2}, "2 partition(s) have no leader"),
-        ({"under_min_isr_partition_count": 1}, "fewer replicas in sync than MinISR"),
+        ({"offline_partition_count": 2}, "2 partitions without a leader"),
+        (
+            {"under_min_isr_partition_count": 1},
+            "1 partition with fewer replicas in sync than min.insync.replicas",
+        ),
         ({"under_replicated_partition_count": 1}, "not in sync"),
         ({"recovering_partition_count": 1}, "may lack acknowledged records"),
         ({"brokers": [broker(7, is_fenced=True)]}, "broker 7 at b7:9092 is fenced"),
@@ -186,7 +189,11 @@ def test_health_names_the_partitions_that_are_ill_the_worst_first(
     ).install(monkeypatch)
     told = json_of(capsys, "cluster", "health", status=1)["partitions"]
     states = [(each["topic"], each["partition"], each["state"]) for each in told]
-    assert states == [("t", 3, "offline"), ("t", 2, "under MinISR"), ("t", 1, "under-replicated")]
+    assert states == [
+        ("t", 3, "offline"),
+        ("t", 2, "under min.insync.replicas"),
+        ("t", 1, "under-replicated"),
+    ]
     assert main(["cluster", "health"]) == 1
     printed = capsys.readouterr().out
     assert "what to do: bring node 2 back" in printed
@@ -254,6 +261,13 @@ def test_defaults_of_all_topics_are_changed(monkeypatch: pytest.MonkeyPatch, cap
     ]
 
 
+def test_setting_may_be_given_as_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeAdministration(alter_configs=[[]]).install(monkeypatch)
+    assert main(["cluster", "alter-config", "a=1", "--config", "b=2"]) == 0
+    [request] = fake.asked("alter_configs")
+    assert [(each.name, each.value) for each in request.changes] == [("a", "1"), ("b", "2")]
+
+
 def test_deleted_setting_is_shown_with_its_default(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     default = admin_pb2.ConfigSource.CONFIG_SOURCE_DEFAULT
     entries = [
@@ -311,22 +325,15 @@ def test_wait_that_takes_too_long_is_told_with_what_to_do(
     assert "run the same again" in capsys.readouterr().err
 
 
-def test_decommission_waits_until_the_last_replica_has_moved(
+def test_health_says_how_a_draining_broker_is_taken_back(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
-    counts = [
-        admin_pb2.DecommissionBrokerResponse(remaining_replica_count=left, moving_count=left)
-        for left in (2, 1, 0)
-    ]
-    FakeAdministration(decommission_broker=counts).install(monkeypatch)
-    assert main(["broker", "decommission", "3"]) == 0
-    assert capsys.readouterr().err.splitlines()[-1].startswith("broker 3 holds nothing any more: stop it")
-
-
-def test_decommissioned_broker_is_gone(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
-    answer = admin_pb2.DecommissionBrokerResponse(is_removed=True)
-    FakeAdministration(decommission_broker=answer).install(monkeypatch)
-    assert json_of(capsys, "broker", "decommission", "3")["is_removed"] is True
+    found = cluster(brokers=[broker(7, is_draining=True)])
+    FakeAdministration(describe_cluster=found, describe_quorum=SOUND_QUORUM).install(monkeypatch)
+    assert main(["cluster", "health"]) == 0
+    told = capsys.readouterr().out
+    assert "broker 7 is draining" in told
+    assert "`quorate broker drain 7 --cancel`" in told
 
 
 # -- partitions
@@ -404,6 +411,14 @@ def test_moves_are_throttled_before_they_begin(monkeypatch: pytest.MonkeyPatch, 
     assert (change.name, change.value) == ("follower.replication.throttled.rate", "1MiB")
     lifting = "`quorate cluster alter-config --delete-config follower.replication.throttled.rate`"
     assert lifting in capsys.readouterr().err
+
+
+def test_throttle_that_is_no_rate_is_refused_by_its_option(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(reassign_partitions=None, alter_configs=InvalidConfig("no")).install(monkeypatch)
+    assert main([*MOVE, "--replicas", "1", "--throttle", "10XB"]) == 1
+    assert capsys.readouterr().err.startswith("error: INVALID_CONFIG: --throttle 10XB: ")
 
 
 @pytest.mark.parametrize("refused", ["reassign_partitions", "alter_configs"])

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from quorate.console import consuming
 from quorate.console.main import main
+from quorate.console.session import Session
 from tests.unit.client.fake_log_broker import TIMESTAMP
 from tests.unit.console.fake_node import FakeNode
 
@@ -72,7 +74,23 @@ def test_start_beyond_the_end_is_refused_by_the_leader(
     node: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["consume", "t", "--partition", "0", "--from", "999", "--max", "1"]) == 1
-    assert "OFFSET_OUT_OF_RANGE" in capsys.readouterr().err
+    error, advice = capsys.readouterr().err.splitlines()
+    assert error.startswith("error: OFFSET_OUT_OF_RANGE: there is no offset 999: t-0 ")
+    assert error.endswith("ends at 3")
+    assert "--from" in advice
+
+
+async def test_silence_of_all_brokers_and_its_end_are_told_once_each(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consuming, "_SILENCE_S", 0.0)
+    options = consuming.ConsumeOptions("t", None, "beginning", None, exit_at_end=False)
+    reading = consuming._Reading(Session(), options, consuming.Start("beginning"))
+    for fetches in (1, 1, 1, 2, 3):
+        reading._tell_of_silence(fetches, has_read=False)
+    silence, end = capsys.readouterr().err.splitlines()
+    assert silence.startswith("no broker has answered")
+    assert end == "brokers answer again"
 
 
 @pytest.mark.parametrize("arguments", [["nope"], ["t", "--partition", "2"]])

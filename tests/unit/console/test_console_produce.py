@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from quorate.console import producing
 from quorate.console.main import main
-from quorate.errors import BatchTooLarge, RequestTimedOut
+from quorate.errors import BatchTooLarge, QuorateError, RequestTimedOut
 from quorate.v1 import broker_pb2
 from tests.unit.console.fake_node import FakeNode
 
@@ -107,7 +109,9 @@ def test_lines_of_other_partitions_are_told_beside_one_that_fails(
     assert {each["partition"] for each in told if each["error"]} == {0}
     assert {each["partition"] for each in told if not each["error"]} == {1}
     [error] = {json.dumps(each["error"]) for each in told if each["error"]}
-    assert json.loads(error) == {"code": "MESSAGE_TOO_LARGE", "message": "no", "outcome_unknown": False}
+    told_error = json.loads(error)
+    assert told_error.keys() == {"code", "message", "outcome_unknown"}
+    assert (told_error["code"], told_error["outcome_unknown"]) == ("MESSAGE_TOO_LARGE", False)
 
 
 def test_record_that_may_be_written_is_called_so(
@@ -118,9 +122,46 @@ def test_record_that_may_be_written_is_called_so(
     printed = capsys.readouterr()
     errors = [json.loads(line)["error"] for line in printed.out.splitlines()]
     assert [error["outcome_unknown"] for error in errors] == [True, True]
-    summary, error, _ = printed.err.splitlines()
+    summary, error = printed.err.splitlines()
     assert summary == "0 record(s) acknowledged; 2 more may be in the log"
-    assert error.startswith("error: DELIVERY_TIMED_OUT: line 1: ")
+    told = json.loads(error)["error"]
+    assert told.keys() == {"code", "message", "retriable", "what_to_do"}
+    assert told["code"] == "DELIVERY_TIMED_OUT"
+    assert told["message"].startswith("line 1: ")
+
+
+def test_line_that_is_no_record_has_its_document_too(
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys
+) -> None:
+    assert produce(b"k:a\nnone\n", "--key-separator", ":", "--output", "json") == 1
+    first, second = results(capsys)
+    assert (first["line"], first["error"]) == (1, None)
+    assert (second["line"], second["offset"]) == (2, None)
+    assert second["error"]["code"] == "INVALID_RECORD"
+    assert second["error"]["outcome_unknown"] is False
+
+
+def test_long_wait_for_acknowledgements_is_told_once(
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producing, "_PATIENCE_S", 0.01)
+    node.refuse = lambda _asked: RequestTimedOut("no answer")
+    assert produce(b"a\nb\n", "--timeout", "0.3") == 1
+    assert capsys.readouterr().err.count("still trying") == 1
+
+
+def test_interrupted_lines_that_may_be_written_are_counted(
+    node: FakeNode, produce: Callable[..., int], capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_asked: object) -> QuorateError:
+        node.refuse = lambda _asked: RequestTimedOut("no answer")
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+        return RequestTimedOut("no answer")
+
+    monkeypatch.setattr(producing, "_GRACE_S", 0.01)
+    node.refuse = interrupt
+    assert produce(b"a\nb\n") == 130
+    assert capsys.readouterr().err.rstrip() == "0 record(s) acknowledged; 2 more may be in the log"
 
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (BrokenPipeError(32, "gone"), 1)])

@@ -62,6 +62,28 @@ def test_cluster_that_exists_keeps_its_shape(tmp_path: Path, capsys: Capsys, opt
     assert told in capsys.readouterr().err
 
 
+def test_directory_that_cannot_be_made_is_told_with_advice(tmp_path: Path, capsys: Capsys) -> None:
+    (tmp_path / "file").touch()
+    assert main(["up", "--dir", str(tmp_path / "file" / "c"), "--port", "0"]) == 1
+    error, advice = capsys.readouterr().err.splitlines()
+    assert error.startswith("error: STORAGE_FAILED: no cluster can be made in ")
+    assert "--dir" in advice
+
+
+def test_brokers_are_added_to_a_cluster_that_exists(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(_cluster: LocalCluster) -> None:
+        raise Unavailable("enough for this test")
+
+    monkeypatch.setattr(LocalCluster, "start", start)
+    cluster = LocalCluster.create(str(tmp_path), controllers=1, brokers=2)
+    assert main(["up", "--dir", str(tmp_path), "--brokers", "4"]) == 1
+    assert cluster.names == ["broker-1", "broker-2", "controller-101", "broker-3", "broker-4"]
+    assert main(["up", "--dir", str(tmp_path), "--brokers", "3"]) == 1
+    assert "`quorate broker decommission ID`" in capsys.readouterr().err
+
+
 def test_cluster_that_somebody_runs_is_not_run_twice(tmp_path: Path, capsys: Capsys) -> None:
     with LocalCluster.create(str(tmp_path)).watched() as is_ours:
         assert is_ours

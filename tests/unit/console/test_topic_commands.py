@@ -54,6 +54,29 @@ def test_change_that_is_refused_leaves_the_topic_as_it_was(monkeypatch: pytest.M
     assert all(request.validate_only for _, request in fake.calls)
 
 
+@pytest.mark.parametrize(
+    ("value", "source", "warns"),
+    [
+        ("2", admin_pb2.CONFIG_SOURCE_TOPIC, False),
+        ("3", admin_pb2.CONFIG_SOURCE_TOPIC, True),
+        ("3", admin_pb2.CONFIG_SOURCE_DEFAULT, False),
+    ],
+)
+def test_more_replicas_in_sync_than_there_are_replicas_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capsys,
+    value: str,
+    source: admin_pb2.ConfigSource,
+    warns: bool,
+) -> None:
+    topic = described()
+    topic.configs.add(name="min.insync.replicas", value=value, source=source)
+    FakeAdministration(create_topic=topic, alter_configs=[[], []], describe_topic=topic).install(monkeypatch)
+    for command in (["create", "t"], ["alter", "t", "--config", f"min.insync.replicas={value}"]):
+        assert main(["topic", *command]) == 0
+        assert ("2 is in force" in capsys.readouterr().err) == warns
+
+
 def test_topic_is_deleted_by_id(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     fake = FakeAdministration(describe_topic=described(), delete_topic=None).install(monkeypatch)
     assert json_of(capsys, "topic", "delete", "t", "--yes") == {"name": "t", "topic_id": "id"}
@@ -97,7 +120,8 @@ def test_describe_shows_eligible_leaders_and_the_worst_of_each_partition(
     lines = capsys.readouterr().out.splitlines()[2:9]
     states = [" ".join(line.split()[9:]) for line in lines]
     assert states == [
-        "ok", "offline", "recovering", "moving +3 -1", "LOG_DAMAGED", "under-replicated", "under MinISR"
+        "ok", "offline", "recovering", "moving +3 -1", "LOG_DAMAGED", "under-replicated",
+        "under min.insync.replicas",
     ]  # fmt: skip
     told = json_of(capsys, "topic", "describe", "t")["topics"][0]["partitions"]
     assert [each["state"] for each in told] == states

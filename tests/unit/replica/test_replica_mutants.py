@@ -349,7 +349,6 @@ def members_leave_before_they_know(patch: Patch) -> None:
 FOUND_BY_WALKING: Final[list[Callable[[Patch], None]]] = [
     diverged_logs_count,
     position_counts_before_it_is_checked,
-    proposed_members_do_not_count,
     members_proposed_for_removal_do_not_count,
     high_watermark_follows_the_leader_alone,
     high_watermark_moves_with_too_few_members,
@@ -410,6 +409,10 @@ FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]]
     (conditional_append_looks_at_no_offset, _late_conditional_append),
     (any_refusal_takes_the_wish_back, _kept_after_another_error),
     (fetches_of_an_earlier_process_count, leadership_rules.test_fetch_of_an_earlier_process_is_refused),
+    (
+        proposed_members_do_not_count,
+        isr_rules.test_follower_that_has_caught_up_is_proposed_and_counts_from_then_on,
+    ),
     (
         proposed_members_count_towards_min_isr,
         isr_rules.test_proposed_member_does_not_count_towards_min_isr,

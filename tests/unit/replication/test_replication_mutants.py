@@ -10,9 +10,8 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replication import following, leader_fetcher
 from quorate.broker.replication.following import Next, TruncateTo, TryAgain
 from quorate.broker.replication.leader_fetcher import LeaderFetcher
-from quorate.broker.replication.position_outbox import ReplicaKey
 from quorate.core.config import Durability
-from quorate.core.ids import PartitionId, TopicId
+from quorate.core.ids import PartitionId, ReplicaKey, TopicId
 from quorate.errors import UnknownServerError
 from quorate.v1.replica_pb2 import ReplicaUpdate
 from tests.unit.replication import test_follower_roles as roles

@@ -9,27 +9,24 @@ first, the next heartbeat carries it again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from quorate.core.ids import PartitionId, ReplicaKey, TopicId
 from quorate.v1.controller_pb2 import ReplicaName
 
 __all__ = ["DamageReports"]
-
-
-class _Replica(NamedTuple):
-    topic_id: str
-    partition: int
 
 
 class DamageReports:
     """At most one heartbeat that carries reports is under way at a time."""
 
     def __init__(self) -> None:
-        self._waiting: set[_Replica] = set()
-        self._under_way: set[_Replica] = set()
+        self._waiting: set[ReplicaKey] = set()
+        self._under_way: set[ReplicaKey] = set()
 
     def add(self, replicas: Iterable[ReplicaName]) -> None:
-        self._waiting.update(_Replica(each.topic_id, each.partition) for each in replicas)
+        self._waiting.update(
+            ReplicaKey(TopicId(each.topic_id), PartitionId(each.partition)) for each in replicas
+        )
 
     def send(self) -> list[ReplicaName]:
         """For the heartbeat that leaves now."""

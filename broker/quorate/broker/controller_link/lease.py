@@ -31,7 +31,7 @@ from quorate.core.clock import Clock
 from quorate.core.limits import LEASE_SHARE_OF_SESSION_MAX
 from quorate.errors import BrokerFenced
 
-__all__ = ["Lease"]
+__all__ = ["Lease", "fenced"]
 
 
 #: answers that wait for metadata; more than a lease has heartbeats, and the oldest ones are worth least
@@ -60,9 +60,7 @@ class Lease:
     def check(self) -> None:
         """``BrokerFenced`` unless it is valid now. For every answer that needs it, as it leaves."""
         if not self.is_valid:
-            raise BrokerFenced(
-                "this broker has lost touch with the active controller, so another one may lead by now"
-            )
+            raise fenced()
 
     def renew_with_metadata(self, metadata_offset: int, sent_at: float, *, session_timeout_s: float) -> None:
         """As ``renew``, once the metadata up to there (inclusive) is applied."""
@@ -83,3 +81,8 @@ class Lease:
         """Answers that were given before do not bring it back."""
         self._waiting.clear()
         self._valid_until = -math.inf
+
+
+def fenced() -> BrokerFenced:
+    """For answers that need the lease, when it is over. Nothing was done."""
+    return BrokerFenced("this broker has lost touch with the active controller: another one may lead by now")

@@ -9,8 +9,9 @@ from quorate.broker.handlers.fetch import FetchHandler
 from quorate.broker.handlers.fetch_stream import FetchStreamHandler
 from quorate.broker.handlers.get_metadata import GetMetadataHandler
 from quorate.broker.handlers.init_producer_id import InitProducerIdHandler
-from quorate.broker.handlers.list_offsets import ListOffsetsHandler
-from quorate.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from quorate.broker.handlers.list_offsets import find_offset
+from quorate.broker.handlers.lookup import LookupHandler
+from quorate.broker.handlers.offset_for_leader_epoch import find_epoch_end
 from quorate.broker.handlers.produce import ProduceHandler
 from quorate.broker.handlers.produce_stream import ProduceStreamHandler
 from quorate.broker.handlers.request_memory import RequestMemory
@@ -45,8 +46,10 @@ class BrokerService:
                 "Fetch": self._fetch,
                 "ProduceStream": self._produce_stream,
                 "FetchStream": self._fetch_stream,
-                "ListOffsets": ListOffsetsHandler(config, hosted),
-                "OffsetForLeaderEpoch": OffsetForLeaderEpochHandler(config, hosted),
+                "ListOffsets": LookupHandler(config, hosted, broker_pb2.ListOffsetsResponse, find_offset),
+                "OffsetForLeaderEpoch": LookupHandler(
+                    config, hosted, broker_pb2.OffsetForLeaderEpochResponse, find_epoch_end
+                ),
                 "GetMetadata": GetMetadataHandler(hosted),
                 "InitProducerId": InitProducerIdHandler(next_producer_id),
             },

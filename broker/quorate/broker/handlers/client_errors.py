@@ -10,7 +10,6 @@ from __future__ import annotations
 from quorate.broker.hosted import Hosted
 from quorate.core.ids import BrokerId
 from quorate.errors import (
-    BrokerFenced,
     LogDamaged,
     NotLeaderOrFollower,
     QuorateError,
@@ -18,7 +17,7 @@ from quorate.errors import (
     Unavailable,
 )
 
-__all__ = ["appended_while_fenced", "fenced", "for_client"]
+__all__ = ["appended_while_fenced", "for_client"]
 
 
 def for_client(error: QuorateError, hosted: Hosted) -> QuorateError:
@@ -39,11 +38,6 @@ def _with_address(error: NotLeaderOrFollower, hosted: Hosted) -> NotLeaderOrFoll
     if broker is None:
         return error
     return NotLeaderOrFollower(error.message, **error.facts, leader_address=broker.address)
-
-
-def fenced() -> BrokerFenced:
-    """For answers that need the lease, when it is over (rule 37). Nothing was done."""
-    return BrokerFenced("this broker has lost touch with the active controller: another one may lead by now")
 
 
 def appended_while_fenced() -> Unavailable:

@@ -13,6 +13,7 @@ from typing import Final
 
 from quorate.broker.handlers.fetch import FetchHandler
 from quorate.broker.handlers.intake import Intake
+from quorate.broker.handlers.open_streams import OpenStreams
 from quorate.core.transport import Call
 from quorate.errors import QuorateError
 from quorate.rpc.error_detail import detail_from_error
@@ -26,29 +27,22 @@ _READ_AHEAD_MAX: Final = 8
 class FetchStreamHandler:
     def __init__(self, fetch: FetchHandler) -> None:
         self._fetch = fetch
-        #: an ordered set of the streams that are open
-        self._streams: dict[_FetchStream, None] = {}
-        self._is_stopping = False
+        self._streams: OpenStreams[_FetchStream] = OpenStreams()
 
     async def __call__(
         self, requests: AsyncIterator[broker_pb2.FetchStreamRequest], _call: Call
     ) -> AsyncGenerator[broker_pb2.FetchStreamResponse, None]:
         stream = _FetchStream(requests)
-        self._streams[stream] = None
-        if self._is_stopping:
-            stream.stop_reading()
+        self._streams.add(stream)
         try:
             while (message := await stream.next_request()) is not None:
                 yield await self._answer(message)
         finally:
-            del self._streams[stream]
-            await stream.close()
+            await self._streams.close(stream)
 
     def stop(self) -> None:
         """Answer what was asked, and end. Fetches that wait are released by the fetch handler."""
-        self._is_stopping = True
-        for stream in self._streams:
-            stream.stop_reading()
+        self._streams.stop()
 
     async def _answer(self, message: broker_pb2.FetchStreamRequest) -> broker_pb2.FetchStreamResponse:
         answer = broker_pb2.FetchStreamResponse(correlation_id=message.correlation_id)

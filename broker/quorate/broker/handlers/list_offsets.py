@@ -4,39 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.broker.handlers.targets import KnownValues, answer_each, known_epoch
-from quorate.broker.hosted import Hosted
+from quorate.broker.handlers.targets import KnownValues, known_epoch
 from quorate.broker.replica.partition import Partition
-from quorate.core.config import NodeConfig
 from quorate.core.ids import TimestampMs
-from quorate.core.transport import Call
 from quorate.v1 import broker_pb2
 
-__all__ = ["ListOffsetsHandler"]
+__all__ = ["find_offset"]
 
 _SPECS: Final = KnownValues(broker_pb2.OffsetSpec.DESCRIPTOR, "spec")
 
 
-class ListOffsetsHandler:
-    def __init__(self, config: NodeConfig, hosted: Hosted) -> None:
-        self._partitions_max = config.request_partitions_max
-        self._hosted = hosted
-
-    async def __call__(
-        self, request: broker_pb2.ListOffsetsRequest, _call: Call
-    ) -> broker_pb2.ListOffsetsResponse:
-        response = broker_pb2.ListOffsetsResponse()
-        answer_each(
-            self._hosted,
-            request.partitions,
-            response.partitions.add,
-            _find,
-            partitions_max=self._partitions_max,
-        )
-        return response
-
-
-def _find(
+def find_offset(
     result: broker_pb2.ListOffsetsPartitionResult,
     entry: broker_pb2.ListOffsetsPartition,
     partition: Partition,

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from quorate.broker.controller_link.lease import Lease
-from quorate.broker.handlers.client_errors import appended_while_fenced, fenced
+from quorate.broker.controller_link.lease import Lease, fenced
+from quorate.broker.handlers.client_errors import appended_while_fenced
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import (
     OffsetMismatch,

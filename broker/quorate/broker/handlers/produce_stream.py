@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.handlers.appending import Appender
 from quorate.broker.handlers.intake import Intake
+from quorate.broker.handlers.open_streams import OpenStreams
 from quorate.broker.handlers.produce_in_progress import ProduceInProgress
 from quorate.broker.handlers.request_memory import RequestMemory
 from quorate.broker.hosted import Hosted
@@ -45,17 +46,13 @@ class ProduceStreamHandler:
         self._hosted = hosted
         self._clock = clock
         self._memory = memory
-        #: an ordered set of the streams that are open
-        self._streams: dict[_ProduceStream, None] = {}
-        self._is_stopping = False
+        self._streams: OpenStreams[_ProduceStream] = OpenStreams()
 
     async def __call__(
         self, requests: AsyncIterator[broker_pb2.ProduceStreamRequest], _call: Call
     ) -> AsyncGenerator[broker_pb2.ProduceStreamResponse, None]:
         stream = _ProduceStream(self._appender, self._clock, self._memory, requests)
-        self._streams[stream] = None
-        if self._is_stopping:
-            stream.stop_reading()
+        self._streams.add(stream)
         lease = self._hosted.lease
         try:
             while await stream.has_answers():
@@ -65,14 +62,11 @@ class ProduceStreamHandler:
                     yield _message(answer, lease)
                     stream.sent(answer)
         finally:
-            del self._streams[stream]
-            await stream.close()
+            await self._streams.close(stream)
 
     def stop(self) -> None:
         """Read no more, answer what waits, and end."""
-        self._is_stopping = True
-        for stream in self._streams:
-            stream.stop_reading()
+        self._streams.stop()
 
 
 class _Refusal(NamedTuple):

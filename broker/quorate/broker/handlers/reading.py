@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.broker.controller_link.lease import Lease
-from quorate.broker.handlers.client_errors import fenced, for_client
+from quorate.broker.controller_link.lease import Lease, fenced
+from quorate.broker.handlers.client_errors import for_client
 from quorate.broker.handlers.structured_records import decode_records
 from quorate.broker.handlers.targets import known_epoch
 from quorate.broker.hosted import Hosted

@@ -11,7 +11,8 @@ from typing import Literal, Protocol, TypeVar
 
 from google.protobuf.descriptor import EnumDescriptor
 
-from quorate.broker.handlers.client_errors import fenced, for_client
+from quorate.broker.controller_link.lease import fenced
+from quorate.broker.handlers.client_errors import for_client
 from quorate.broker.hosted import Hosted
 from quorate.broker.replica.partition import Partition
 from quorate.errors import InvalidRequest, QuorateError

@@ -25,7 +25,15 @@ from quorate.broker.replica.leadership import Leadership, LeadershipHooks
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replica.reader import FollowerReader, Reader
 from quorate.core.clock import Clock
-from quorate.core.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from quorate.core.ids import (
+    NO_LEADER_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    ReplicaKey,
+    TopicId,
+    TopicPartition,
+)
 from quorate.core.logging import get_logger
 from quorate.errors import Fact, NotLeaderOrFollower, QuorateError, wrong_leader_epoch
 from quorate.metadata.image import NO_LEADER
@@ -96,6 +104,10 @@ class Partition:
         self._syncing: list[asyncio.Task[None]] = []
 
     # -- state
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.topic_id, self.topic_partition.partition)
 
     @property
     def high_watermark(self) -> Offset:

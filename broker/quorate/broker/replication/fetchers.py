@@ -13,10 +13,9 @@ from typing import NamedTuple, NoReturn
 
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.leader_fetcher import FollowerContext, LeaderFetcher, Work
-from quorate.broker.replication.position_outbox import ReplicaKey
 from quorate.broker.replication.throttle import ReplicationThrottle
 from quorate.core.clock import Clock
-from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.ids import BrokerEpoch, BrokerId, ReplicaKey
 from quorate.core.transport import Transport
 
 __all__ = ["ReplicaFetchers"]
@@ -60,7 +59,7 @@ class ReplicaFetchers:
 
     def follow(self, partition: Partition, leader_address: str) -> None:
         """The partition's leader, in its current leader epoch. Whatever it followed before is over."""
-        key = _key_of(partition)
+        key = partition.key
         leader = _Leader(partition.leader, leader_address)
         fetcher = self._fetchers.get(leader)
         if self._fetcher_of.get(key) is not fetcher:
@@ -73,7 +72,7 @@ class ReplicaFetchers:
 
     def unfollow(self, partition: Partition) -> None:
         """What is under way for it is finished, and its outcome dropped."""
-        key = _key_of(partition)
+        key = partition.key
         fetcher = self._fetcher_of.pop(key, None)
         if fetcher is None:
             return
@@ -118,11 +117,7 @@ class ReplicaFetchers:
     def _cut_finished(self, partition: Partition) -> None:
         """Whoever became leader, or follower of another one, in the meantime was waiting for this."""
         partition.begin_waiting_leadership()
-        key = _key_of(partition)
+        key = partition.key
         fetcher = self._fetcher_of.get(key)
         if fetcher is not None:
             fetcher.cut_finished(key)
-
-
-def _key_of(partition: Partition) -> ReplicaKey:
-    return ReplicaKey(partition.topic_id, partition.topic_partition.partition)

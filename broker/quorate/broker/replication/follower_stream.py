@@ -24,9 +24,8 @@ from typing import Final
 
 from quorate.broker.replica.leadership import Divergence, Leadership, News
 from quorate.broker.replica.partition import Partition
-from quorate.broker.replication.position_outbox import ReplicaKey
 from quorate.core.clock import Clock, Timer
-from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicId
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
 from quorate.errors import NotLeaderOrFollower, QuorateError, StaleBrokerEpoch
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1.replica_pb2 import (

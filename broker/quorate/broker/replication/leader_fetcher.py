@@ -46,11 +46,11 @@ from quorate.broker.replication.following import (
     position_of,
     take_update,
 )
-from quorate.broker.replication.position_outbox import PositionOutbox, ReplicaKey
+from quorate.broker.replication.position_outbox import PositionOutbox
 from quorate.broker.replication.throttle import ReplicationThrottle
 from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
-from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, TopicId
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, ReplicaKey, TopicId
 from quorate.core.logging import get_logger
 from quorate.core.transport import Transport, method_of
 from quorate.errors import LeadershipError, QuorateError

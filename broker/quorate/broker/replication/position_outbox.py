@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
-from quorate.core.ids import PartitionId, TopicId
+from quorate.core.ids import ReplicaKey
 from quorate.v1.controller_pb2 import ReplicaName
 from quorate.v1.replica_pb2 import FollowerHello, FollowerPosition, ReplicateRequest
 
-__all__ = ["PositionOutbox", "ReplicaKey"]
+__all__ = ["PositionOutbox"]
 
 #: A position takes some 60 bytes: far below the largest message, and a turn of the loop at the leader.
 _POSITIONS_PER_REQUEST_MAX: Final = 2_000
-
-
-class ReplicaKey(NamedTuple):
-    """Which partition, on this broker or its peer."""
-
-    topic_id: TopicId
-    partition: PartitionId
 
 
 class PositionOutbox:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from quorate.client.admin.types import (
     BrokerDescription,
@@ -20,14 +21,19 @@ from quorate.client.admin.types import (
     VoterDescription,
     from_message,
 )
+from quorate.client.arguments import check_integer, check_topic_argument, shown
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.errors import InvalidConfig, InvalidRequest
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import admin_pb2
 
 __all__ = [
+    "ConfigValue",
     "assignments_of",
     "cluster_from",
     "config_from",
+    "config_text",
+    "configs_of",
     "election_from",
     "name_of",
     "partition_from",
@@ -37,6 +43,12 @@ __all__ = [
     "restart_check_from",
     "topic_from",
 ]
+
+
+T = TypeVar("T")
+
+#: what a setting may be given as
+ConfigValue: TypeAlias = str | bool | int | float
 
 
 def topic_from(message: admin_pb2.TopicDescription) -> TopicDescription:
@@ -99,7 +111,29 @@ def partition_from(message: admin_pb2.PartitionName) -> TopicPartition:
 
 
 def name_of(partition: tuple[str, int]) -> admin_pb2.PartitionName:
-    return admin_pb2.PartitionName(topic=partition[0], partition=partition[1])
+    if isinstance(partition, str) or not isinstance(partition, Sequence) or len(partition) != 2:
+        raise InvalidRequest(f"a partition is a topic and a number, not {shown(partition)}")
+    topic, number = partition
+    check_topic_argument(topic)
+    return admin_pb2.PartitionName(topic=topic, partition=check_integer("partition", number, bits=32))
+
+
+def configs_of(argument: str, settings: Mapping[str, T]) -> Mapping[str, T]:
+    """The same, if it is a mapping from names."""
+    if not isinstance(settings, Mapping) or not all(isinstance(key, str) for key in settings):
+        raise InvalidRequest(f"{argument} is {shown(settings)}: a mapping from names to values is expected")
+    return settings
+
+
+def config_text(key: str, value: ConfigValue) -> str:
+    """A setting as brokers take it: 5 as "5", True as "true"."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise InvalidConfig(f"{key} is {shown(value)}: a str, a number or a bool is expected", key=key)
 
 
 def assignments_of(replicas: Mapping[int, Sequence[int]] | None) -> list[admin_pb2.ReplicaAssignment]:

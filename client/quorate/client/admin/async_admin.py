@@ -17,9 +17,12 @@ from types import TracebackType
 from typing import Self
 
 from quorate.client.admin.answers import (
+    ConfigValue,
     assignments_of,
     cluster_from,
     config_from,
+    config_text,
+    configs_of,
     election_from,
     name_of,
     partition_from,
@@ -45,6 +48,7 @@ from quorate.client.admin.types import (
     from_message,
 )
 from quorate.client.admin_calls import AdminCalls
+from quorate.client.arguments import check_integer, check_integer_or_none, check_topic_argument
 from quorate.client.cluster import ClusterView
 from quorate.client.connection import parse_bootstrap
 from quorate.client.failover import Failover
@@ -96,7 +100,7 @@ class AsyncAdmin:
         *,
         partitions: int | None = None,
         replication_factor: int | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> TopicDescription:
@@ -104,11 +108,14 @@ class AsyncAdmin:
 
         ``assignments`` places replicas by hand: by partition, the preferred leader first.
         """
+        check_topic_argument(name, "name")
         request = admin_pb2.CreateTopicRequest(
             name=name,
-            partition_count=partitions,
-            replication_factor=replication_factor,
-            configs=configs or {},
+            partition_count=check_integer_or_none("partitions", partitions, bits=32),
+            replication_factor=check_integer_or_none("replication_factor", replication_factor, bits=32),
+            configs={
+                key: config_text(key, value) for key, value in configs_of("configs", configs or {}).items()
+            },
             assignments=assignments_of(assignments),
             validate_only=validate_only,
         )
@@ -116,6 +123,7 @@ class AsyncAdmin:
 
     async def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:
         """Its name is free at once, its data goes after a delay. Without an id: the one of that name now."""
+        check_topic_argument(name, "name")
         if topic_id is None:
             topic_id = (await self._calls.describe_topic(name)).topic_id
         await self._calls.delete_topic(topic_id)
@@ -124,6 +132,7 @@ class AsyncAdmin:
         return [from_message(TopicListing, each) for each in await self._calls.list_topics()]
 
     async def describe_topic(self, name: str) -> TopicDescription:
+        check_topic_argument(name, "name")
         return topic_from(await self._calls.describe_topic(name))
 
     async def create_partitions(
@@ -135,24 +144,25 @@ class AsyncAdmin:
         validate_only: bool = False,
     ) -> TopicDescription:
         """``count`` in all. Keys move to other partitions from then on."""
+        check_topic_argument(topic)
         request = admin_pb2.CreatePartitionsRequest(
             name=topic,
-            partition_count=count,
+            partition_count=check_integer("count", count, bits=32),
             assignments=assignments_of(assignments),
             validate_only=validate_only,
         )
         return topic_from(await self._calls.create_partitions(request))
 
     async def alter_config(
-        self, topic: str | None, changes: Mapping[str, str | None], *, validate_only: bool = False
+        self, topic: str | None, changes: Mapping[str, ConfigValue | None], *, validate_only: bool = False
     ) -> dict[str, ConfigEntry]:
         """All changes or none; None as a value: back to the default. No topic: every topic without its own.
 
         Returns what is in force now.
         """
         request = admin_pb2.AlterConfigsRequest(topic=topic or "", validate_only=validate_only)
-        for name, value in changes.items():
-            request.changes.add(name=name, value=value)
+        for name, value in configs_of("changes", changes).items():
+            request.changes.add(name=name, value=None if value is None else config_text(name, value))
         return {each.name: config_from(each) for each in await self._calls.alter_configs(request)}
 
     async def list_offsets(

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from quorate.client.admin.answers import ConfigValue
 from quorate.client.admin.async_admin import AsyncAdmin
 from quorate.client.admin.offsets import OFFSETS_TIMEOUT_S, OffsetAt
 from quorate.client.admin.types import (
@@ -65,7 +66,7 @@ class Admin:
         *,
         partitions: int | None = None,
         replication_factor: int | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> TopicDescription:
@@ -102,7 +103,7 @@ class Admin:
         )
 
     def alter_config(
-        self, topic: str | None, changes: Mapping[str, str | None], *, validate_only: bool = False
+        self, topic: str | None, changes: Mapping[str, ConfigValue | None], *, validate_only: bool = False
     ) -> dict[str, ConfigEntry]:
         return self._run(self._admin.alter_config(topic, changes, validate_only=validate_only))
 

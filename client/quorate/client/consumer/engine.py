@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from quorate.client.arguments import check_integer, check_offset, check_topic_argument, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.fetching import Fetching, start_for
@@ -64,8 +65,8 @@ class ConsumerEngine:
         )
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
-        for topic in topics:
-            self._topics.want_whole(TopicName(topic))
+        for topic in _topic_names(topics):
+            self._topics.want_whole(topic)
 
     # -- life
 
@@ -97,9 +98,9 @@ class ConsumerEngine:
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         self.put_back()
-        wanted = dict.fromkeys(
-            TopicPartition(TopicName(topic), PartitionId(number)) for topic, number in partitions
-        )
+        if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+            raise InvalidRequest(f"partitions is {shown(partitions)}: a list of (topic, number) is expected")
+        wanted = dict.fromkeys(_named(each) for each in partitions)
         if any(each.partition < 0 for each in wanted):
             raise InvalidRequest("partitions are numbered from 0")
         self._topics.keep_only({each.topic for each in wanted})
@@ -138,8 +139,7 @@ class ConsumerEngine:
     # -- where in them
 
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int | None) -> None:
-        if offset < 0:
-            raise InvalidRequest(f"an offset is 0 or more, not {offset}")
+        offset = check_offset("offset", offset)
         self.put_back()
         reader = self._reader(partition)
         self._buffer.drop(reader)
@@ -183,8 +183,11 @@ class ConsumerEngine:
         Patient: a failure that was told before is not told again yet.
         """
         self.check_open()
-        if max_records < 1:
+        if check_integer("max_records", max_records) < 1:
             raise InvalidRequest(f"max_records is at least 1, not {max_records}")
+        if self._topics.is_idle():
+            # It would wait for ever, for records of nothing.
+            raise InvalidRequest("no topics: pass topics=[…] or call assign()")
         if self._running is not None and self._running.done():
             self._running.result()
         return self._buffer.take(max_records, is_patient=is_patient)
@@ -211,14 +214,32 @@ class ConsumerEngine:
         return [self._reader(partition) for partition in partitions]
 
     def _reader(self, partition: tuple[str, int]) -> PartitionReader:
-        topic, number = partition
-        reader = self._readers.get(TopicPartition(TopicName(topic), PartitionId(number)))
-        if reader is None and self._topics.is_awaited(TopicName(topic)):
-            self._add_partition(TopicPartition(TopicName(topic), PartitionId(number)), is_new=False)
+        named = topic, number = _named(partition)
+        reader = self._readers.get(named)
+        if reader is None and self._topics.is_awaited(topic):
+            self._add_partition(named, is_new=False)
             return self._reader(partition)
         if reader is None:
             raise InvalidRequest(f"{topic}-{number} is not assigned", topic=topic, partition=number)
         return reader
+
+
+def _topic_names(topics: Iterable[str]) -> list[TopicName]:
+    """As they were given; whether there are such topics is found out later."""
+    if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
+        raise InvalidRequest(f"topics is {shown(topics)}: a list of names is expected", argument="topics")
+    names = list(topics)
+    for name in names:
+        check_topic_argument(name, "one of topics")
+    return [TopicName(name) for name in names]
+
+
+def _named(partition: tuple[str, int]) -> TopicPartition:
+    if isinstance(partition, str) or not isinstance(partition, Sequence) or len(partition) != 2:
+        raise InvalidRequest(f"a partition is a topic and a number, not {shown(partition)}")
+    topic, number = partition
+    check_topic_argument(topic)
+    return TopicPartition(TopicName(topic), PartitionId(check_integer("partition", number, bits=32)))
 
 
 def _lag(reader: PartitionReader) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final, Literal, TypedDict
 
-from quorate.client.arguments import check_arguments
+from quorate.client.arguments import check_arguments, shown
 from quorate.errors import InvalidConfig, UnsupportedOperation
 
 __all__ = ["AutoOffsetReset", "ConsumerOptions", "IsolationLevel", "OptionArguments", "options_of"]
@@ -101,11 +101,13 @@ class ConsumerOptions:
                     "assign partitions, or give topics alone",
                     key=field.name,
                 )
+            if field.name == "client_rack" and not isinstance(value, str | None):
+                raise InvalidConfig(f"client_rack is {shown(value)}: a str is expected", key=field.name)
             if field.type == "int" and not (isinstance(value, int) and 0 < value <= _INT32_MAX):
                 raise InvalidConfig(f"{field.name} is {value!r}, not from 1 to {_INT32_MAX}", key=field.name)
 
 
 def options_of(caller: str, arguments: OptionArguments) -> ConsumerOptions:
     """``caller``: the class whose arguments these are."""
-    check_arguments(caller, arguments, OptionArguments.__annotations__)
+    check_arguments(caller, arguments, {*OptionArguments.__annotations__, "topics"})
     return ConsumerOptions(**arguments)

@@ -72,6 +72,10 @@ class TopicSearch:
         self._whole.setdefault(topic, None)
         self.want(topic)
 
+    def is_idle(self) -> bool:
+        """No topic is read at all. Any thread may ask."""
+        return not self._searches
+
     def is_awaited(self, topic: TopicName) -> bool:
         """Read as a whole, and not found yet."""
         return topic in self._whole and self._whole[topic] is None

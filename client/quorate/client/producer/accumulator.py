@@ -326,7 +326,7 @@ class Accumulator:
         self._check_open()
         if size > self.buffer.bytes_max:
             raise BatchTooLarge(
-                f"{size} bytes at once do not fit into buffer_bytes={self.buffer.bytes_max}",
+                f"too large: {size} bytes at once do not fit into buffer_bytes={self.buffer.bytes_max}",
                 bytes_max=self.buffer.bytes_max,
             )
         return self.buffer.take(size)

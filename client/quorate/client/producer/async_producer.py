@@ -73,7 +73,8 @@ class AsyncProducer:
     ) -> RecordFuture:
         """Hand a record over; await what is returned to learn where it is.
 
-        Waits while the buffer is full; ``BufferExhausted`` after ``max_block_ms``: the record is not sent.
+        Waits while the topic is not known yet or the buffer is full, for up to ``max_block_ms``. Then it
+        raises ``UnknownTopicOrPartition``, ``DeliveryExpired`` or ``BufferExhausted``: it is not sent.
         With ``expected_offset`` the record is written only if the partition ends exactly there; otherwise its
         end is ``OffsetMismatch``, with the actual offset.
         """
@@ -129,10 +130,10 @@ class AsyncProducer:
         return self._engine.statistics()
 
     async def _topic(self, name: str, partition: int | None) -> TopicQueues:
-        found = self._accumulator.topics.get(name)
+        found = self._accumulator.topics.get(name) if type(name) is str else None
         if found is None:
             found = await self._engine.find_topic(name)
-        if partition is not None and not 0 <= partition < len(found.queues):
+        if partition is not None and not (type(partition) is int and 0 <= partition < len(found.queues)):
             await self._engine.check_partition(found, partition)
         return found
 

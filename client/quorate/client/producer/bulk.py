@@ -5,10 +5,11 @@ There is no object for any of the records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from quorate.client.arguments import shown
 from quorate.client.producer.accumulator import (
     RECORD_OVERHEAD_BYTES,
     Accumulator,
@@ -51,6 +52,11 @@ def columns_of(
     key_serializer: Serializer | None,
     value_serializer: Serializer | None,
 ) -> Columns:
+    _check_column("values", values)
+    if keys is not None:
+        _check_column("keys", keys)
+    if headers is not None:
+        _check_column("headers", headers)
     value_column = _byte_column("value", values, value_serializer)
     key_column = None if keys is None else _byte_column("key", keys, key_serializer)
     header_column = None if headers is None else [as_headers(each) for each in headers]
@@ -143,6 +149,12 @@ class Placement:
     def _next_run(self) -> None:
         self._current += 1
         self._start = 0
+
+
+def _check_column(name: str, given: object) -> None:
+    # Text is a sequence of characters, and a mapping one of its keys: hardly what was meant.
+    if isinstance(given, str | bytes | bytearray | memoryview | Mapping) or not isinstance(given, Iterable):
+        raise InvalidRecord(f"{name} is {shown(given)}: a list is expected, with one item for each record")
 
 
 def _byte_column(what: str, column: Iterable[Any], serializer: Serializer | None) -> list[bytes | None]:

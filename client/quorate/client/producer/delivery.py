@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Generator, Sequence
 from itertools import accumulate, chain
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from quorate.client.producer.accumulator import Placed
 from quorate.client.producer.batch import ProducerBatch, RecordMetadata
@@ -14,6 +14,9 @@ from quorate.client.producer.record_future import wait_for
 from quorate.errors import QuorateError
 
 __all__ = ["Delivery"]
+
+
+_RECORDS_SHOWN: Final = 5
 
 
 class Delivery:
@@ -32,6 +35,9 @@ class Delivery:
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
+
+    def __repr__(self) -> str:
+        return f"<Delivery of {len(self)} record(s), {'done' if self.done() else 'under way'}>"
 
     def done(self) -> bool:
         return all(each.batch.is_done for each in self._placed)
@@ -104,6 +110,12 @@ class _Metadata(Sequence[RecordMetadata]):
 
     def __len__(self) -> int:
         return len(self._delivery)
+
+    def __repr__(self) -> str:
+        """As a list's, which it is like; of many records the first few."""
+        shown = ", ".join(repr(each) for each in self[:_RECORDS_SHOWN])
+        more = len(self) - _RECORDS_SHOWN
+        return f"[{shown}, … {more} more]" if more > 0 else f"[{shown}]"
 
     @overload
     def __getitem__(self, index: int) -> RecordMetadata: ...

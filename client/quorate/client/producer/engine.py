@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from quorate.client.arguments import check_integer, check_offset, check_topic_argument, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.producer.accumulator import Accumulator, TopicQueues
 from quorate.client.producer.batch import OnDelivery, ProducerBatch
@@ -20,7 +21,14 @@ from quorate.client.producer.sender import Sender
 from quorate.client.producer.statistics import ProducerStatistics
 from quorate.core.clock import Clock
 from quorate.core.transport import Transport
-from quorate.errors import BufferExhausted, ClientClosed, InvalidRequest
+from quorate.errors import (
+    BufferExhausted,
+    ClientClosed,
+    DeliveryExpired,
+    InvalidRequest,
+    Unavailable,
+    UnknownTopicOrPartition,
+)
 from quorate.v1 import broker_pb2
 
 __all__ = ["ProducerEngine"]
@@ -64,22 +72,39 @@ class ProducerEngine:
         return threading.get_ident() == self._loop_thread
 
     async def find_topic(self, name: str) -> TopicQueues:
-        """Its partitions, once they are known; raises if that takes longer than ``max_block_ms``."""
+        """Its partitions, once they are known; raises if that takes too long.
+
+        That is ``max_block_ms``, or ``delivery_timeout_ms``: nobody who asked for the last word on a record
+        within three seconds should wait for its first batch any longer.
+        """
+        check_topic_argument(name)
         self._check_open()
         self._loop_thread = threading.get_ident()
-        await self.cluster.topic(name, timeout_s=self.options.max_block_ms / 1000)
+        wait_ms = min(self.options.max_block_ms, self.options.delivery_timeout_ms)
+        try:
+            await self.cluster.topic(name, timeout_s=wait_ms / 1000)
+        except Unavailable as error:
+            # A lookup's own error leaves open what was done; of the record it is known: nothing.
+            raise DeliveryExpired(
+                f"{name}: not sent within {wait_ms} ms, since its leaders are not known: {error.message}",
+                topic=name,
+                last_code=error.code,
+            ) from error
         self.sender.learn_topic(name)
         return self.accumulator.topics[name]
 
     async def check_partition(self, topic: TopicQueues, partition: int) -> None:
         """It may be one that was added a moment ago."""
-        if partition >= len(topic.queues):
+        number = check_integer("partition", partition)
+        if number < 0:
+            raise InvalidRequest(f"partition is {number}: partitions are numbered from 0", topic=topic.name)
+        if number >= len(topic.queues):
             await self.cluster.refreshed()
-        if not 0 <= partition < len(topic.queues):
-            raise InvalidRequest(
-                f"{topic.name} has no partition {partition}: it has {len(topic.queues)}",
+        if number >= len(topic.queues):
+            raise UnknownTopicOrPartition(
+                f"topic {topic.name} has {len(topic.queues)} partition(s), and no partition {number}",
                 topic=topic.name,
-                partition=partition,
+                partition=number,
             )
 
     def append(
@@ -95,12 +120,17 @@ class ProducerEngine:
         on_delivery: OnDelivery | None,
     ) -> RecordFuture | Postponed:
         """Put a record into a batch, if there is room."""
+        if timestamp_ms is not None:
+            timestamp_ms = check_integer("timestamp_ms", timestamp_ms)
+        if on_delivery is not None and not callable(on_delivery):
+            raise InvalidRequest(f"on_delivery is {shown(on_delivery)}: a callable is expected")
         if type(value) is not bytes or self._value_serializer is not None:
             value = as_bytes("value", value, self._value_serializer)
         if key is not None and (type(key) is not bytes or self._key_serializer is not None):
             key = as_bytes("key", key, self._key_serializer)
         chosen_acks = self._acks if acks is None else acks_of(acks)
         if expected_offset is not None:
+            expected_offset = check_offset("expected_offset", expected_offset)
             _check_condition(topic, chosen_acks, has_place=partition is not None or key is not None)
         pairs = as_headers(headers) if headers else None
         appended = self._append(
@@ -127,6 +157,7 @@ class ProducerEngine:
         """Where many records go; nothing is placed yet."""
         chosen_acks = self._acks if acks is None else acks_of(acks)
         if expected_offset is not None:
+            expected_offset = check_offset("expected_offset", expected_offset)
             _check_condition(topic, chosen_acks, has_place=partition is not None)
             partition = partition or 0
         columns = columns_of(
@@ -136,7 +167,9 @@ class ProducerEngine:
             key_serializer=self._key_serializer,
             value_serializer=self._value_serializer,
         )
-        timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
+        timestamp = (
+            self._clock.wall_ms() if timestamp_ms is None else check_integer("timestamp_ms", timestamp_ms)
+        )
         planned = plan(columns, topic, partition, timestamp, self.accumulator)
         return Placement(self.accumulator, topic, planned, chosen_acks, expected_offset)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-from quorate.client.arguments import check_arguments
+from quorate.client.arguments import check_arguments, shown
 from quorate.core.records import Compression
 from quorate.errors import InvalidConfig
 from quorate.v1 import broker_pb2
@@ -44,8 +44,21 @@ _ACKS: Final[dict[object, broker_pb2.Acks]] = {
 }
 
 
+def _is_number(found: object, *kinds: type) -> bool:
+    return isinstance(found, kinds) and not isinstance(found, bool)
+
+
+#: by a field's annotation: what it has to be, and whether something is that; others are checked one by one
+_EXPECTED: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
+    "int": ("an int", lambda found: _is_number(found, int)),
+    "float": ("a number", lambda found: _is_number(found, int, float)),
+    "bool": ("a bool", lambda found: isinstance(found, bool)),
+    "Serializer | None": ("None or a callable", lambda found: found is None or callable(found)),
+}
+
+
 def acks_of(name: object) -> broker_pb2.Acks:
-    found = _ACKS.get(name)
+    found = _ACKS.get(name) if isinstance(name, str | int) else None
     if found is None:
         raise InvalidConfig(f'acks={name!r}: "all", 1 and 0 are possible', key="acks")
     return found
@@ -103,6 +116,7 @@ class ProducerOptions:
     value_serializer: Serializer | None = None
 
     def __post_init__(self) -> None:
+        self._check_types()
         acks_of(self.acks)
         if self.compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
             raise InvalidConfig(
@@ -113,7 +127,7 @@ class ProducerOptions:
             raise InvalidConfig(
                 f"max_in_flight={self.max_in_flight}: 1 to {IN_FLIGHT_MAX} are possible", key="max_in_flight"
             )
-        if self.linger_ms < 0:
+        if not self.linger_ms >= 0:  # also not a number that is none
             raise InvalidConfig(f"linger_ms={self.linger_ms}: it cannot be negative", key="linger_ms")
         for key in ("batch_bytes", "delivery_timeout_ms", "request_timeout_ms", "max_request_bytes"):
             if getattr(self, key) < 1:
@@ -131,6 +145,16 @@ class ProducerOptions:
             raise InvalidConfig(
                 f'partitioner={self.partitioner!r}: None, "round_robin" or a callable', key="partitioner"
             )
+
+    def _check_types(self) -> None:
+        for field in fields(self):
+            expected = _EXPECTED.get(str(field.type))
+            found = getattr(self, field.name)
+            if expected is None:
+                continue
+            what, is_one = expected
+            if not is_one(found):
+                raise InvalidConfig(f"{field.name} is {shown(found)}: {what} is expected", key=field.name)
 
     @property
     def compression_type(self) -> Compression:

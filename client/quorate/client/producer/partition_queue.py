@@ -249,9 +249,9 @@ class PartitionQueue:
     def refused(self, batch: ProducerBatch, error: QuorateError, now: float) -> QuorateError | None:
         """The broker's answer to an attempt. Returns the batch's end; None: it is sent again."""
         batch.attempt = None
-        self.trouble = error
         if isinstance(error, ProducerError):
             return self._out_of_row(batch, error, now)
+        self._note(batch, error)
         batch.may_be_written |= error.outcome_unknown
         if isinstance(error, OffsetMismatch):
             self._give_number_back(batch)
@@ -266,7 +266,7 @@ class PartitionQueue:
     ) -> QuorateError | None:
         """An attempt ended without an answer. Returns the batch's end; None: it is sent again."""
         batch.attempt = None
-        self.trouble = error
+        self._note(batch, error)
         batch.may_be_written |= was_sent
         if batch.is_numbered or not was_sent:
             self.retry_at = now + self._backoff.next_s()
@@ -291,15 +291,30 @@ class PartitionQueue:
             if first.attempt is not None:
                 self.retry_at = now + self._backoff.next_s()
             return None
+        is_own_doing = isinstance(error, OutOfOrderSequence) and self._is_row_broken
+        if not is_own_doing:
+            self._note(batch, error)
         if isinstance(error, DuplicateSequence) or batch.may_be_written:
-            return self._give_up(batch, error)
+            return self._give_up(batch, error, (self.trouble or error) if is_own_doing else error)
         if isinstance(error, OutOfOrderSequence) and not self._is_row_broken:
             # Everything before it was acknowledged, and the log does not have it.
             log.error("acknowledged_records_missing", partition=self.topic_partition, error=error.message)
         self._break_row(batch)
         return None
 
-    def _give_up(self, batch: ProducerBatch, error: QuorateError) -> QuorateError:
+    def _note(self, batch: ProducerBatch, error: QuorateError) -> None:
+        """Why nothing is acknowledged: what befell the first batch, for those behind it suffer from that.
+
+        A batch that is out of order because one before it was refused, or given up, is never the reason.
+        """
+        if self.trouble is None or batch is self.undecided[0]:
+            self.trouble = error
+
+    def _give_up(
+        self, batch: ProducerBatch, error: QuorateError, reason: QuorateError | None = None
+    ) -> QuorateError:
+        """``reason``: what is told, where the error is only a consequence of it."""
+        reason = reason or error
         is_written = isinstance(error, DuplicateSequence)
         if batch.is_numbered and not is_written:
             self._break_row(batch)
@@ -307,10 +322,10 @@ class PartitionQueue:
         if (batch.may_be_written or is_written) and not error.outcome_unknown:
             unknown = DeliveryUnknown(
                 f"{self.topic_partition}: whether the batch was written cannot be found out; "
-                f"the last answer was: {error.message}",
-                last_code=error.code,
+                f"the last answer was: {reason.message}",
+                last_code=reason.code,
             )
-            unknown.__cause__ = error
+            unknown.__cause__ = reason
             return unknown
         return error
 

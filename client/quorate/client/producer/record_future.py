@@ -26,6 +26,12 @@ class RecordFuture:
         self._batch = batch
         self._index = index
 
+    def __repr__(self) -> str:
+        batch = self._batch
+        if not batch.is_done:
+            return f"<RecordFuture for {batch.queue.topic_partition}, under way>"
+        return f"<RecordFuture: {batch.metadata(self._index) if batch.error is None else batch.error!r}>"
+
     def done(self) -> bool:
         return self._batch.is_done
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from quorate.client.arguments import shown
 from quorate.core.records import EncodableHeaders
 from quorate.errors import InvalidRecord
 
@@ -21,7 +22,10 @@ def as_bytes(what: str, found: Any, serializer: Callable[[Any], bytes | None] | 
     if serializer is not None:
         found = serializer(found)
     if isinstance(found, str):
-        return found.encode()
+        try:
+            return found.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRecord(f"a {what} that has no UTF-8: {error}") from None
     if found is None or isinstance(found, bytes):
         return found
     if isinstance(found, bytearray | memoryview):
@@ -34,7 +38,9 @@ def as_bytes(what: str, found: Any, serializer: Callable[[Any], bytes | None] | 
 def as_headers(found: HeadersArgument) -> EncodableHeaders:
     if not found:
         return ()
-    pairs = found.items() if isinstance(found, Mapping) else found
+    pairs: Iterable[object] = found.items() if isinstance(found, Mapping) else found
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        raise InvalidRecord(f"headers is {shown(found)}: a mapping, or a sequence of pairs, is expected")
     headers = []
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str):

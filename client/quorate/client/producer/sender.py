@@ -29,6 +29,7 @@ from quorate.core.logging import get_logger
 from quorate.core.records import encode_values
 from quorate.core.transport import method_of
 from quorate.errors import (
+    BatchTooLarge,
     InvalidRequest,
     NotLeaderOrFollower,
     QuorateError,
@@ -214,6 +215,8 @@ class Sender:
         if error.refresh_metadata:
             self._cluster.needs_refresh()
         log.debug("batch_refused", partition=queue.topic_partition, code=error.code, error=error.message)
+        if isinstance(error, BatchTooLarge):
+            error = _too_large(batch, error)
         end = queue.refused(batch, error, now)
         if end is not None:
             self._finish(batch, end)
@@ -389,6 +392,23 @@ class Sender:
             await asyncio.wait([self._identifying])
         for stream in list(self._streams.values()):
             await stream.closed()
+
+
+def _too_large(batch: ProducerBatch, refusal: BatchTooLarge) -> BatchTooLarge:
+    """In the application's terms: it knows of records, and of batches only by ``batch_bytes``."""
+    what = (
+        "the record is too large"
+        if batch.record_count == 1
+        else f"{batch.record_count} records are too large together (see batch_bytes)"
+    )
+    limit = refusal.facts.get("max_message_bytes")
+    why = refusal.message if limit is None else f"max.message.bytes is {limit}"
+    told = BatchTooLarge(
+        f"{batch.queue.topic_partition}: {what}: {len(batch.encoded)} bytes as a batch; {why}",
+        **refusal.facts,
+    )
+    told.__cause__ = refusal
+    return told
 
 
 def _grouped(batches: list[ProducerBatch], bytes_max: int) -> list[list[ProducerBatch]]:

@@ -81,13 +81,14 @@ class Producer:
         on_delivery: OnDelivery | None = None,
         expected_offset: int | None = None,
     ) -> RecordFuture:
-        """Hand a record over and return at once; the future's ``result()`` says where it is.
+        """Hand a record over without waiting for its delivery; the future's ``result()`` says where it is.
 
-        Blocks while the buffer is full; ``BufferExhausted`` after ``max_block_ms``: the record is not sent.
+        Blocks while the topic is not known yet or the buffer is full, for up to ``max_block_ms``. Then it
+        raises ``UnknownTopicOrPartition``, ``DeliveryExpired`` or ``BufferExhausted``: it is not sent.
         With ``expected_offset`` the record is written only if the partition ends exactly there; otherwise its
         end is ``OffsetMismatch``, with the actual offset.
         """
-        queues = self._topics.get(topic)
+        queues = self._topics.get(topic) if type(topic) is str else None
         if queues is None or partition is not None:
             queues = self._topic(topic, partition)
         appended = self._append(
@@ -146,10 +147,10 @@ class Producer:
         return self._background.call(self._engine.statistics_on_loop())
 
     def _topic(self, name: str, partition: int | None) -> TopicQueues:
-        found = self._topics.get(name)
+        found = self._topics.get(name) if type(name) is str else None
         if found is None:
             found = self._background.call(self._engine.find_topic(name))
-        if partition is not None and not 0 <= partition < len(found.queues):
+        if partition is not None and not (type(partition) is int and 0 <= partition < len(found.queues)):
             self._background.call(self._engine.check_partition(found, partition))
         return found
 

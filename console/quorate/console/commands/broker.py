@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
+from quorate.errors import NotEnoughReplicas
 
 if TYPE_CHECKING:
     from quorate.client.connection import Connection
     from quorate.v1 import admin_pb2
 
 __all__ = ["broker"]
+
+_ADD_A_BROKER: Final = (
+    "add a broker (in a local cluster: `quorate up --dir DIR --brokers N`), or call it off: `quorate broker "
+    "decommission {id} --cancel`"
+)
 
 _broker_id = click.argument("broker_id", metavar="ID", type=click.IntRange(min=0))
 
@@ -120,12 +126,15 @@ def decommission(
     cancel: bool,
     no_wait: bool,
     timeout_s: float | None,
-) -> None:
+) -> int:
     """Move every replica away from broker ID; once it holds none and has stopped, it is forgotten.
 
-    A bounded number of replicas moves at a time, and asking again starts the next: without waiting, run it
-    again until it is done.
+    Three steps: run this, stop the broker, run this again. A bounded number of replicas moves at a time, and
+    asking again starts the next: with --no-wait, run it again until it is done.
+
+    Exit status 0: forgotten (or called off), 1: not yet; the outcome says what comes next.
     """
+    from quorate.console.advice import AdvisedError
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
     from quorate.console.waiting import wait_until_none_left
@@ -148,11 +157,16 @@ def decommission(
             )
         return answer
 
-    answer = with_connection(session.bootstrap, work)
+    try:
+        answer = with_connection(session.bootstrap, work)
+    except NotEnoughReplicas as error:
+        raise AdvisedError(error, _ADD_A_BROKER.format(id=broker_id)) from error
+    outcome = _outcome(answer, cancel=cancel)
     if session.json:
         print_json(
             {
                 "id": broker_id,
+                "outcome": outcome,
                 "is_cancelled": cancel,
                 "is_removed": answer.is_removed,
                 "remaining_replica_count": answer.remaining_replica_count,
@@ -160,17 +174,27 @@ def decommission(
             }
         )
     else:
-        session.note(_told(broker_id, answer, cancel=cancel))
+        session.note(_told(broker_id, answer, outcome))
+    return 0 if outcome in ("forgotten", "cancelled") else 1
 
 
-def _told(broker_id: int, answer: admin_pb2.DecommissionBrokerResponse, *, cancel: bool) -> str:
+def _outcome(answer: admin_pb2.DecommissionBrokerResponse, *, cancel: bool) -> str:
+    """What comes next: "moving" is to be asked again, "empty" to be stopped and then asked again."""
     if cancel:
-        return f"broker {broker_id} stays, with {answer.remaining_replica_count} replica(s)"
+        return "cancelled"
     if answer.is_removed:
-        return f"broker {broker_id} is gone from the cluster"
-    if answer.remaining_replica_count:
+        return "forgotten"
+    return "moving" if answer.remaining_replica_count else "empty"
+
+
+def _told(broker_id: int, answer: admin_pb2.DecommissionBrokerResponse, outcome: str) -> str:
+    if outcome == "cancelled":
+        return f"broker {broker_id} stays, with {answer.remaining_replica_count} replica(s)"
+    if outcome == "forgotten":
+        return f"broker {broker_id} is forgotten"
+    if outcome == "moving":
         return (
             f"broker {broker_id} still holds {answer.remaining_replica_count} replica(s), "
-            f"{answer.moving_count} of them moving"
+            f"{answer.moving_count} of them moving; run this again until it holds none"
         )
     return f"broker {broker_id} holds nothing any more: stop it, then run this again to forget it"

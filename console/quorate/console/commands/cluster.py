@@ -191,12 +191,17 @@ def raise_feature_level(session: Session, level: int | None) -> None:
 @cluster.command("alter-config")
 @click.argument("settings", metavar="[KEY=VALUE]…", nargs=-1)
 @click.option(
+    "--config", "configs", metavar="KEY=VALUE", multiple=True, help="The same as an option; may be repeated."
+)
+@click.option(
     "--delete-config", "removed", metavar="KEY", multiple=True, help="Back to the default; may be repeated."
 )
 @pass_session
-def alter_config(session: Session, settings: tuple[str, ...], removed: tuple[str, ...]) -> None:
+def alter_config(
+    session: Session, settings: tuple[str, ...], configs: tuple[str, ...], removed: tuple[str, ...]
+) -> None:
     """Change what holds for every topic that has no value of its own."""
-    if not settings and not removed:
+    if not settings and not configs and not removed:
         raise click.UsageError("nothing to change: give KEY=VALUE or --delete-config")
     from quorate.console.config_changes import config_changes
     from quorate.console.connecting import with_connection
@@ -204,10 +209,10 @@ def alter_config(session: Session, settings: tuple[str, ...], removed: tuple[str
     from quorate.console.topic_documents import config_document, print_configs
     from quorate.v1 import admin_pb2
 
-    request = admin_pb2.AlterConfigsRequest(changes=config_changes(settings, removed))
-    configs = with_connection(session.bootstrap, lambda connection: connection.alter_configs(request))
+    request = admin_pb2.AlterConfigsRequest(changes=config_changes([*settings, *configs], removed))
+    in_force = with_connection(session.bootstrap, lambda connection: connection.alter_configs(request))
     if session.json:
-        print_json({"configs": config_document(configs)})
+        print_json({"configs": config_document(in_force)})
     else:
         # Also those that are at their default now: it tells what a deletion has led to.
-        print_configs(configs, also=removed)
+        print_configs(in_force, also=removed)

@@ -156,6 +156,8 @@ async def _begin_moves(
     connection: Connection, moves: list[admin_pb2.PartitionMove], throttle: str | None, *, dry_run: bool
 ) -> None:
     """The throttle first, and everything checked before it: a refused move leaves no throttle behind."""
+    from quorate.console.advice import AdvisedError
+    from quorate.errors import InvalidConfig
     from quorate.v1 import admin_pb2
 
     check = admin_pb2.ReassignPartitionsRequest(moves=moves, validate_only=True)
@@ -163,7 +165,12 @@ async def _begin_moves(
         change = admin_pb2.ConfigChange(name=_THROTTLE_KEY, value=throttle)
         if not dry_run:
             await connection.reassign_partitions(check)
-        await connection.alter_configs(admin_pb2.AlterConfigsRequest(changes=[change], validate_only=dry_run))
+        request = admin_pb2.AlterConfigsRequest(changes=[change], validate_only=dry_run)
+        try:
+            await connection.alter_configs(request)
+        except InvalidConfig as error:
+            told = InvalidConfig(f"--throttle {throttle}: {error.message}", **error.facts)
+            raise AdvisedError(told, "give bytes per second, such as 10MiB") from error
     if dry_run:
         await connection.reassign_partitions(check)
     else:

@@ -55,6 +55,7 @@ def create(
         assignments=_parse_assignment(assignment),
     )
     created = with_connection(session.bootstrap, lambda connection: connection.create_topic(request))
+    _warn(session, created)
     if session.json:
         print_topics([created], session)
     else:
@@ -136,6 +137,7 @@ def alter(
         return await connection.describe_topic(name)
 
     altered = with_connection(session.bootstrap, change)
+    _warn(session, altered)
     if session.json:
         print_topics([altered], session)
     else:
@@ -168,6 +170,13 @@ def delete(session: Session, name: str, yes: bool) -> None:  # noqa: FBT001  # c
         print_json({"name": name, "topic_id": found.topic_id})
     else:
         session.note(f"deleted {name}, id {found.topic_id}")
+
+
+def _warn(session: Session, changed: admin_pb2.TopicDescription) -> None:
+    from quorate.console.topic_documents import min_isr_warning
+
+    if (warning := min_isr_warning(changed)) is not None:
+        session.note(warning)
 
 
 def _parse_assignment(text: str | None) -> list[admin_pb2.ReplicaAssignment]:

@@ -29,7 +29,7 @@ _LAYOUT_OPTIONS = ("controllers", "brokers", "combined", "port")
     default=3,
     show_default=True,
     metavar="N",
-    help="Nodes that keep records. 0: a metadata quorum by itself.",
+    help="Nodes that keep records. 0: a metadata quorum by itself. More than a cluster has: they are added.",
 )
 @click.option(
     "--combined",

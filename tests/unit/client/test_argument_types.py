@@ -1,0 +1,121 @@
+"""What has the wrong type is refused at the call, by its name, and not by a TypeError from inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorate.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
+from quorate.errors import InvalidConfig, InvalidRecord, InvalidRequest, InvalidTopic
+from tests.unit.client.fake_broker import FakeCluster, simulate
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize("kind", [Producer, AsyncProducer, Consumer, AsyncConsumer, Admin])
+@pytest.mark.parametrize("bootstrap", [123, None, b"127.0.0.1:1", ["127.0.0.1:1", 5]])
+def test_bootstrap_is_text_or_a_list_of_text(kind: Any, bootstrap: Any) -> None:
+    with pytest.raises(InvalidConfig, match=r"^bootstrap is .*expected HOST:PORT"):
+        kind(bootstrap)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("linger_ms", "5"),
+        ("linger_ms", float("nan")),
+        ("batch_bytes", 1000.5),
+        ("max_in_flight", True),
+        ("delivery_timeout_ms", None),
+        ("enable_idempotence", "no"),
+        ("acks", ["all"]),
+        ("compression", ["lz4"]),
+        ("value_serializer", "json"),
+    ],
+)
+def test_producer_options_are_refused_by_their_names(name: str, value: Any) -> None:
+    with pytest.raises(InvalidConfig, match=f"^{name}") as refused:
+        AsyncProducer(NOWHERE, **{name: value})
+    assert refused.value.facts["key"] == name
+
+
+@pytest.mark.parametrize("topics", ["orders", b"orders", 5, [None], [b"orders"]])
+def test_topics_of_a_consumer_are_a_list_of_names(topics: Any) -> None:
+    with pytest.raises(InvalidRequest, match="topics is"):
+        AsyncConsumer(NOWHERE, topics=topics)
+
+
+@pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
+def test_nearest_name_may_be_one_that_is_no_option(kind: Any) -> None:
+    with pytest.raises(TypeError, match="did you mean 'topics'"):
+        kind(NOWHERE, topic=["orders"])
+
+
+@pytest.mark.parametrize(
+    "partitions", ["orders", 5, ["orders"], [("orders", "0")], [(None, 0)], [("orders",)]]
+)
+def test_assigned_partitions_are_pairs_of_a_name_and_a_number(partitions: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        AsyncConsumer(NOWHERE).assign(partitions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"topic": None}, InvalidTopic, "topic is None"),
+        ({"topic": b"t"}, InvalidTopic, "topic is b't'"),
+        ({"topic": ["t"]}, InvalidTopic, r"topic is \['t'\]"),
+        ({"partition": "0"}, InvalidRequest, r"partition is '0' \(str\): an int"),
+        ({"partition": True}, InvalidRequest, "partition is True"),
+        ({"timestamp_ms": "5"}, InvalidRequest, "timestamp_ms is '5'"),
+        ({"expected_offset": "5", "partition": 0}, InvalidRequest, "expected_offset is '5'"),
+        ({"expected_offset": 1 << 63, "partition": 0}, InvalidRequest, "expected_offset is .* 64 bits"),
+        ({"expected_offset": -1, "partition": 0}, InvalidRequest, "expected_offset is -1"),
+        ({"headers": 5}, InvalidRecord, "headers is 5"),
+        ({"headers": "name"}, InvalidRecord, "headers is 'name'"),
+        ({"headers": {"name": 5}}, InvalidRecord, "header value of type int"),
+        ({"key": "\ud800"}, InvalidRecord, "a key that has no UTF-8"),
+        ({"on_delivery": 5}, InvalidRequest, "on_delivery is 5"),
+    ],
+)
+def test_send_refuses_what_it_cannot_take(arguments: Any, kind: Any, message: str) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        async with cluster.producer() as producer:
+            with pytest.raises(kind, match=message):
+                await producer.send(**{"topic": "t", "value": b"x", **arguments})
+            assert (await (await producer.send("t", b"good"))).offset == 0
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("name", ["values", "keys", "headers"])
+@pytest.mark.parametrize("column", ["abc", b"abc", {"a": b"b"}, 5])
+def test_columns_of_send_many_are_lists_and_not_text(name: str, column: Any) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        async with cluster.producer() as producer:
+            with pytest.raises(InvalidRecord, match=f"^{name} is .*a list is expected"):
+                await producer.send_many("t", **{"values": [b"a", b"b", b"c"], name: column})
+
+    simulate(scenario)
+
+
+def test_results_show_themselves() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        async with cluster.producer() as producer:
+            future = await producer.send("t", b"a", timestamp_ms=5)
+            assert repr(future) == "<RecordFuture for t-0, under way>"
+            first = "RecordMetadata(topic='t', partition=0, offset=0, timestamp=5)"
+            assert repr(await future) == first
+            assert repr(future) == f"<RecordFuture: {first}>"
+            delivery = await producer.send_many("t", [b"a"] * 7, timestamp_ms=5)
+            assert repr(delivery) == "<Delivery of 7 record(s), under way>"
+            places = await delivery
+            assert repr(places).startswith("[RecordMetadata(topic='t', partition=0, offset=1, timestamp=5), ")
+            assert repr(places).endswith("offset=5, timestamp=5), … 2 more]")
+            assert repr(delivery) == "<Delivery of 7 record(s), done>"
+
+    simulate(scenario)

@@ -1,0 +1,81 @@
+"""``quorate broker decommission`` against a controller that answers as it is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from quorate.console import waiting
+from quorate.console.main import main
+from quorate.errors import NotEnoughReplicas
+from quorate.v1 import admin_pb2
+from tests.unit.console.fake_administration import FakeAdministration, json_of
+
+Capsys = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_POLL_S", 0.0)
+
+
+def test_decommission_waits_until_the_last_replica_has_moved(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    counts = [
+        admin_pb2.DecommissionBrokerResponse(remaining_replica_count=left, moving_count=left)
+        for left in (2, 1, 0)
+    ]
+    FakeAdministration(decommission_broker=counts).install(monkeypatch)
+    assert main(["broker", "decommission", "3"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("broker 3 holds nothing any more: stop it")
+
+
+def test_decommissioned_broker_is_gone(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    answer = admin_pb2.DecommissionBrokerResponse(is_removed=True)
+    FakeAdministration(decommission_broker=answer).install(monkeypatch)
+    assert json_of(capsys, "broker", "decommission", "3")["is_removed"] is True
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "outcome", "status"),
+    [
+        ({"is_removed": True}, [], "forgotten", 0),
+        ({}, [], "empty", 1),
+        ({"remaining_replica_count": 2}, ["--no-wait"], "moving", 1),
+        ({"remaining_replica_count": 2}, ["--cancel"], "cancelled", 0),
+    ],
+)
+def test_decommission_is_done_only_when_the_broker_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capsys,
+    fields: dict[str, Any],
+    options: list[str],
+    outcome: str,
+    status: int,
+) -> None:
+    answer = admin_pb2.DecommissionBrokerResponse(**fields)
+    FakeAdministration(decommission_broker=answer).install(monkeypatch)
+    assert json_of(capsys, "broker", "decommission", "3", *options, status=status)["outcome"] == outcome
+
+
+def test_decommission_without_another_broker_advises_to_add_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(decommission_broker=NotEnoughReplicas("no")).install(monkeypatch)
+    assert main(["broker", "decommission", "3"]) == 1
+    told = capsys.readouterr().err
+    assert "what to do: add a broker" in told
+    assert "`quorate broker decommission 3 --cancel`" in told
+
+
+def test_error_is_a_document_where_the_output_is_one(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    FakeAdministration(decommission_broker=NotEnoughReplicas("no")).install(monkeypatch)
+    assert main(["broker", "decommission", "3", "--output", "json"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    error = json.loads(told.err)["error"]
+    assert error.pop("what_to_do").startswith("add a broker")
+    assert error == {"code": "NOT_ENOUGH_REPLICAS", "message": "no", "retriable": NotEnoughReplicas.retriable}

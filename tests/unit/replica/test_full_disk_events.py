@@ -1,0 +1,40 @@
+"""Nothing but the node's log tells people why appends are refused."""
+
+from __future__ import annotations
+
+import structlog
+
+from quorate.core.ids import LeaderEpoch
+from quorate.storage import PartitionLog, StartKind
+from tests.log.log_harness import LogHarness, batch, small_config
+from tests.unit.replica.manual_clock import SteppedClock
+
+BATCH = batch(b"x" * 60)
+
+
+async def test_full_disk_is_told_at_once_then_every_half_minute_and_when_it_is_over() -> None:
+    harness = LogHarness(small_config(segment_bytes=100_000))
+    harness.context.clock = clock = SteppedClock()
+    log = await PartitionLog.open(
+        harness.context, harness.config, harness.directory, start=StartKind.PROCESS_CRASH
+    )
+    log.become_leader(LeaderEpoch(1))
+
+    def told_of(*batches: bytes) -> list[tuple[str, int]]:
+        with structlog.testing.capture_logs() as told:
+            log.append_all_as_leader(batches, leader_epoch=LeaderEpoch(1))
+        assert all(each["log_level"] == "warning" and each["path"] == harness.directory for each in told)
+        return [(each["event"], each["refused"]) for each in told]
+
+    harness.disk.capacity_bytes = harness.disk.used_bytes + 10
+    assert told_of(BATCH) == [("disk_full", 1)]
+    assert told_of(BATCH) == told_of(BATCH) == []
+    clock.advance(30.0)
+    assert told_of(BATCH) == [("disk_full", 3)]
+    harness.disk.capacity_bytes = None
+    assert told_of(BATCH) == [("disk_has_room", 0)]
+    assert told_of(BATCH) == []
+    harness.disk.capacity_bytes = harness.disk.used_bytes + 10
+    assert told_of(BATCH) == [], "full and not full by turns is told no more often"
+    harness.disk.capacity_bytes = None
+    assert told_of(BATCH) == []
