@@ -109,7 +109,7 @@ def _nowhere_to_go(image: MetadataImage, broker: BrokerImage, partition: Partiti
     name = f"{image.topics[partition.topic_id].name}-{partition.partition}"
     return NotEnoughReplicas(
         f"no broker can take the replica of {name} from broker {broker.broker_id}: all others that run and "
-        f"are not being emptied have one already. Add a broker, or move the topic to fewer replicas",
+        f"are not draining have one already. Add a broker, or move the topic to fewer replicas",
         broker_id=broker.broker_id,
         partition=partition.partition,
     )

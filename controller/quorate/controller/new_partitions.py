@@ -48,7 +48,7 @@ def _not_enough_brokers(image: MetadataImage, *, wanted: int, available: int) ->
     draining = registered - fenced - available
     return NotEnoughReplicas(
         f"{wanted} copies of each partition need as many brokers, and {available} can take new replicas: "
-        f"{registered} are registered, {fenced} of them are fenced or stopping, {draining} are being emptied",
+        f"{registered} are registered, {fenced} of them are fenced or stopping, {draining} are draining",
         replication_factor=wanted,
         brokers=available,
         registered_brokers=registered,
@@ -107,7 +107,7 @@ def check_replicas(
             )
         if broker.is_draining and broker_id in joining:
             raise InvalidReplicaAssignment(
-                f"{partition}: broker {broker_id} is being emptied and takes no new replicas",
+                f"{partition}: broker {broker_id} is draining and takes no new replicas",
                 broker_id=broker_id,
             )
 

@@ -235,7 +235,7 @@ def test_second_move_waits_for_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "told"), [([1, 1], "twice"), ([1, 9], "no broker 9"), ([1, 5], "5 is being emptied")]
+    ("target", "told"), [([1, 1], "twice"), ([1, 9], "no broker 9"), ([1, 5], "5 is draining")]
 )
 def test_impossible_target_is_refused(target: Sequence[int], told: str) -> None:
     cluster = cluster_with(1, 2, 3)

@@ -193,13 +193,13 @@ def test_placement_by_hand_has_to_agree_with_the_counts() -> None:
     cluster.create("t", [1], replication_factor=1, partitions=1)
 
 
-def test_placement_by_hand_needs_a_broker_that_runs_and_is_not_being_emptied() -> None:
+def test_placement_by_hand_needs_a_broker_that_runs_and_is_not_draining() -> None:
     cluster = SmallCluster()
     cluster.change_broker(1, is_fenced=True)
     cluster.change_broker(2, is_draining=True)
     with pytest.raises(NotEnoughReplicas, match="none of the brokers 1 is running"):
         cluster.create("t", [1])
-    with pytest.raises(InvalidReplicaAssignment, match="broker 2 is being emptied"):
+    with pytest.raises(InvalidReplicaAssignment, match="broker 2 is draining"):
         cluster.create("t", [3, 2])
 
 
