@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.clock import Simulation
 from quorate.chaos.sim.network import SimNetwork
-from quorate.chaos.sim.transport import SimTransport
 from quorate.client.producer import AsyncProducer
 from quorate.core.ids import Offset
 from quorate.core.records import check_batch, decode_batch
@@ -28,14 +27,19 @@ from quorate.errors import (
     QuorateError,
     RequestTimedOut,
     UnknownTopicOrPartition,
-    UnsupportedOperation,
 )
 from quorate.rpc.error_detail import detail_from_error
 from quorate.storage.producer_state import ProducerStates
 from quorate.v1 import broker_pb2
+from tests.unit.client.simulated_brokers import (
+    BOOTSTRAP,
+    BROKER_IDS,
+    SimulatedBrokers,
+    service_of,
+    simulate_with,
+)
 
 T = TypeVar("T")
-BROKER_IDS = (1, 2, 3)
 
 
 class Trouble(Enum):
@@ -111,10 +115,10 @@ class FakePartition:
         return [record.value for stored in self.log for record in decode_batch(stored.content)]
 
 
-class FakeCluster:
+class FakeCluster(SimulatedBrokers):
     def __init__(self, simulation: Simulation) -> None:
-        self.simulation = simulation
-        self.network = SimNetwork(simulation.loop, simulation.rng, break_after_s=3.0)
+        network = SimNetwork(simulation.loop, simulation.rng, break_after_s=3.0)
+        super().__init__(simulation, network, lambda broker_id: FakeBroker(broker_id, self).service())
         self.topics: dict[str, list[FakePartition]] = {}
         self.metadata_offset = 1
         #: from an append to its answer, if nothing happens: shortest and longest
@@ -129,14 +133,6 @@ class FakeCluster:
         self.producer_ids = 0
         self.first_epoch = 0
 
-    async def start(self) -> None:
-        for broker_id in BROKER_IDS:
-            await self.start_broker(broker_id)
-
-    async def start_broker(self, broker_id: int) -> None:
-        transport = SimTransport(self.network, f"b{broker_id}")
-        await transport.serve(f"b{broker_id}:1", [FakeBroker(broker_id, self).service()])
-
     def add_topic(self, name: str = "t", partitions: int = 1) -> list[FakePartition]:
         made = [FakePartition(BROKER_IDS[number % 3]) for number in range(partitions)]
         self.topics[name] = made
@@ -148,22 +144,11 @@ class FakeCluster:
         self.metadata_offset += 1
 
     def producer(self, **options: Any) -> AsyncProducer:
-        return AsyncProducer(
-            "b1:1,b2:1,b3:1",
-            transport=SimTransport(self.network, "client"),
-            clock=self.simulation.clock,
-            rng=self.simulation.rng,
-            **options,
-        )
+        return AsyncProducer(BOOTSTRAP, **self.client_seams(), **options)
 
 
 def simulate(scenario: Callable[[FakeCluster], Awaitable[T]], *, seed: int = 1) -> T:
-    async def run(simulation: Simulation) -> T:
-        cluster = FakeCluster(simulation)
-        await cluster.start()
-        return await scenario(cluster)
-
-    return run_simulation(run, seed=seed, time_limit_s=3600)
+    return simulate_with(FakeCluster, scenario, seed=seed)
 
 
 class FakeBroker:
@@ -172,19 +157,13 @@ class FakeBroker:
         self._cluster = cluster
 
     def service(self) -> Service:
-        refused = ["Produce", "Fetch", "FetchStream", "ListOffsets", "OffsetForLeaderEpoch"]
-        return Service(
-            broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+        return service_of(
             {
-                **dict.fromkeys(refused, self._refuse),
                 "ProduceStream": self.produce_stream,
                 "GetMetadata": self.get_metadata,
                 "InitProducerId": self.init_producer_id,
             },
         )
-
-    async def _refuse(self, request: Any, call: Call) -> NoReturn:
-        raise UnsupportedOperation("not here")
 
     async def get_metadata(
         self, request: broker_pb2.GetMetadataRequest, call: Call

@@ -6,11 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.clock import Simulation
 from quorate.chaos.sim.network import SimNetwork
-from quorate.chaos.sim.transport import SimTransport
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.core.records import Compression, encode_values
 from quorate.core.transport import Call, Service
@@ -19,15 +18,20 @@ from quorate.errors import (
     OffsetOutOfRange,
     QuorateError,
     UnknownTopicOrPartition,
-    UnsupportedOperation,
     wrong_leader_epoch,
 )
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import broker_pb2
+from tests.unit.client.simulated_brokers import (
+    BOOTSTRAP,
+    BROKER_IDS,
+    SimulatedBrokers,
+    service_of,
+    simulate_with,
+)
 
 T = TypeVar("T")
 TIMESTAMP = 1_767_225_600_000
-BROKER_IDS = (1, 2, 3)
 
 
 class StoredBatch(NamedTuple):
@@ -140,21 +144,15 @@ class FakeState:
         return sum(1 for _, name, _ in self.asked if name == method)
 
 
-class FakeCluster(FakeState):
+class FakeCluster(FakeState, SimulatedBrokers):
     """Three brokers on a simulated network."""
 
     def __init__(self, simulation: Simulation) -> None:
-        super().__init__({broker_id: f"b{broker_id}:1" for broker_id in BROKER_IDS})
-        self.simulation = simulation
-        self.network = SimNetwork(simulation.loop, simulation.rng)
-
-    async def start(self) -> None:
-        for broker_id in BROKER_IDS:
-            await self.start_broker(broker_id)
-
-    async def start_broker(self, broker_id: int) -> None:
-        transport = SimTransport(self.network, f"b{broker_id}")
-        await transport.serve(f"b{broker_id}:1", [FakeBroker(broker_id, self).service()])
+        FakeState.__init__(self, {broker_id: f"b{broker_id}:1" for broker_id in BROKER_IDS})
+        network = SimNetwork(simulation.loop, simulation.rng)
+        SimulatedBrokers.__init__(
+            self, simulation, network, lambda broker_id: FakeBroker(broker_id, self).service()
+        )
 
     def kill(self, broker_id: int) -> None:
         self.network.node_died(f"b{broker_id}")
@@ -162,22 +160,11 @@ class FakeCluster(FakeState):
         self.tell()
 
     def consumer(self, **options: Any) -> AsyncConsumer:
-        return AsyncConsumer(
-            "b1:1,b2:1,b3:1",
-            transport=SimTransport(self.network, "client"),
-            clock=self.simulation.clock,
-            rng=self.simulation.rng,
-            **options,
-        )
+        return AsyncConsumer(BOOTSTRAP, **self.client_seams(), **options)
 
 
 def simulate(scenario: Callable[[FakeCluster], Awaitable[T]], *, seed: int = 1) -> T:
-    async def run(simulation: Simulation) -> T:
-        cluster = FakeCluster(simulation)
-        await cluster.start()
-        return await scenario(cluster)
-
-    return run_simulation(run, seed=seed, time_limit_s=3600)
+    return simulate_with(FakeCluster, scenario, seed=seed)
 
 
 class FakeBroker:
@@ -186,20 +173,14 @@ class FakeBroker:
         self._cluster = cluster
 
     def service(self) -> Service:
-        handlers = dict.fromkeys(["Produce", "ProduceStream", "Fetch", "InitProducerId"], self._refuse)
-        return Service(
-            broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+        return service_of(
             {
-                **handlers,
                 "FetchStream": self.fetch_stream,
                 "ListOffsets": self.list_offsets,
                 "OffsetForLeaderEpoch": self.offset_for_leader_epoch,
                 "GetMetadata": self.get_metadata,
             },
         )
-
-    async def _refuse(self, request: Any, call: Call) -> NoReturn:
-        raise UnsupportedOperation("not here")
 
     async def get_metadata(
         self, request: broker_pb2.GetMetadataRequest, call: Call

@@ -17,7 +17,8 @@ from quorate.errors import (
     Overloaded,
     QuorateError,
 )
-from tests.unit.client.fake_broker import BROKER_IDS, FakeCluster, FakePartition, Trouble, simulate
+from tests.unit.client.fake_broker import FakeCluster, FakePartition, Trouble, simulate
+from tests.unit.client.simulated_brokers import BROKER_IDS
 
 RECORDS: Final = 120
 
