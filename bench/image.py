@@ -21,8 +21,12 @@ from typing import Final, NamedTuple
 from bench.figure import Figure, show
 from bench.metadata_image import timed
 from bench.resident_memory import resident_bytes
-from quorate.chaos.drills.fake_brokers import FAKE_BROKER_SETTINGS, BrokerSession, register_fake_brokers
-from quorate.chaos.drills.voters import DrillVoters
+from quorate.chaos.quorum_drills.fake_brokers import (
+    FAKE_BROKER_SETTINGS,
+    BrokerSession,
+    register_fake_brokers,
+)
+from quorate.chaos.quorum_drills.voters import DrillVoters
 from quorate.controller.brokers import fence_broker
 from quorate.controller.decision import Decision
 from quorate.controller.topics import create_topic

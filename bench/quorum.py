@@ -24,8 +24,12 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from bench.figure import Figure, show
-from quorate.chaos.drills.fake_brokers import FAKE_BROKER_SETTINGS, BrokerSession, register_fake_brokers
-from quorate.chaos.drills.voters import DrillVoters
+from quorate.chaos.quorum_drills.fake_brokers import (
+    FAKE_BROKER_SETTINGS,
+    BrokerSession,
+    register_fake_brokers,
+)
+from quorate.chaos.quorum_drills.voters import DrillVoters
 from quorate.chaos.raft_control.latency import measure_commit_latencies
 from quorate.errors import QuorateError
 from quorate.node.cluster_layout import HOST, free_ports

@@ -1,8 +1,8 @@
 """What the transport alone takes for a lone send: the floor under `quorate bench latency`.
 
 Four processes exchange the messages of one send with three replicas, over the product's Transport, without a
-log or a check (`bench.relay_process`). In turns with the lone sends of the product, on a cluster that is there
-all the time, so that both see the same machine.
+log or a check (`bench.relay_process`). In turns with the lone sends of the product, on a cluster that is
+there all the time, so that both see the same machine.
 
     python -m bench.relay [--rounds 3]
 """
@@ -59,7 +59,7 @@ async def run(rounds: int = 3) -> list[Figure]:
         label = name.partition("_")[0]
         figures += [
             Figure.at_most(f"messages of a lone send, {label}", floor, "ms", None, how),
-            Figure.at_most(f"lone send, {label}", ours, "ms", None, f"{ours / floor:.2f}x the messages alone"),
+            Figure.at_most(f"lone send, {label}", ours, "ms", None, f"{ours / floor:.2f}x the messages"),
         ]
     return figures
 

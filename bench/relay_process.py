@@ -3,8 +3,8 @@
 Usage: python -m bench.relay_process leader ADDRESS | follower ADDRESS | client ADDRESS RECORDS VALUE_BYTES
 
 The leader gives what a client sends to two followers and answers when both have asked for more, over the
-product's own Transport and with its messages. There is no log, no epoch, no check: what this takes is what the
-way takes.
+product's own Transport and with its messages. There is no log, no epoch, no check: what this takes is what
+the way takes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def lead(address: str) -> None:
     replica = dict.fromkeys(methods_of(_REPLICA), nothing) | {"Replicate": leader.replicate}
     await GrpcioTransport().serve(
         address,
-        [Service(_BROKER, broker), Service(_REPLICA, replica, is_internal=True)],  # type: ignore[arg-type]
+        [Service(_BROKER, broker), Service(_REPLICA, replica, is_internal=True)],
     )
     await asyncio.Event().wait()
 

@@ -57,21 +57,25 @@ class QuoratePeer(Peer):
         )
 
     def resident_bytes(self) -> list[int]:
+        return [resident_bytes(process_id) for process_id in self.process_ids()]
+
+    def process_ids(self) -> list[int]:
         processes = (node.process for node in LocalCluster(self._directory).nodes)
-        return [resident_bytes(process.pid) for process in processes if process is not None]
+        return [process.pid for process in processes if process is not None]
 
     async def produce(self, load: Load) -> Mapping[str, float]:
         return {
-            "send_many": (await self._produce(load, "--send-many"))["records_per_s"],
-            "send": (await self._produce(load))["records_per_s"],
+            "send_many": await self.produce_by(load, "--send-many"),
+            "send": await self.produce_by(load),
         }
 
     async def produce_one_per_batch(self, load: Load) -> float:
-        rate: float = (await self._produce(load, "--batch-bytes", "1"))["records_per_s"]
-        return rate
+        return await self.produce_by(load, "--batch-bytes", "1")
 
-    async def _produce(self, load: Load, *options: str) -> dict[str, Any]:
-        return await self._bench("produce", *_options(load), *options)
+    async def produce_by(self, load: Load, *options: str) -> float:
+        """Acknowledged records per second, with ``options`` of `quorate bench produce`."""
+        rate: float = (await self._bench("produce", *_options(load), *options))["records_per_s"]
+        return rate
 
     async def send_alone(self, load: Load) -> Latencies:
         return _latencies(await self._bench("latency", *_options(load)))
