@@ -1,9 +1,12 @@
 """Keeps the sessions of brokers, and looks after those that have fallen silent.
 
 ``sessions`` knows the rules, this file does the waiting and the dialling. A broker keeps one stream of
-heartbeats open. While it has none, its own address is dialled every heartbeat interval: refused means that
-the process is gone, and it is fenced now; any other outcome waits for the session time-out. The same goes
-for brokers that a new controller has not heard of yet: it may probe, it never infers.
+heartbeats open. While it has none, its own address is dialled again and again: refused means that the process
+is gone, and it is fenced now; any other outcome waits for the session time-out. The same goes for brokers
+that a new controller has not heard of yet: it may probe, it never infers.
+
+A process that dies closes its connections one after the other, and whoever dials at the first sign may still
+find it listening. So the first pauses between probes are short, and grow to the heartbeat interval.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ log = get_logger(__name__)
 
 #: a probe that takes longer says nothing, and the next one is due
 _PROBE_TIMEOUT_S: Final = 1.0
+#: a dying process is gone after a few of them
+_FIRST_PROBE_PAUSE_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class BrokerLiveness:
         self._probing: set[BrokerId] = set()
         self._fencing: set[LapsedSession] = set()
         self._probe_due: dict[BrokerId, float] = {}
+        self._probe_pause_s: dict[BrokerId, float] = {}
         self._wake = asyncio.Event()
 
     def stream_opened(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
@@ -64,6 +70,7 @@ class BrokerLiveness:
         if not self._streams[broker_id, broker_epoch]:
             del self._streams[broker_id, broker_epoch]
             self._probe_due.pop(broker_id, None)
+            self._probe_pause_s.pop(broker_id, None)
             self._wake.set()
 
     async def run(self) -> None:
@@ -124,12 +131,20 @@ class BrokerLiveness:
             is_refused = await self._transport.is_refused(broker.address, timeout_s=_PROBE_TIMEOUT_S)
         finally:
             self._probing.discard(broker.broker_id)
-            self._probe_due[broker.broker_id] = probed_at + self._settings.heartbeat_interval_s
+            self._plan_next_probe(broker.broker_id)
         if not is_refused or not self._active.is_active:
             return
         lapsed = self.sessions.probe_refused(broker.broker_id, broker.broker_epoch, probed_at=probed_at)
         if lapsed is not None:
             await self._fence(lapsed, f"nobody listens at {broker.address}")
+
+    def _plan_next_probe(self, broker_id: BrokerId) -> None:
+        pause_s = min(
+            self._probe_pause_s.get(broker_id, _FIRST_PROBE_PAUSE_S), self._settings.heartbeat_interval_s
+        )
+        self._probe_pause_s[broker_id] = 2 * pause_s
+        self._probe_due[broker_id] = self._clock.monotonic() + pause_s
+        self._clock.call_later(pause_s, self._wake.set)
 
     async def _pause(self) -> None:
         """Until something may be due: a quarter of a heartbeat at most, sooner when a stream breaks."""
