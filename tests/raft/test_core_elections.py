@@ -13,7 +13,7 @@ from quorate.metadata.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorate.metadata.raft.ready import HardState, Persisted, Received, Role
+from quorate.metadata.raft.ready import HardState, PeerGone, Persisted, Received, Role
 from tests.raft.core_harness import (
     LONG_S,
     TIMING,
@@ -363,3 +363,29 @@ def test_answers_that_were_long_on_their_way_do_not_keep_a_leader_in_office() ->
         if node.role() is Role.LEADER:
             node.hear(3, acknowledged(1, 0, round_=old_round))
     assert node.role() is not Role.LEADER
+
+
+def test_voters_that_see_the_leader_gone_do_not_wait_for_the_time_out() -> None:
+    quorum = Quorum(1, 2, 3)
+    quorum.elect(1)
+    quorum.cut_off(1)
+    for number in (2, 3):
+        quorum.step(number, PeerGone(key(1)))
+    quorum.run(TIMING.election_timeout_min_s / 2, except_for=[1])
+    assert [number for number in quorum.leaders() if number != 1] in ([2], [3])
+
+
+def test_one_that_sees_the_leader_gone_cannot_depose_it_while_the_others_hear_it() -> None:
+    quorum = Quorum(1, 2, 3)
+    quorum.elect(1)
+    quorum.step(2, PeerGone(key(1)))
+    quorum.run(LONG_S)
+    assert quorum.leaders() == [1]
+    assert quorum.core(1).term == quorum.core(2).term == 1
+
+
+def test_the_end_of_another_voter_than_the_leader_is_no_reason_to_ask() -> None:
+    quorum = Quorum(1, 2, 3)
+    quorum.elect(1)
+    quorum.step(2, PeerGone(key(3)))
+    assert quorum.core(2).leader == key(1)

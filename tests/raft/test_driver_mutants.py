@@ -12,12 +12,14 @@ from dataclasses import replace
 
 import pytest
 
+from quorate.chaos.mutations.hunts import SeededHunt
+from quorate.chaos.mutations.mutation import Mutation
+from quorate.chaos.mutations.patch import Patch
 from quorate.metadata.raft.driver import Driver
 from quorate.metadata.raft.persistence import Persistence
 from quorate.metadata.raft.ready import Ready
+from tests.mutants import assert_is_noticed
 from tests.raft.quorum_storm import run_storm
-
-SEEDS = range(1, 11)
 
 write = Persistence._write
 dispatch = Driver._dispatch
@@ -42,8 +44,11 @@ def _send_before_it_is_durable(self: Driver, ready: Ready) -> None:
     dispatch(self, early)
 
 
+STORM = SeededHunt("storm over a quorum", run_storm, seeds_max=10, notices=(Exception,))
+
+
 @pytest.mark.parametrize(
-    ("owner", "rule", "mutant"),
+    ("owner", "name", "replacement"),
     [
         pytest.param(Persistence, "_write", _tell_before_the_sync_is_done, id="sync not waited for"),
         pytest.param(Persistence, "_write", _forget_the_vote, id="hard state not written"),
@@ -51,15 +56,9 @@ def _send_before_it_is_durable(self: Driver, ready: Ready) -> None:
     ],
 )
 def test_storm_notices_that_a_rule_is_switched_off(
-    owner: type, rule: str, mutant: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    owner: type, name: str, replacement: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr(owner, rule, mutant)
-    assert any(_is_red(seed) for seed in SEEDS)
+    def apply(patch: Patch) -> None:
+        patch.setattr(owner, name, replacement)
 
-
-def _is_red(seed: int) -> bool:
-    try:
-        run_storm(seed)
-    except Exception:  # noqa: BLE001 - whatever notices it
-        return True
-    return False
+    assert_is_noticed(Mutation(name, (38,), "", apply, STORM))

@@ -74,9 +74,10 @@ class World:
         self.network = SimNetwork(simulation.loop, simulation.rng)
         self.clock = simulation.clock
         self.receiver = Receiver(self.network)
+        self.gone: list[VoterKey] = []
         transport = SimTransport(self.network, "a")
         self.peers = Peers(transport, simulation.clock, Sender(A, 1, "a:1"), redial_s_max=0.1)
-        self._running = asyncio.create_task(self.peers.run())
+        self._running = asyncio.create_task(self.peers.run(on_gone=self.gone.append))
 
     def send(self, message: Message) -> None:
         self.peers.send(Envelope(A, B, 1, message))
@@ -319,3 +320,30 @@ def test_heartbeat_does_not_wait() -> None:
         assert [request.round for request in await take_all(outbox)] == [1, 2]
 
     on_outbox(scenario)
+
+
+def test_a_peer_whose_process_ended_is_reported_gone_once() -> None:
+    async def scenario(world: World) -> None:
+        await world.receiver.start()
+        world.peers.voters_changed(VOTERS)
+        await world.wait()
+        world.network.node_died("b")
+        await world.wait(0.1)
+        assert world.gone == [B]
+        await world.wait(5.0)
+        assert world.gone == [B]
+
+    simulate(scenario)
+
+
+def test_a_peer_that_is_only_out_of_reach_is_not_reported_gone() -> None:
+    async def scenario(world: World) -> None:
+        await world.receiver.start()
+        world.peers.voters_changed(VOTERS)
+        await world.wait()
+        world.network.partition(["a"], ["b"])
+        world.network.break_connections("a", "b")
+        await world.wait(5.0)
+        assert world.gone == []
+
+    simulate(scenario)

@@ -35,6 +35,7 @@ FLOORS: Final = {
     "clock_changes": 0.3,
     "slow_disks": 0.8,
     "partitions": 5.0,
+    "alarms": 2.0,
     "messages_cut_off": 25.0,
     "messages_dropped": 4.0,
     "messages_duplicated": 4.0,

@@ -11,9 +11,10 @@ from typing import Final
 
 __all__ = ["Backoff"]
 
-#: An election takes a few hundred milliseconds: the first pauses are short, to notice its end soon.
+#: An election takes a few hundred milliseconds: the first pauses are short, to notice its end soon. The
+#: longest add to every fail-over that takes longer, and a thousand clients that ask so often are bearable.
 _FIRST_PAUSE_S: Final = 0.02
-_PAUSE_S_MAX: Final = 1.0
+_PAUSE_S_MAX: Final = 0.4
 
 
 class Backoff:

@@ -8,6 +8,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from quorate.chaos.models.producer.simulated_brokers import (
+    BOOTSTRAP,
+    BROKER_IDS,
+    SimulatedBrokers,
+    service_of,
+    simulate_with,
+)
 from quorate.chaos.sim.clock import Simulation
 from quorate.chaos.sim.network import SimNetwork
 from quorate.client.consumer.async_consumer import AsyncConsumer
@@ -22,13 +29,6 @@ from quorate.errors import (
 )
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import broker_pb2
-from tests.unit.client.simulated_brokers import (
-    BOOTSTRAP,
-    BROKER_IDS,
-    SimulatedBrokers,
-    service_of,
-    simulate_with,
-)
 
 T = TypeVar("T")
 TIMESTAMP = 1_767_225_600_000

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.models.producer.fake_broker import FakeCluster, simulate
 from quorate.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
 from quorate.errors import InvalidConfig, InvalidRecord, InvalidRequest, InvalidTopic
-from tests.unit.client.fake_broker import FakeCluster, simulate
 
 NOWHERE = "127.0.0.1:1"
 

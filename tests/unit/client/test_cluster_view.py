@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.models.producer.fake_broker import FakeCluster, simulate
 from quorate.chaos.sim.transport import SimTransport
 from quorate.client.cluster import ClusterView
 from quorate.client.retrying import Backoff, retrying
@@ -20,7 +21,6 @@ from quorate.errors import (
     Unavailable,
     UnknownTopicOrPartition,
 )
-from tests.unit.client.fake_broker import FakeCluster, simulate
 
 TP = TopicPartition(TopicName("t"), PartitionId(0))
 

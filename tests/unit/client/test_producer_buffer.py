@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from quorate.chaos.models.producer.fake_broker import FakeCluster, FakePartition, simulate
 from quorate.client.producer.accumulator import Accumulator
 from quorate.client.producer.buffer import Ticket
 from quorate.client.producer.bulk import Placement, columns_of, plan
@@ -16,7 +17,6 @@ from quorate.core.clock import SystemClock
 from quorate.core.ids import TopicName
 from quorate.errors import BatchTooLarge, BufferExhausted, ClientClosed, NotEnoughReplicas
 from quorate.v1 import broker_pb2
-from tests.unit.client.fake_broker import FakeCluster, FakePartition, simulate
 
 
 def stop(partition: FakePartition) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from quorate.chaos.models.producer.fake_broker import FakeCluster, Trouble, simulate
 from quorate.client.producer import AsyncProducer
 from quorate.core.records import check_batch
 from quorate.errors import (
@@ -15,7 +16,6 @@ from quorate.errors import (
     OffsetMismatch,
     QuorateError,
 )
-from tests.unit.client.fake_broker import FakeCluster, Trouble, simulate
 
 
 def test_condition_that_holds_writes_and_one_that_does_not_refuses_without_a_gap() -> None:

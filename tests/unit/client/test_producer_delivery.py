@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from quorate.chaos.models.producer.fake_broker import FakeCluster, FakePartition, simulate
 from quorate.client.partitioner import partition_for_key
 from quorate.client.producer import RecordFuture, RecordMetadata
 from quorate.client.producer.options import AcksName
@@ -19,7 +20,6 @@ from quorate.errors import (
     UnknownTopicOrPartition,
 )
 from quorate.v1 import broker_pb2
-from tests.unit.client.fake_broker import FakeCluster, FakePartition, simulate
 
 
 def records_of(partition: FakePartition) -> list[Record]:

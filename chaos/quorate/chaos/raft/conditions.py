@@ -29,6 +29,7 @@ class FaultKind(enum.Enum):
     WIPE = "wiped disk"
     CLOCK = "clock drift"
     SLOW_DISK = "slow disk"
+    FALSE_ALARM = "false alarm"
     # no faults, but just as likely to come at a bad moment
     SNAPSHOT = "snapshot"
     TRANSFER = "transfer"
@@ -47,6 +48,7 @@ WEIGHTS: Final = {
     FaultKind.WIPE: 2,
     FaultKind.CLOCK: 2,
     FaultKind.SLOW_DISK: 3,
+    FaultKind.FALSE_ALARM: 3,
     FaultKind.SNAPSHOT: 4,
     FaultKind.TRANSFER: 4,
     FaultKind.VOTER_CHANGE: 6,

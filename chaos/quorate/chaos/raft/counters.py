@@ -31,6 +31,7 @@ class Counters:
     clock_changes: int = 0
     slow_disks: int = 0
     partitions: int = 0
+    alarms: int = 0
     messages_sent: int = 0
     messages_cut_off: int = 0
     messages_dropped: int = 0

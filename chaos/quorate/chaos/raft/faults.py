@@ -16,8 +16,8 @@ from quorate.chaos.raft.node import SimulatedNode
 from quorate.chaos.raft.operator import Operator
 from quorate.chaos.raft.partitions import draw_isolation, draw_partition
 from quorate.chaos.raft.virtual_time import VirtualTime
-from quorate.metadata.raft.ready import Transfer
-from quorate.metadata.raft.voters import NodeId
+from quorate.metadata.raft.ready import PeerGone, Transfer
+from quorate.metadata.raft.voters import NodeId, VoterKey
 
 __all__ = ["Faults"]
 
@@ -60,6 +60,7 @@ class Faults:
             FaultKind.WIPE: self._wipe,
             FaultKind.CLOCK: self._change_clock,
             FaultKind.SLOW_DISK: self._slow_disk,
+            FaultKind.FALSE_ALARM: self._raise_false_alarm,
             FaultKind.SNAPSHOT: self._take_snapshot,
             FaultKind.TRANSFER: self._transfer,
             FaultKind.VOTER_CHANGE: self._operator.change_voters,
@@ -129,7 +130,11 @@ class Faults:
             self._take_down(victim)
 
     def _take_down(self, node: SimulatedNode) -> None:
+        key = node.key
         node.crash()
+        if self._random.random() < 0.5:
+            for other in self._cluster.running():
+                self._time.after(0.05 * self._random.random(), self._alarm, (other, key))
         self._time.after(self._random.choice((0.01, 0.1, 0.5)) * self._random.random(), self._restart, node)
 
     def _restart(self, node: SimulatedNode) -> None:
@@ -153,6 +158,20 @@ class Faults:
         if node.is_paused:
             self._cluster.note(f"node {node.node_id} is resumed")
             node.resume()
+
+    def _raise_false_alarm(self) -> None:
+        """Some are told that the leader is gone, and it is not."""
+        leader = self._cluster.newest_leader()
+        running = self._cluster.running()
+        if leader is not None:
+            for other in self._random.sample(running, self._random.randint(0, len(running))):
+                self._alarm((other, leader.key))
+
+    def _alarm(self, whom: tuple[SimulatedNode, VoterKey]) -> None:
+        node, gone = whom
+        if node.is_up:
+            self._counters.alarms += 1
+            node.handle(PeerGone(gone))
 
     def _change_clock(self) -> None:
         node = self._random.choice(list(self._cluster))

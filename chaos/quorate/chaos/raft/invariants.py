@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from quorate.chaos.checks import violation
 from quorate.chaos.raft.ledger import Ledger
 from quorate.metadata.raft.entries import Entry, Index, Snapshot, Term
 from quorate.metadata.raft.messages import Envelope
@@ -21,11 +22,11 @@ from quorate.metadata.raft.voters import VoterKey, Voters
 __all__ = ["Checker", "Invariant", "Replica", "Violation"]
 
 
-class Violation(AssertionError):
+class Violation(violation.Violation):
     """An invariant does not hold."""
 
     def __init__(self, invariant: str, statement: str) -> None:
-        super().__init__(f"{invariant}: {statement}")
+        super().__init__(f"{invariant}: {statement}", check=invariant)
         self.invariant = invariant
 
 

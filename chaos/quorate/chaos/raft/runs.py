@@ -1,20 +1,17 @@
-"""Many seeds, one after the other or in several processes; and what to say when one of them fails."""
+"""One seed in this process, and what to say when it fails. Many at once: quorate.chaos.campaign."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from quorate.chaos.raft.counters import Counters
 from quorate.chaos.raft.invariants import Violation
 from quorate.chaos.raft.simulation import Simulation
 
-__all__ = ["Replay", "SeedResult", "failure_report", "replay", "run_seed", "run_seeds"]
+__all__ = ["Replay", "SeedResult", "failure_report", "replay", "run_seed"]
 
 _EVENTS_PER_NODE = 12
-_SEEDS_PER_BATCH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +37,6 @@ def run_seed(seed: int) -> SeedResult:
     except Exception as error:  # noqa: BLE001  # whatever the code under test raises is a finding
         failure = describe(error)
     return SeedResult(seed, simulation.counters, failure)
-
-
-def run_seeds(seeds: Iterable[int], *, jobs: int = 1) -> Iterator[SeedResult]:
-    """In the order of the seeds."""
-    if jobs == 1:
-        yield from map(run_seed, seeds)
-        return
-    with ProcessPoolExecutor(jobs) as executor:
-        try:
-            yield from executor.map(run_seed, seeds, chunksize=_SEEDS_PER_BATCH)
-        finally:
-            executor.shutdown(cancel_futures=True)
 
 
 def describe(error: Exception) -> str:
@@ -81,8 +66,8 @@ def failure_report(result: SeedResult) -> str:
     return "\n".join(
         [
             f"seed {seed} failed: {result.failure}",
-            f"replay it with: make sim SEED={seed}",
-            f"all events of it: make sim SEED={seed} ARGS=--trace; the last {_EVENTS_PER_NODE} of each node:",
+            f"replay it with: quorate sim replay {seed} --world quorum",
+            f"all events of it: add --trace -; the last {_EVENTS_PER_NODE} of each node:",
             *replay(seed, last_per_node=_EVENTS_PER_NODE).lines,
         ]
     )

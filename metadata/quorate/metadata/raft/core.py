@@ -48,6 +48,7 @@ from quorate.metadata.raft.progress import FollowerProgress, ProgressState
 from quorate.metadata.raft.ready import (
     AddVoter,
     Event,
+    PeerGone,
     Persisted,
     Propose,
     ReadBarrier,
@@ -181,6 +182,8 @@ class RaftCore:
         match event:
             case Received():
                 self._on_received(event.envelope)
+            case PeerGone():
+                self._elections.on_peer_gone(event.peer)
             case Persisted():
                 self._on_persisted(event.sequence)
             case Tick():

@@ -38,6 +38,7 @@ from quorate.metadata.raft.quorum_directory import QuorumDirectory
 from quorate.metadata.raft.ready import (
     AddVoter,
     Event,
+    PeerGone,
     Persisted,
     Propose,
     ReadBarrier,
@@ -116,7 +117,8 @@ class Driver:
         if self._directory.snapshot is not None:
             await self.applier.install(self._directory.snapshot)
         async with asyncio.TaskGroup() as self._tasks:
-            self._tasks.create_task(self._peers.run(), name="quorum-peers")
+            peers = self._peers.run(on_gone=lambda peer: self.step(PeerGone(peer)))
+            self._tasks.create_task(peers, name="quorum-peers")
             persistence = self._tasks.create_task(self._persistence.run(), name="quorum-persistence")
             try:
                 if self._directory.snapshot is not None:

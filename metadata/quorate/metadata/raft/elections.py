@@ -19,6 +19,9 @@ entries still restarts its timer (``RaftState.heard_from_leader``), and a voter 
 than its leader says so when it rejects an append, which ends the old leadership, since nobody would hear its
 request for votes (``Following``).
 
+**Haste.** A leader whose process ended is seen to be gone: its machine refuses connections. Then the voters
+do not wait for a time-out that is meant for silence (``on_peer_gone``). A false alarm costs an election.
+
 A pre-vote is refused with the refuser's term, and a lower-term asker adopts it: otherwise the one with the
 best log and a low term would be refused for ever by one with a bad log and a high term.
 
@@ -65,6 +68,13 @@ class Elections:
         state.become_follower(None)
         if self._may_campaign():
             self._ask_for_pre_votes()
+
+    def on_peer_gone(self, peer: VoterKey) -> None:
+        """There is no leader to protect any more, and no reason to wait for a whole time-out."""
+        state = self._state
+        if state.role is Role.FOLLOWER and state.leader == peer:
+            state.become_follower(None)
+            state.hasten_election()
 
     def on_timeout_now(self, message: TimeoutNow) -> None:
         """The leader wants this voter to take over."""

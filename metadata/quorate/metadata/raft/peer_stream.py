@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -51,6 +52,7 @@ class PeerStream:
         key: VoterKey,
         address: str,
         redial_s_max: float,
+        on_gone: Callable[[VoterKey], None],
     ) -> None:
         self._transport = transport
         self._clock = clock
@@ -63,6 +65,7 @@ class PeerStream:
             sender_address=sender.address,
         )
         self._redial_s_max = redial_s_max
+        self._on_gone = on_gone
         self.is_connected = False
         #: None: there is no connection, nor one in the making
         self._outbox: Outbox | None = None
@@ -102,17 +105,22 @@ class PeerStream:
 
     async def _keep_open(self) -> None:
         pause_s = _REDIAL_S_MIN
+        is_lost = False
         while True:
             outbox = self._outbox = self._outbox or Outbox(self._greeting, self._clock)
             began = self._clock.monotonic()
-            await self._connected(outbox)
+            is_lost = await self._connected(outbox) or is_lost
+            # One that has just ended may listen for a moment still; so this is asked again with every redial.
+            if is_lost and await self._transport.is_refused(self.address, timeout_s=self._redial_s_max):
+                is_lost = False
+                self._on_gone(self._key)
             # Who is not there is asked less and less often; who was there for a while, at once.
             was_there = self._clock.monotonic() - began > self._redial_s_max
             pause_s = _REDIAL_S_MIN if was_there else min(pause_s * 2, self._redial_s_max)
             await self._clock.sleep(pause_s)
 
-    async def _connected(self, outbox: Outbox) -> None:
-        """Returns when the stream has ended."""
+    async def _connected(self, outbox: Outbox) -> bool:
+        """Returns when the stream has ended: whether it ever stood."""
         was_connected = False
         channel = self._transport.connect(self.address)
         try:
@@ -129,6 +137,7 @@ class PeerStream:
                 self._outbox = None
                 self.is_connected = False
             await channel.close()
+        return was_connected
 
     async def _transfer(self, envelope: Envelope) -> None:
         message = envelope.message

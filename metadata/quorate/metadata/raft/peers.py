@@ -18,6 +18,7 @@ voter that was added lately is not yet known to all.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from quorate.core.clock import Clock
@@ -41,6 +42,7 @@ class Peers:
         self._sender = sender
         self._redial_s_max = redial_s_max
         self._tasks: asyncio.TaskGroup | None = None
+        self._on_gone: Callable[[VoterKey], None] = lambda _peer: None
         self._streams: dict[VoterKey, PeerStream] = {}
         self._voting: frozenset[VoterKey] = frozenset()
         #: where voters, and those that are about to be, are reached; the latest stranger last
@@ -48,8 +50,12 @@ class Peers:
         #: the latest incarnation that opened a stream to us
         self._incarnations: dict[VoterKey, int] = {}
 
-    async def run(self) -> None:
-        """Until cancelled. Before that, and after, messages are dropped."""
+    async def run(self, *, on_gone: Callable[[VoterKey], None]) -> None:
+        """Until cancelled. Before that, and after, messages are dropped.
+
+        ``on_gone``: called when the process of a peer that was connected seems to have ended.
+        """
+        self._on_gone = on_gone
         async with asyncio.TaskGroup() as self._tasks:
             try:
                 for key in sorted(self._voting):
@@ -119,6 +125,7 @@ class Peers:
             key=key,
             address=address,
             redial_s_max=self._redial_s_max,
+            on_gone=self._on_gone,
         )
         self._streams[key] = stream
         stream.start(self._tasks)

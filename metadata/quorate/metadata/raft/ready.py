@@ -28,6 +28,7 @@ __all__ = [
     "Event",
     "HardState",
     "Outcome",
+    "PeerGone",
     "Persisted",
     "Propose",
     "ReadBarrier",
@@ -101,6 +102,16 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerGone:
+    """The peer's process seems to have ended: nobody listens at its address.
+
+    A reason for haste. Nothing rests on its being true.
+    """
+
+    peer: VoterKey
+
+
+@dataclass(frozen=True, slots=True)
 class Persisted:
     """Everything in the ``Ready`` with this sequence, and before, is durable."""
 
@@ -158,7 +169,16 @@ class Trimmed:
 
 
 Event: TypeAlias = (
-    Tick | Received | Persisted | Propose | ReadBarrier | Transfer | AddVoter | RemoveVoter | Trimmed
+    Tick
+    | Received
+    | PeerGone
+    | Persisted
+    | Propose
+    | ReadBarrier
+    | Transfer
+    | AddVoter
+    | RemoveVoter
+    | Trimmed
 )
 
 

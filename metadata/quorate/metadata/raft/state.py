@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quorate.metadata.raft.entries import NO_INDEX, Entry, EntryKind, Index, Snapshot, Term
 from quorate.metadata.raft.limits import Limits
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from quorate.metadata.raft.leadership import Leadership
 
 __all__ = ["RaftState"]
+
+#: of the shortest time-out: when to ask for votes where the leader is seen to be gone
+_SHARES_OF_HASTE: Final = (0.05, 0.5)
 
 
 class RaftState:
@@ -149,6 +152,12 @@ class RaftState:
         self.election_deadline = self.now + self.random.uniform(
             timing.election_timeout_min_s, timing.election_timeout_max_s
         )
+
+    def hasten_election(self) -> None:
+        """Soon, and far enough apart that most often one asks before the others do."""
+        shortest, longest = _SHARES_OF_HASTE
+        share = self.random.uniform(shortest, longest)
+        self.election_deadline = self.now + share * self.timing.election_timeout_min_s
 
     # --- waiting for commitment -------------------------------------------------------------------
 
