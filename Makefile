@@ -4,8 +4,10 @@
 PYTHON ?= python3
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
-SEEDS ?= 1..1000
+SEEDS ?= 1..200
 JOBS ?= 2
+NAME ?= leader-kill
+MINUTES ?= 1
 DRILL_SECONDS ?= 30
 GRPCURL_VERSION := v1.9.3
 
@@ -19,7 +21,7 @@ NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs bench sim drill-quorum fuzz pins clean grpcurl kafkatools languages stale
+.PHONY: help setup demo test check format protos docs bench sim drill drill-quorum fuzz pins clean grpcurl kafkatools languages stale
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -50,11 +52,14 @@ docs: setup ## generate docs/configuration.md from the configuration classes
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
 
-sim: setup ## the quorum under simulated faults: SEED=7, or SEEDS=1..20000 JOBS=2
+sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOBS=2
 	@$(BIN)/quorate sim run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS)) $(ARGS)
 
+drill: setup ## a failure drill on real processes, by name: NAME=leader-kill MINUTES=1 ARGS='--seed 7'
+	@$(BIN)/quorate drill run $(NAME) --minutes $(MINUTES) $(ARGS)
+
 drill-quorum: setup ## quorums of real processes under load and faults, for DRILL_SECONDS=30 each
-	@$(BIN)/python -m quorate.chaos.drills --seconds $(DRILL_SECONDS) $(ARGS)
+	@$(BIN)/python -m quorate.chaos.quorum_drills --seconds $(DRILL_SECONDS) $(ARGS)
 
 fuzz: setup ## look for input that breaks the record codec, for FUZZ_SECONDS=60
 	@$(BIN)/python tests/fuzz/fuzz_records.py -max_total_time=$(FUZZ_SECONDS)
@@ -63,7 +68,7 @@ pins: setup ## write constraints.txt anew with the newest versions that pyprojec
 	@$(BIN)/python tools/pin_versions.py
 
 clean: ## remove all that the other targets made, the environment too
-	@rm -rf .venv .tools .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .tools .hypothesis sim-failures .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist
 	@rm -rf examples/go/quoratev1 examples/node/node_modules examples/java/target
 	@rm -f core/quorate/core/records/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

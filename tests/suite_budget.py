@@ -34,7 +34,7 @@ BUDGETS: Final[tuple[Budget, ...]] = (
     Budget("raft", ("raft",), 120),
     Budget("simulation", ("simulation",), 180),
     Budget("integration", ("integration",), 240),
-    Budget("drills", ("drills",), 90),
+    Budget("drills", ("drills",), 150),
     Budget("languages", ("interop", "spark"), 90),
 )
 

@@ -19,8 +19,9 @@ from bench.cluster.turns import Side, take_turns
 from bench.cluster.works import WORKS, Work, chosen_works
 from bench.ending import end_on_sigterm
 from bench.figure import Figure
-from bench.peers.kafka.installation import KafkaIsUnavailable, install
+from bench.peers.kafka.installation import install
 from bench.peers.kafka.peer import KafkaPeer
+from quorate.chaos.peers.peer import PeerUnavailable
 
 __all__ = ["figures", "main", "run"]
 
@@ -52,7 +53,7 @@ def run(
     if not without_kafka:
         try:
             installation = install()
-        except KafkaIsUnavailable as error:
+        except PeerUnavailable as error:
             print(f"without Kafka: {error}", file=sys.stderr)
         else:
             sides[_KAFKA] = lambda: KafkaPeer(installation)

@@ -1,1 +1,1 @@
-"""Other systems, run on this machine to be measured beside ours."""
+"""Other systems, run on this machine to be measured and drilled beside ours."""

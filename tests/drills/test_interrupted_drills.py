@@ -6,13 +6,17 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner
 
-from quorate.chaos.drills.__main__ import main
-from quorate.chaos.drills.quorum_faults import FAULTS
+from quorate.chaos.history.ledger_file import read_ledger
+from quorate.chaos.quorum_drills.__main__ import main
+from quorate.chaos.quorum_drills.quorum_faults import FAULTS
+from quorate.chaos.report.files import HISTORY_FILE
 from quorate.node.interruption import run_interruptible
 
 
@@ -47,24 +51,47 @@ def test_a_signal_lets_the_work_clean_up_and_a_second_one_does_not_disturb_it(nu
     assert cleaned_up
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_an_interrupted_demonstration_leaves_nothing_behind(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+async def _interrupted(
+    words: Sequence[str],
+    directory: Path,
+    *,
+    stream: Literal["stdout", "stderr"],
+    sign: bytes,
+    by: signal.Signals,
+) -> tuple[int | None, bytes]:
+    """The exit status, and what it says on stderr once it was interrupted, which is after ``sign``."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "quorate.node.demo"),
-        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        *(sys.executable, "-m", *words),
+        env={**os.environ, "TMPDIR": str(directory), "PYTHONUNBUFFERED": "1"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         # A job in the background would ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    assert process.stdout is not None
+    lines = getattr(process, stream)
     async with asyncio.timeout(60):
-        while not (await process.stdout.readline()).startswith(b"start"):
+        while not (await lines.readline()).startswith(sign):
             assert process.returncode is None
-        process.send_signal(number)
+        process.send_signal(by)
         _, errors = await process.communicate()
-    assert process.returncode == 130
-    assert errors == b""
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_demonstration_leaves_nothing_behind(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    ended = await _interrupted(["quorate.node.demo"], tmp_path, stream="stdout", sign=b"start", by=number)
+    assert ended == (130, b"")
     assert os.listdir(tmp_path) == []
+
+
+async def test_an_interrupted_drill_leaves_nothing_behind_but_its_ledger(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    report = tmp_path / "report"
+    words = ["quorate.console.main", "drill", "run", "split-brain", "--seed=1", f"--report={report}"]
+    ended = await _interrupted(words, tmp_path / "tmp", stream="stderr", sign=b"a leader", by=signal.SIGINT)
+    assert ended == (130, b"\n"), "the line in which a terminal shows ^C is ended, and nothing is said"
+    assert os.listdir(tmp_path / "tmp") == []
+    assert os.listdir(report) == [HISTORY_FILE]
+    assert any(sent.is_acknowledged for sent in read_ledger(str(report / HISTORY_FILE)).sent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.chaos.drills.metadata_ledger import REGISTER, MetadataLedger
+from quorate.chaos.quorum_drills.metadata_ledger import REGISTER, MetadataLedger
 from quorate.core.ids import ProducerId, TopicId, TopicName
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import EMPTY_IMAGE, MetadataImage

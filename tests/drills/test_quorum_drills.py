@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.chaos.drills.quorum_drill import Fault, run_drill
-from quorate.chaos.drills.quorum_faults import FAULTS
+from quorate.chaos.quorum_drills.quorum_drill import Fault, run_drill
+from quorate.chaos.quorum_drills.quorum_faults import FAULTS
 
 
 def _faults(voters: int, *names: str) -> list[Fault]:

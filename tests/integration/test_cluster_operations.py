@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from quorate.chaos.ledger.proof import topic_until
+from quorate.chaos.ledger.waiting import topic_until
 from quorate.client.admin.types import TopicDescription
 from tests.integration.trials import QUICK, Trial, trial, until
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from quorate.chaos.history.entries import Outcome
 from quorate.client import AsyncProducer
 from quorate.errors import NotEnoughReplicas, QuorateError
 from tests.integration.direct_calls import produce_request
@@ -68,9 +69,10 @@ async def refused_while_offline(drill: Trial) -> None:
     async with AsyncProducer(drill.cluster.bootstrap, delivery_timeout_ms=1_000) as producer:
         sent = drill.history.begin("offline", drill.partitions[0])
         try:
-            await (await producer.send("ledger", sent.value, partition=0))
+            written = await (await producer.send("ledger", sent.value, partition=0))
+            drill.history.acknowledge(sent, written.offset)
         except QuorateError as error:
-            sent.error = error
+            drill.history.fail(sent, error)
     assert sent.is_refused, "nobody was there to take it, and the producer knows"
 
 
@@ -86,7 +88,7 @@ async def test_writes_without_a_quorum_end_as_unknown_and_are_never_acknowledged
             await load.ends(partitions=drill.partitions[:1])
         ends = [each for each in drill.history.sent if each.producer.startswith("without quorum")]
         assert not any(each.is_acknowledged for each in ends)
-        assert any(each.error is not None and each.error.outcome_unknown for each in ends)
+        assert any(each.outcome is Outcome.UNKNOWN for each in ends)
 
         await drill.cluster.start(victims)
         async with drill.load(name="later") as load:

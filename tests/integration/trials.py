@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from quorate.chaos.cluster.history import History
+from quorate.chaos.history.history import History
 from quorate.chaos.ledger.load import LedgerLoad
-from quorate.chaos.ledger.proof import Proof, prove, topic_until, until_whole
+from quorate.chaos.ledger.proof import Proof, prove
+from quorate.chaos.ledger.waiting import topic_until, until_whole
 from quorate.client import AsyncAdmin
 from quorate.client.admin.types import PartitionDescription, TopicDescription
 from quorate.core.ids import PartitionId, TopicName, TopicPartition

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from quorate.broker.directory.run_notes import read_run_notes
+from quorate.chaos.models.log.log_harness import batch, make_context
 from quorate.core.ids import LeaderEpoch
 from quorate.core.os_disk import OsDisk
 from quorate.storage import PartitionLog, StartKind
 from quorate.storage.inspect import Problem, ProblemKind, verify
 from tests.log.crash_scenarios import CONFIG, KEY, start_in
 from tests.log.killing_disk import Change, HastyDisk, KillPoint
-from tests.log.log_harness import batch, make_context
 from tests.log.log_model import LogModel, Stages, adopt, stamped
 
 __all__ = ["Corpse", "CrashLab", "Ledger", "TracedChange", "check_recovery"]

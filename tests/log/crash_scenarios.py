@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, Protocol
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
+from quorate.chaos.models.log.log_harness import NOW_MS, ManualClock, batch, make_context
 from quorate.core.disk import Disk
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.records import Compression
 from quorate.errors import QuorateError
 from quorate.storage import LogConfig, LogContext, PartitionKey, PartitionLog
-from tests.log.log_harness import NOW_MS, ManualClock, batch, make_context
 from tests.log.log_model import stamped
 
 __all__ = ["CONFIG", "KEY", "SCENARIOS", "Life", "Report", "prepare", "start_in", "stream"]

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
+from quorate.chaos.models.log.log_harness import ProducerImage, image_of, replay, split_batches
 from quorate.core.records import parse_header, patch_header
 from quorate.storage import PartitionLog
-from tests.log.log_harness import ProducerImage, image_of, replay, split_batches
 
 __all__ = ["LogModel", "Stages", "StoredBatch", "adopt", "adopt_after_power_loss", "stamped"]
 

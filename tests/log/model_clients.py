@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from hypothesis import strategies as st
 
+from quorate.chaos.models.log.log_harness import ProducerImage, batch
 from quorate.core.records import Compression, parse_header
 from quorate.errors import (
     DuplicateSequence,
@@ -18,7 +19,6 @@ from quorate.errors import (
     UnknownProducer,
 )
 from quorate.storage import Appended
-from tests.log.log_harness import ProducerImage, batch
 from tests.log.log_model import LogModel
 
 __all__ = ["Answer", "Message", "Sender", "messages"]

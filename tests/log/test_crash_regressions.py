@@ -7,12 +7,7 @@ import random
 
 import pytest
 
-from quorate.chaos.sim.disk_faults import fail_nth, fail_path
-from quorate.core.ids import LeaderEpoch, Offset
-from quorate.errors import DiskFull, StorageError, StorageFailed
-from quorate.storage import Appended, StartKind
-from quorate.storage.inspect import verify
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     LogHarness,
     batch,
     epochs_of,
@@ -21,6 +16,11 @@ from tests.log.log_harness import (
     producers_of,
     read_all,
 )
+from quorate.chaos.sim.disk_faults import fail_nth, fail_path
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.errors import DiskFull, StorageError, StorageFailed
+from quorate.storage import Appended, StartKind
+from quorate.storage.inspect import verify
 from tests.log.log_model import stamped
 
 

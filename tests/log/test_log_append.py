@@ -6,6 +6,19 @@ import errno
 
 import pytest
 
+from quorate.chaos.models.log.log_harness import (
+    NOW_MS,
+    LogHarness,
+    batch,
+    epochs_of,
+    headers_in,
+    image_of,
+    os_error,
+    read_all,
+    record_operations,
+    replay,
+    small_config,
+)
 from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.core.records import Compression, check_batch, decode_batch
@@ -24,19 +37,6 @@ from quorate.errors import (
 )
 from quorate.storage import Appended, PartitionLog
 from quorate.storage.leader_epochs import EpochEnd
-from tests.log.log_harness import (
-    NOW_MS,
-    LogHarness,
-    batch,
-    epochs_of,
-    headers_in,
-    image_of,
-    os_error,
-    read_all,
-    record_operations,
-    replay,
-    small_config,
-)
 from tests.unit.records.batches import raw_batch, raw_record
 
 EPOCH = LeaderEpoch(0)

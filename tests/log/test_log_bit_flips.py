@@ -6,10 +6,15 @@ from contextlib import suppress
 
 import pytest
 
+from quorate.chaos.models.log.log_flips import (
+    check_flip_after_crash,
+    check_flip_after_stop,
+    check_times,
+    small_log,
+)
 from quorate.errors import LogDamaged
 from quorate.storage import StartKind
 from quorate.storage.inspect import ProblemKind, verify
-from tests.log.log_flips import check_flip_after_crash, check_flip_after_stop, check_times, small_log
 
 
 async def test_small_log_has_a_file_of_every_kind() -> None:

@@ -7,13 +7,7 @@ import errno
 
 import pytest
 
-from quorate.chaos.sim.disk import SimDisk
-from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth, fail_path
-from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
-from quorate.errors import InvalidTopic, StorageFailed, TopicAlreadyExists
-from quorate.storage import LogContext, LogDirectory, PartitionKey, StartKind
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     NOW_MS,
     SMALL_CONFIG,
     ManualClock,
@@ -25,6 +19,12 @@ from tests.log.log_harness import (
     record_operations,
     small_config,
 )
+from quorate.chaos.sim.disk import SimDisk
+from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth, fail_path
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
+from quorate.errors import InvalidTopic, StorageFailed, TopicAlreadyExists
+from quorate.storage import LogContext, LogDirectory, PartitionKey, StartKind
 
 PATH = "/var/quorate"
 KEY = PartitionKey(TopicName("orders"), PartitionId(3), TopicId("AAAAAAAAAAAAAAAAAAAAAA"))

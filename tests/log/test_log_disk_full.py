@@ -6,12 +6,7 @@ import random
 
 import pytest
 
-from quorate.chaos.sim.disk import SimDisk
-from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.errors import DiskFull
-from quorate.storage import LogDirectory, PartitionKey, PartitionLog, StartKind
-from quorate.storage.leader_epochs import EpochEnd
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     LogHarness,
     batch,
     image_of,
@@ -20,6 +15,11 @@ from tests.log.log_harness import (
     replay,
     small_config,
 )
+from quorate.chaos.sim.disk import SimDisk
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.errors import DiskFull
+from quorate.storage import LogDirectory, PartitionKey, PartitionLog, StartKind
+from quorate.storage.leader_epochs import EpochEnd
 
 BATCH = batch(b"x" * 60)
 KEY = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("AAAAAAAAAAAAAAAAAAAAAA"))

@@ -7,11 +7,7 @@ import errno
 
 import pytest
 
-from quorate.chaos.sim.disk_faults import Operation, fail_nth
-from quorate.core.ids import LeaderEpoch, Offset
-from quorate.errors import NotLeaderOrFollower, StorageFailed, TooManyOpenFiles
-from quorate.storage import StartKind
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     LogHarness,
     ProcessEnded,
     batch,
@@ -22,6 +18,10 @@ from tests.log.log_harness import (
     replay,
     small_config,
 )
+from quorate.chaos.sim.disk_faults import Operation, fail_nth
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.errors import NotLeaderOrFollower, StorageFailed, TooManyOpenFiles
+from quorate.storage import StartKind
 
 BATCH = batch(b"x" * 60)
 

@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 PROGRAM: Final = """
 import asyncio
 
-from tests.log.log_harness import LogHarness, batch
+from quorate.chaos.models.log.log_harness import LogHarness, batch
 
 
 async def main():

@@ -11,11 +11,18 @@ from collections.abc import Callable
 
 import pytest
 
+from quorate.chaos.models.log.log_faults import (
+    LIFE_CONFIG,
+    Ledger,
+    Life,
+    busy_life,
+    check_goes_on,
+    check_survivors,
+)
+from quorate.chaos.models.log.log_harness import LogHarness, ProcessEnded, os_error, record_operations
 from quorate.chaos.sim.disk_faults import Operation, ShortWrite, fail_nth
 from quorate.errors import DiskFull, StorageError
 from quorate.storage import StartKind
-from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, busy_life, check_goes_on, check_survivors
-from tests.log.log_harness import LogHarness, ProcessEnded, os_error, record_operations
 
 #: operations that may find no room; a read never does
 CHANGES = {"open", "pwrite", "pwritev", "truncate", "rename", "unlink", "fdatasync", "fsync_directory"}

@@ -7,12 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quorate.chaos.sim.disk_faults import fail_nth
-from quorate.core.ids import LeaderEpoch, Offset
-from quorate.core.records import patch_header
-from quorate.errors import CorruptBatch, DiskFull, QuorateError
-from quorate.storage import LogConfig
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     LogHarness,
     batch,
     epochs_of,
@@ -23,6 +18,11 @@ from tests.log.log_harness import (
     small_config,
     split_batches,
 )
+from quorate.chaos.sim.disk_faults import fail_nth
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.records import patch_header
+from quorate.errors import CorruptBatch, DiskFull, QuorateError
+from quorate.storage import LogConfig
 
 SEGMENT = small_config(segment_bytes=300)
 

@@ -8,10 +8,10 @@ import struct
 import pytest
 from crc32c import crc32c
 
+from quorate.chaos.models.log.log_harness import NOW_MS, LogHarness, batch, read_all, small_config
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.errors import BatchTooLarge, LogBusy
 from quorate.storage import LogConfig, PartitionLog, StartKind
-from tests.log.log_harness import NOW_MS, LogHarness, batch, read_all, small_config
 
 DAY_MS = 24 * 3600 * 1000
 

@@ -6,6 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from quorate.chaos.models.log.log_harness import (
+    NOW_MS,
+    LogHarness,
+    batch,
+    make_context,
+    small_config,
+    split_batches,
+)
 from quorate.chaos.sim.disk import SimDisk
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.errors import InvalidRequest, StorageFailed
@@ -16,7 +24,6 @@ from quorate.storage.index import OffsetIndex, TimeIndex
 from quorate.storage.inspect import LogReport, Problem, ProblemKind, dump_segment, verify
 from quorate.storage.log_directory import LogDirectory
 from quorate.storage.partition_key import PartitionKey
-from tests.log.log_harness import NOW_MS, LogHarness, batch, make_context, small_config, split_batches
 
 
 async def log_of() -> LogHarness:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from quorate.chaos.models.log.log_harness import EVERYTHING, LogHarness, batch, read_all, small_config
 from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
 from quorate.core.ids import Offset
 from quorate.storage.open_files import OpenFiles
-from tests.log.log_harness import EVERYTHING, LogHarness, batch, read_all, small_config
 
 
 def disk_with(*names: str) -> SimDisk:

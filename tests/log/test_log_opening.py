@@ -7,12 +7,7 @@ import errno
 
 import pytest
 
-from quorate.chaos.sim.disk import SimDisk
-from quorate.chaos.sim.disk_faults import Operation, ProcessDied, fail_nth, fail_path
-from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
-from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageFailed
-from quorate.storage import PartitionLog, StartKind
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
     NOW_MS,
     LogHarness,
@@ -26,6 +21,11 @@ from tests.log.log_harness import (
     replay,
     small_config,
 )
+from quorate.chaos.sim.disk import SimDisk
+from quorate.chaos.sim.disk_faults import Operation, ProcessDied, fail_nth, fail_path
+from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
+from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageFailed
+from quorate.storage import PartitionLog, StartKind
 
 
 async def log_of(*, segment_bytes: int = 300, disk: SimDisk | None = None) -> LogHarness:

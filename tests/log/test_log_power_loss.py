@@ -11,11 +11,18 @@ from contextlib import suppress
 
 import pytest
 
+from quorate.chaos.models.log.log_faults import (
+    LIFE_CONFIG,
+    Ledger,
+    Life,
+    check_goes_on,
+    check_survivors,
+    random_life,
+)
+from quorate.chaos.models.log.log_harness import LogHarness, batch, read_all, small_config
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
 from quorate.core.ids import LeaderEpoch
 from quorate.storage import StartKind
-from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, check_goes_on, check_survivors, random_life
-from tests.log.log_harness import LogHarness, batch, read_all, small_config
 
 SEEDS_PER_TEST = 25
 STEPS = 25

@@ -9,6 +9,15 @@ import json
 
 import pytest
 
+from quorate.chaos.models.log.log_harness import (
+    NOW_MS,
+    LogHarness,
+    batch,
+    image_of,
+    producers_of,
+    replay,
+    small_config,
+)
 from quorate.core.ids import Offset, ProducerId, TimestampMs
 from quorate.core.records import BatchHeader, parse_header
 from quorate.errors import (
@@ -25,7 +34,6 @@ from quorate.storage.producer_snapshots import (
 )
 from quorate.storage.producer_state import BATCHES_REMEMBERED, ProducerStates
 from quorate.storage.steps import run_at_once
-from tests.log.log_harness import NOW_MS, LogHarness, batch, image_of, producers_of, replay, small_config
 
 PRODUCER = ProducerId(7)
 LAST_SEQUENCE = 2**31 - 1

@@ -6,11 +6,7 @@ import itertools
 
 import pytest
 
-from quorate.core.ids import Offset, TimestampMs
-from quorate.core.records import Compression, decode_batch
-from quorate.errors import LogClosed, OffsetOutOfRange
-from quorate.storage import LogRead, PartitionLog, TimestampedOffset
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
     NOW_MS,
     LogHarness,
@@ -20,6 +16,10 @@ from tests.log.log_harness import (
     small_config,
     split_batches,
 )
+from quorate.core.ids import Offset, TimestampMs
+from quorate.core.records import Compression, decode_batch
+from quorate.errors import LogClosed, OffsetOutOfRange
+from quorate.storage import LogRead, PartitionLog, TimestampedOffset
 
 
 async def log_of(*counts: int, segment_bytes: int = 400) -> PartitionLog:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.log.log_harness import LogHarness, batch, image_of, small_config
 from quorate.core.ids import Offset
 from quorate.errors import BatchTooLarge
-from tests.log.log_harness import LogHarness, batch, image_of, small_config
 
 BATCH = batch(b"x" * 60)
 

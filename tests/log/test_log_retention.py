@@ -6,10 +6,7 @@ import random
 
 import pytest
 
-from quorate.core.ids import LeaderEpoch, Offset
-from quorate.errors import OffsetOutOfRange
-from quorate.storage import PartitionLog
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
     NOW_MS,
     LogHarness,
@@ -20,6 +17,9 @@ from tests.log.log_harness import (
     read_all,
     small_config,
 )
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.errors import OffsetOutOfRange
+from quorate.storage import PartitionLog
 
 BATCH = batch(b"x" * 60)
 SIZE = len(BATCH)

@@ -6,11 +6,7 @@ import errno
 
 import pytest
 
-from quorate.chaos.sim.disk_faults import fail_nth
-from quorate.core.ids import Offset
-from quorate.errors import DiskFull, StorageError, StorageFailed
-from quorate.storage import log_writer
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     NOW_MS,
     LogHarness,
     batch,
@@ -22,6 +18,10 @@ from tests.log.log_harness import (
     small_config,
     split_batches,
 )
+from quorate.chaos.sim.disk_faults import fail_nth
+from quorate.core.ids import Offset
+from quorate.errors import DiskFull, StorageError, StorageFailed
+from quorate.storage import log_writer
 
 BATCH = batch(b"x" * 60)
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
-from quorate.core.ids import LeaderEpoch, Offset
-from quorate.core.records import Compression
-from quorate.storage import StartKind
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     LogHarness,
     batch,
     headers_in,
@@ -18,6 +14,10 @@ from tests.log.log_harness import (
     small_config,
     split_batches,
 )
+from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.records import Compression
+from quorate.storage import StartKind
 
 
 async def log_of(*, segment_bytes: int = 100_000) -> LogHarness:

@@ -7,13 +7,7 @@ import random
 
 import pytest
 
-from quorate.chaos.sim.disk import SimDisk
-from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
-from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
-from quorate.core.records import patch_header
-from quorate.errors import LogDamaged, OffsetOutOfRange
-from quorate.storage import StartKind
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
     NOW_MS,
     LogHarness,
@@ -27,6 +21,12 @@ from tests.log.log_harness import (
     small_config,
     split_batches,
 )
+from quorate.chaos.sim.disk import SimDisk
+from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
+from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
+from quorate.core.records import patch_header
+from quorate.errors import LogDamaged, OffsetOutOfRange
+from quorate.storage import StartKind
 
 COUNTS = (1, 3, 1, 5, 2, 1, 8, 1, 1, 4)
 ENDS = list(itertools.accumulate(COUNTS, initial=0))

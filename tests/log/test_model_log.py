@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from quorate.chaos.models.log.log_harness import LogHarness
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.records import decode_batch, parse_header
@@ -30,7 +31,6 @@ from quorate.errors import CorruptBatch, DiskFull, QuorateError, StorageFailed
 from quorate.storage import Appended, LogConfig, PartitionLog, StartKind
 from quorate.storage.inspect import verify
 from quorate.storage.segment import NO_TIMESTAMP, Segment
-from tests.log.log_harness import LogHarness
 from tests.log.log_model import LogModel, Stages, StoredBatch, adopt, adopt_after_power_loss, stamped
 from tests.log.model_clients import Answer, Message, messages
 

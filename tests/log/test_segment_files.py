@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.log.log_harness import NOW_MS, batch, make_context, small_config
 from quorate.chaos.sim.disk import SimDisk
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import patch_header
 from quorate.errors import CorruptBatch
 from quorate.storage.segment import NO_TIMESTAMP, Segment, segment_path
-from tests.log.log_harness import NOW_MS, batch, make_context, small_config
 
 BASE = Offset(1000)
 SIZES = (1, 3, 2, 1, 4)

@@ -8,9 +8,10 @@ from typing import Any, Final
 import pytest
 
 from quorate.broker.replica.partition import Partition
-from quorate.chaos.cluster.checks import check_replicas_agree, records_of, replicas_of
 from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.final import check_replicas_agree, records_of
 from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.view import replicas_of
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from bench.peers.kafka.installation import Installation, KafkaIsUnavailable
+from bench.peers.kafka.installation import Installation
 from bench.resident_memory import resident_bytes
+from quorate.chaos.peers.peer import PeerUnavailable
 from quorate.console.measuring.values import values_of
 from quorate.node.cluster_layout import HOST, free_ports
 
@@ -154,7 +155,7 @@ class KafkaCluster:
         )
         output, _ = await process.communicate()
         if process.returncode != 0:
-            raise KafkaIsUnavailable(f"{' '.join(command)}\n{output.decode()}")
+            raise PeerUnavailable(f"{' '.join(command)}\n{output.decode()}")
         return output.decode()
 
     async def _spawn(self, node_id: int) -> None:
@@ -169,7 +170,7 @@ class KafkaCluster:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while _STARTED not in (text := self._log_of(node_id).read_text(errors="replace")):
             if self._processes[node_id].returncode is not None or time.monotonic() > deadline:
-                raise KafkaIsUnavailable(f"Kafka node {node_id} did not start:\n{text[-4000:]}")
+                raise PeerUnavailable(f"Kafka node {node_id} did not start:\n{text[-4000:]}")
             await asyncio.sleep(_POLL_S)
 
     def _directory_of(self, node_id: int) -> Path:

@@ -19,6 +19,7 @@ from quorate.console.commands.broker import broker
 from quorate.console.commands.cluster import cluster
 from quorate.console.commands.consume import consume
 from quorate.console.commands.down import down
+from quorate.console.commands.drill import drill
 from quorate.console.commands.log import log
 from quorate.console.commands.node import node
 from quorate.console.commands.partition import partition
@@ -96,6 +97,7 @@ _COMMANDS = (
     cluster,
     consume,
     down,
+    drill,
     log,
     node,
     partition,

@@ -25,7 +25,17 @@ __all__ = [
 _STATE_COLUMN: Final = "STATE"
 _GOOD_STATES: Final = frozenset({"active", "asked", "follower", "leader", "ok", "running", "sound"})
 _BAD_STATES: Final = frozenset(
-    {"damaged", "died", "fenced", "missing", "offline", "refused", "under min.insync.replicas", "unreachable"}
+    {
+        "damaged",
+        "died",
+        "fenced",
+        "missing",
+        "offline",
+        "refused",
+        "under min.insync.replicas",
+        "unreachable",
+        "violated",
+    }
 )
 
 #: Where nobody looks at it, a table must not be folded to the width of a screen.

@@ -1,6 +1,6 @@
 """Changing settings of a topic, or of every topic that has none of its own; all changes of a request or none.
 
-Most settings are recorded and that is all. Two reach into partitions:
+Most settings are recorded and that is all. Three reach into partitions:
 
 *min.insync.replicas* (rule 29). The ELR holds replicas that are complete *because* nothing could be committed
 without them at the MinISR that was in force. Under another one that reasoning is void, so the ELR of every
@@ -15,12 +15,21 @@ partition whose MinISR changes is cleared, in the same batch.
   may overtake it. Against the second, the partition epoch grows even where nothing else changes: the
   leader's next wish carries the old epoch and is refused until it has read this batch (rule 21).
 
+*durability* (rule 45). From ``replicated`` to ``fsync`` the leader epoch of every partition grows: whoever
+follows in the new one knows the new setting, and acknowledges only what it has synced, all before it
+included. When every member of the ISR has done so, the leader says it, and from then on the partition is
+*synced*: a broker that lost what was in its page cache still counts (rule 30). The other way it is no longer
+synced from this moment on. A broker that lost power before, under the stricter setting, would be judged by
+the weaker one when it comes back; so the change is refused while one that counts is away.
+
 *unclean.leader.election.enable*. Whoever switches it on gives up the promise of the system for that topic,
 and it is logged as a warning. Partitions without a leader get one at once: that is what it was switched on
 for.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from quorate.controller.configs import canonical_configs, config_entries, unclean_election_allowed
 from quorate.controller.decision import ControllerEvent, Decision
@@ -32,7 +41,7 @@ from quorate.core.config.topic import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
     Durability,
 )
-from quorate.errors import InvalidRequest, NotEnoughReplicas, UnsupportedOperation
+from quorate.errors import InvalidRequest, NotEnoughReplicas
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.records import config_record
@@ -47,6 +56,8 @@ from quorate.v1 import admin_pb2
 
 __all__ = ["alter_configs"]
 
+_REACH_INTO_PARTITIONS: Final = frozenset({MIN_INSYNC_REPLICAS, DURABILITY, UNCLEAN_LEADER_ELECTION_ENABLE})
+
 
 def alter_configs(
     image: MetadataImage, request: admin_pb2.AlterConfigsRequest, *, next_offset: int
@@ -58,7 +69,6 @@ def alter_configs(
     topic_id = None if topic is None else topic.topic_id
     records = [config_record(topic_id, key, value) for key, value in changes.items()]
     after = apply_batch(image, records, next_offset)
-    _check_durability(image, after, topic, changes)
     elections = _settle_partitions(image, after, topic, changes)
     topic_after = None if topic_id is None else after.topics[topic_id]
     response = admin_pb2.AlterConfigsResponse(configs=config_entries(after, topic_after))
@@ -89,27 +99,11 @@ def _changes(
     return {key: value for key, value in wanted.items() if value != current.get(key)}
 
 
-def _check_durability(
-    before: MetadataImage, after: MetadataImage, topic: TopicImage | None, changes: dict[str, str | None]
-) -> None:
-    """A stricter promise holds for what is there already only once it is synced everywhere (rule 45)."""
-    if DURABILITY not in changes:
-        return
-    for affected in topics_in_order(before) if topic is None else (topic,):
-        is_synced_after = durability_of(after, after.topics[affected.topic_id]) is Durability.FSYNC
-        if is_synced_after and durability_of(before, affected) is not Durability.FSYNC:
-            raise UnsupportedOperation(
-                f"topic {affected.name} cannot be changed to {DURABILITY}={Durability.FSYNC}: its replicas "
-                "are not synced yet, and nothing waits for that. Create a topic with it instead",
-                topic=affected.name,
-            )
-
-
 def _settle_partitions(
     before: MetadataImage, after: MetadataImage, topic: TopicImage | None, changes: dict[str, str | None]
 ) -> Elections:
     elections = Elections(after)
-    if MIN_INSYNC_REPLICAS in changes or UNCLEAN_LEADER_ELECTION_ENABLE in changes:
+    if not _REACH_INTO_PARTITIONS.isdisjoint(changes):
         for affected in topics_in_order(before) if topic is None else (topic,):
             _settle_topic(elections, before, affected, after)
     return elections
@@ -122,18 +116,41 @@ def _settle_topic(
     old_setting, new_setting = min_insync_replicas(before, topic), min_insync_replicas(after, topic_after)
     was_unclean = unclean_election_enabled(before, topic)
     is_now_unclean = not was_unclean and unclean_election_enabled(after, topic_after)
-    if old_setting == new_setting and not is_now_unclean:
+    durability = durability_of(after, topic_after)
+    is_durability_changed = durability is not durability_of(before, topic)
+    if old_setting == new_setting and not is_now_unclean and not is_durability_changed:
         return
     for partition in topic.partitions:
         replica_count = replication_factor_of(partition)
         old, new = min(old_setting, replica_count), min(new_setting, replica_count)
         if old != new and not partition.isr and partition.elr:
             raise _only_elr_left(topic, partition)
+        if is_durability_changed and durability is Durability.REPLICATED:
+            _check_all_are_here(after, topic, partition)
         changed = partition
-        if (old != new and partition.elr) or (is_now_unclean and partition.leader == NO_LEADER):
-            changed = elections.change(partition, clear_elr=old != new)
+        is_elr_void = old != new and bool(partition.elr)
+        may_get_leader = is_now_unclean and partition.leader == NO_LEADER
+        if is_elr_void or may_get_leader or is_durability_changed:
+            changed = elections.change(
+                partition,
+                clear_elr=old != new,
+                is_synced=False if is_durability_changed else None,
+                bump_leader_epoch=is_durability_changed and durability is Durability.FSYNC,
+            )
         if changed is partition and new > old:
             elections.renew(partition)
+
+
+def _check_all_are_here(image: MetadataImage, topic: TopicImage, partition: PartitionImage) -> None:
+    away = [each for each in (*partition.isr, *partition.elr) if not image.brokers[each].is_active]
+    if away:
+        raise NotEnoughReplicas(
+            f"{topic.name}-{partition.partition}: broker {away[0]} is away, and counts with what it has synced; "
+            f"with {DURABILITY}={Durability.REPLICATED} it would not, if it has lost power. Start it first",
+            topic=topic.name,
+            partition=partition.partition,
+            broker_id=away[0],
+        )
 
 
 def _only_elr_left(topic: TopicImage, partition: PartitionImage) -> NotEnoughReplicas:

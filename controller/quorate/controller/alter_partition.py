@@ -13,6 +13,9 @@ again:
   wiped since;
 - a recovering partition stays at one member until its leader confirms (rule 34).
 
+The leader also says when every member has synced its log, after a topic was changed to ``durability=fsync``
+(rule 45); partition epoch and members are those that it saw, so it speaks of all who count.
+
 A refusal is typed, because the leader acts on it (rule 22): after INELIGIBLE_REPLICA and
 OPERATION_NOT_ATTEMPTED it knows that nothing was changed and takes its proposal back; after anything else
 it must count with both ISRs. A leader that would have to count with a member for ever, because an earlier
@@ -28,6 +31,7 @@ from quorate.controller.brokers import require_broker_epoch
 from quorate.controller.decision import Decision
 from quorate.controller.elections import Elections
 from quorate.controller.reassignment import finish_move
+from quorate.core.config import Durability
 from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.errors import (
     IneligibleReplica,
@@ -42,6 +46,7 @@ from quorate.errors import (
 )
 from quorate.metadata.image import MetadataImage, PartitionImage, Recovery
 from quorate.metadata.records import RECOVERY_OF_STATE, STATE_OF_RECOVERY
+from quorate.metadata.topic_settings import durability_of
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1.controller_pb2 import (
     AlterPartitionRequest,
@@ -97,7 +102,13 @@ def _alter(
     _check_members(partition, wish, recovery)
     _check_eligible(image, wish)
     isr = sorted(BrokerId(member.broker_id) for member in wish.isr)
-    return finish_move(elections, image, elections.change(partition, isr=isr, recovery=recovery))
+    is_synced = partition.is_synced or (wish.is_synced and _promises_syncs(image, partition))
+    changed = elections.change(partition, isr=isr, recovery=recovery, is_synced=is_synced)
+    return finish_move(elections, image, changed)
+
+
+def _promises_syncs(image: MetadataImage, partition: PartitionImage) -> bool:
+    return durability_of(image, image.topics[partition.topic_id]) is Durability.FSYNC
 
 
 def _check_epochs(partition: PartitionImage, leader: BrokerId, wish: PartitionAlteration) -> None:
@@ -177,3 +188,4 @@ def _describe(partition: PartitionImage, result: PartitionAlterationResult) -> N
     result.partition_epoch = partition.partition_epoch
     result.isr.extend(partition.isr)
     result.recovery_state = STATE_OF_RECOVERY[partition.recovery]
+    result.is_synced = partition.is_synced

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX, leave_partitions
-from quorate.controller.previous_run import StartKind, judge_start, keeps_replicas
+from quorate.controller.previous_run import StartKind, judge_start, keeps_replica
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import (
     BrokerNotAvailable,
@@ -99,7 +99,7 @@ def register_broker(
         broker_id,
         leaving=leaving,
         changes_max=changes_max,
-        has_lost=_losses(image, request, start),
+        has_lost=_losses(request, start),
     )
     response = _registration(image, BrokerEpoch(next_offset))
     if not is_last:
@@ -200,13 +200,10 @@ def broker_change(
     )
 
 
-def _losses(
-    image: MetadataImage, request: RegisterBrokerRequest, start: StartKind
-) -> Callable[[PartitionImage], bool]:
+def _losses(request: RegisterBrokerRequest, start: StartKind) -> Callable[[PartitionImage], bool]:
     """Of which partitions the broker lacks records after such a start."""
-    lost = {topic.topic_id for topic in image.topics.values() if not keeps_replicas(start, image, topic)}
     damaged = {(replica.topic_id, replica.partition) for replica in request.damaged}
-    return lambda each: each.topic_id in lost or (each.topic_id, each.partition) in damaged
+    return lambda each: not keeps_replica(start, each) or (each.topic_id, each.partition) in damaged
 
 
 def _check_registration(image: MetadataImage, request: RegisterBrokerRequest) -> None:

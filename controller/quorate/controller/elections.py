@@ -132,6 +132,7 @@ class Elections:
         leader: BrokerId | None = None,
         assignment: Assignment | None = None,
         recovery: Recovery | None = None,
+        is_synced: bool | None = None,
         clear_elr: bool = False,
         bump_leader_epoch: bool = False,
     ) -> PartitionImage:
@@ -157,6 +158,7 @@ class Elections:
             outcome,
             complete=_NOBODY if outcome.is_unclean else complete,
             recovery=recovery,
+            is_synced=is_synced,
             bump_leader_epoch=bump_leader_epoch,
         )
 
@@ -233,6 +235,7 @@ class Elections:
         *,
         complete: Collection[BrokerId],
         recovery: Recovery | None = None,
+        is_synced: bool | None = None,
         bump_leader_epoch: bool = False,
     ) -> PartitionImage:
         """Work out what follows from the outcome, and note the record."""
@@ -255,6 +258,8 @@ class Elections:
             removing_replicas=assignment.removing,
             recovery=Recovery.RECOVERING if outcome.is_unclean else recovery or before.recovery,
             unclean_leader_epochs=(*unclean, leader_epoch) if outcome.is_unclean else unclean,
+            # Whoever leads after an unclean election says anew what is on its device.
+            is_synced=not outcome.is_unclean and (before.is_synced if is_synced is None else is_synced),
         )
         if not _differ(before, after):
             return before
@@ -302,6 +307,7 @@ def _differ(before: PartitionImage, after: PartitionImage) -> bool:
         or after.adding_replicas != before.adding_replicas
         or after.removing_replicas != before.removing_replicas
         or after.recovery is not before.recovery
+        or after.is_synced is not before.is_synced
     )
 
 

@@ -6,10 +6,12 @@ import random
 from collections.abc import Collection, Sequence
 
 from quorate.controller.placement import BrokerLoads, can_take_replicas, place_replicas
-from quorate.core.ids import BrokerId, LeaderEpoch, PartitionId, TopicId
+from quorate.core.config import Durability
+from quorate.core.ids import BrokerId, LeaderEpoch, PartitionId
 from quorate.core.limits import REPLICATION_FACTOR_MAX
 from quorate.errors import InvalidReplicaAssignment, InvalidTopic, NotEnoughReplicas
-from quorate.metadata.image import MetadataImage, PartitionImage
+from quorate.metadata.image import MetadataImage, PartitionImage, TopicImage
+from quorate.metadata.topic_settings import durability_of
 from quorate.v1 import admin_pb2
 
 __all__ = ["check_replicas", "first_state", "placed_by_controller", "placed_by_hand"]
@@ -113,12 +115,12 @@ def check_replicas(
 
 
 def first_state(
-    image: MetadataImage, topic_id: TopicId, number: int, replicas: tuple[BrokerId, ...]
+    image: MetadataImage, topic: TopicImage, number: int, replicas: tuple[BrokerId, ...]
 ) -> PartitionImage:
-    """As a partition begins: it is empty, so every replica that runs is in sync."""
+    """As a partition begins: it is empty, so every replica that runs is in sync, and nothing is unsynced."""
     isr = [broker_id for broker_id in replicas if image.brokers[broker_id].is_active]
     return PartitionImage(
-        topic_id=topic_id,
+        topic_id=topic.topic_id,
         partition=PartitionId(number),
         replicas=replicas,
         isr=tuple(sorted(isr)),
@@ -127,4 +129,5 @@ def first_state(
         leader=isr[0],
         leader_epoch=LeaderEpoch(0),
         partition_epoch=0,
+        is_synced=durability_of(image, topic) is Durability.FSYNC,
     )

@@ -45,4 +45,6 @@ def change_record(before: PartitionImage, after: PartitionImage) -> MetadataReco
         change.recovery_state = STATE_OF_RECOVERY[after.recovery]
     if len(after.unclean_leader_epochs) > len(before.unclean_leader_epochs):
         change.is_unclean = True
+    if after.is_synced is not before.is_synced:
+        change.is_synced = after.is_synced
     return record

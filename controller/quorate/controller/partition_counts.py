@@ -41,7 +41,7 @@ def create_partitions(
     check_partition_count(topic.name, request.partition_count)
     replicas = _replicas(image, topic, request, rng)
     records = [
-        partition_record(first_state(image, topic.topic_id, number, each))
+        partition_record(first_state(image, topic, number, each))
         for number, each in enumerate(replicas, start=existing)
     ]
     after = apply_batch(image, records, next_offset)

@@ -8,8 +8,8 @@ for each start, whether that is still true:
   the page cache, which outlives a process. All is there. Without this case, ``kill -9`` of all brokers at
   once would leave every partition offline for ever.
 - *Lossy*: the machine went down, or a disk has failed. What was synced is there; what was only in the page
-  cache may be gone. Replicas of topics with ``durability=fsync`` had synced all that they ever answered
-  for.
+  cache may be gone. Replicas of partitions that are synced (``durability=fsync``, rule 45) have on the device
+  all that they ever answered for.
 - *Unknown directory*: another directory than the registered one (a wiped or replaced disk, rule 32), or
   the same in a state that the last run did not leave: a copy that was restored from a backup. Nothing can
   be relied on, not even what was once synced.
@@ -30,12 +30,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from quorate.core.config import Durability
-from quorate.metadata.image import BrokerImage, MetadataImage, TopicImage
-from quorate.metadata.topic_settings import durability_of
+from quorate.metadata.image import BrokerImage, PartitionImage
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 
-__all__ = ["StartKind", "judge_start", "keeps_replicas"]
+__all__ = ["StartKind", "judge_start", "keeps_replica"]
 
 
 class StartKind(StrEnum):
@@ -60,8 +58,8 @@ def judge_start(registered: BrokerImage | None, request: RegisterBrokerRequest) 
     return StartKind.LOSSY
 
 
-def keeps_replicas(start: StartKind, image: MetadataImage, topic: TopicImage) -> bool:
-    """Whether the broker's undamaged replicas of this topic count after such a start."""
+def keeps_replica(start: StartKind, partition: PartitionImage) -> bool:
+    """Whether the broker's replica of this partition, if it is not damaged, counts after such a start."""
     if start is StartKind.LOSSY:
-        return durability_of(image, topic) is Durability.FSYNC
+        return partition.is_synced
     return start is not StartKind.UNKNOWN_DIRECTORY

@@ -57,8 +57,10 @@ def create_topic(
     replicas, records = _replicas_of_new_topic(image, request, default_partition_count, rng)
     records.append(topic_record(topic_id, name))
     records += [config_record(topic_id, key, value) for key, value in configs.items()]
+    begun = apply_batch(image, records, next_offset)
+    topic = begun.topics[topic_id]
     records += [
-        partition_record(first_state(image, topic_id, number, each)) for number, each in enumerate(replicas)
+        partition_record(first_state(begun, topic, number, each)) for number, each in enumerate(replicas)
     ]
     after = apply_batch(image, records, next_offset)
     response = admin_pb2.CreateTopicResponse(topic=topic_description(after, after.topics[topic_id]))

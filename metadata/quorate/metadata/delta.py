@@ -301,6 +301,7 @@ class ImageDraft:
             removing_replicas=shared(record.removing_replicas),
             recovery=_recovery(record.recovery_state),
             unclean_leader_epochs=cast("tuple[LeaderEpoch, ...]", tuple(record.unclean_leader_epochs)),
+            is_synced=record.is_synced,
         )
         self._digest += partition_digest(partition)
         partitions.append(partition)
@@ -344,6 +345,7 @@ class ImageDraft:
             ),
             recovery=_recovery(record.recovery_state) if record.recovery_state else old.recovery,
             unclean_leader_epochs=(*unclean, leader_epoch) if record.is_unclean else unclean,
+            is_synced=record.is_synced if has("is_synced") else old.is_synced,
         )
 
     def _share(self, broker_ids: Iterable[int]) -> tuple[BrokerId, ...]:

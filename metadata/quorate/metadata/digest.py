@@ -117,6 +117,8 @@ def partition_digest(partition: PartitionImage) -> int:
             partition.removing_replicas,
             partition.recovery.value,
             partition.unclean_leader_epochs,
+            # Absent where it does not hold, as it was before there was such a thing.
+            *(["synced"] if partition.is_synced else []),
         )
     )
 

@@ -84,6 +84,8 @@ class PartitionImage:
     recovery: Recovery = Recovery.NORMAL
     #: leader epochs whose leader may have lacked acknowledged records (rule 11)
     unclean_leader_epochs: tuple[LeaderEpoch, ...] = ()
+    #: members of ISR and ELR hold on their devices all that was committed (rule 45)
+    is_synced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

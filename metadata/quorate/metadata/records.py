@@ -135,6 +135,7 @@ def partition_record(partition: PartitionImage) -> MetadataRecord:
             removing_replicas=partition.removing_replicas,
             recovery_state=STATE_OF_RECOVERY[partition.recovery],
             unclean_leader_epochs=partition.unclean_leader_epochs,
+            is_synced=partition.is_synced,
         )
     )
 

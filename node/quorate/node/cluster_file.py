@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from quorate.errors import InvalidRequest
@@ -30,7 +30,7 @@ class ClusterNode:
     name: str
     id: int
     roles: tuple[str, ...]
-    #: host:port, the same for as long as the cluster's directory lives
+    #: host:port where others reach it, the same for as long as the cluster's directory lives
     address: str
     data_dir: str
     #: standard error: the node's log
@@ -39,10 +39,20 @@ class ClusterNode:
     process: ProcessIdentity | None = None
     #: False: stopped on purpose (or not started yet)
     is_wanted: bool = False
+    #: host:port where it listens, if something stands between it and those who reach it
+    listener: str | None = None
+    #: words before its command: a program that runs it in other surroundings
+    launcher: tuple[str, ...] = ()
+    #: variables of its environment beside those of whoever starts it
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_running(self) -> bool:
         return self.process is not None and self.process.is_running
+
+    @property
+    def listens_on(self) -> str:
+        return self.listener or self.address
 
     @property
     def stdout_file(self) -> str:
@@ -155,6 +165,9 @@ def _node_document(node: ClusterNode) -> dict[str, Any]:
         "is_wanted": node.is_wanted,
         "data_dir": node.data_dir,
         "log_file": node.log_file,
+        "listener": node.listener,
+        "launcher": list(node.launcher),
+        "environment": dict(node.environment),
     }
 
 
@@ -181,4 +194,8 @@ def _node(document: dict[str, Any], directory: str) -> ClusterNode:
         log_file=f"{directory}/{name}/node.log",
         process=None if pid is None else ProcessIdentity(pid, document["process_started"]),
         is_wanted=document["is_wanted"],
+        # Files of earlier versions do not have them.
+        listener=document.get("listener"),
+        launcher=tuple(document.get("launcher", ())),
+        environment=dict(document.get("environment", {})),
     )

@@ -15,7 +15,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -320,6 +320,39 @@ class LocalCluster:
             self._file.write(replace(state, nodes=(*state.nodes, node)))
         return node.name
 
+    def place(self, name: str, *, address: str, listener: str | None = None) -> None:
+        """Others reach it at ``address``; it listens there, or at ``listener`` behind it.
+
+        A voter only before it was started for the first time: the quorum writes down where its voters are.
+        """
+        with self._file.locked():
+            state = self._file.read()
+            node = state.node(name)
+            if "controller" in node.roles and os.path.exists(node.log_file):
+                raise InvalidRequest(f"{name} was started already, where it is", node=name)
+            old, new = f"{node.id}@{node.address}", f"{node.id}@{address}"
+            founders = [new if voter == old else voter for voter in state.founding_voters.split(",")]
+            state = state.with_node(replace(node, address=address, listener=listener))
+            self._file.write(replace(state, founding_voters=",".join(founders)))
+
+    def surround(
+        self, name: str, *, launcher: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
+        """From its next start on: ``launcher`` before its command, and these variables beside ours.
+
+        A launcher's first word is the path of a program, which has to become the node by ``exec``: a kill
+        would not reach the node otherwise. What it was surrounded with before stays.
+        """
+        with self._file.locked():
+            state = self._file.read()
+            node = state.node(name)
+            node = replace(
+                node,
+                launcher=(*launcher, *node.launcher),
+                environment={**node.environment, **(environment or {})},
+            )
+            self._file.write(state.with_node(node))
+
     def start_again(self, name: str) -> bool:
         """After it died, without waiting for it. False: meanwhile somebody stopped or started it."""
         with self._file.locked():
@@ -409,7 +442,8 @@ def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
         "cluster.id": state.cluster_id,
         "node.id": str(node.id),
         "node.roles": ",".join(node.roles),
-        "listeners": node.address,
+        "listeners": node.listens_on,
+        "advertised.address": node.address,
         "controller.voters": ",".join(voters),
         "data.dir": node.data_dir,
     }
@@ -417,12 +451,12 @@ def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
 
 def _spawn(node: ClusterNode, settings: Mapping[str, str]) -> ProcessIdentity:
     os.makedirs(os.path.dirname(node.log_file), exist_ok=True)
-    command = node_command(settings)
+    command = [*node.launcher, *node_command(settings)]
     # Not by subprocess: its object wants to be waited for, and `up --detach` leaves nodes behind.
     pid = os.posix_spawn(
         command[0],
         command,
-        node_environment(),
+        {**node_environment(), **node.environment},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, node.stdout_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),

@@ -26,7 +26,7 @@ from quorate.v1 import errors_pb2 as quorate_dot_v1_dot_errors__pb2
 from quorate.v1 import metadata_pb2 as quorate_dot_v1_dot_metadata__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bquorate/v1/controller.proto\x12\nquorate.v1\x1a\x17quorate/v1/errors.proto\x1a\x19quorate/v1/metadata.proto\"\x7f\n\x0bPreviousRun\x12\x14\n\x0c\x62roker_epoch\x18\x01 \x01(\x03\x12\x10\n\x08is_clean\x18\x02 \x01(\x08\x12\x14\n\x0cis_same_boot\x18\x03 \x01(\x08\x12\x11\n\tis_intact\x18\x04 \x01(\x08\x12\x1f\n\x17unnoted_incarnation_ids\x18\x05 \x03(\t\"2\n\x0bReplicaName\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"\x9a\x02\n\x15RegisterBrokerRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x14\n\x0c\x64irectory_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x19\n\x11\x66\x65\x61ture_level_min\x18\x06 \x01(\x05\x12\x19\n\x11\x66\x65\x61ture_level_max\x18\x07 \x01(\x05\x12-\n\x0cprevious_run\x18\x08 \x01(\x0b\x32\x17.quorate.v1.PreviousRun\x12(\n\x07\x64\x61maged\x18\t \x03(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x12\n\ncluster_id\x18\n \x01(\t\"B\n\x16RegisterBrokerResponse\x12\x14\n\x0c\x62roker_epoch\x18\x01 \x01(\x03\x12\x12\n\ncluster_id\x18\x02 \x01(\t\"\xc3\x01\n\x14\x42rokerSessionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x17\n\x0fmetadata_offset\x18\x03 \x01(\x03\x12\x15\n\rwants_unfence\x18\x04 \x01(\x08\x12\x16\n\x0ewants_shutdown\x18\x05 \x01(\x08\x12(\n\x07\x64\x61maged\x18\x06 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x10\n\x08sequence\x18\x07 \x01(\x03\"\xb0\x01\n\x15\x42rokerSessionResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x11\n\tis_fenced\x18\x02 \x01(\x08\x12\x15\n\rmay_shut_down\x18\x03 \x01(\x08\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\x03\x12&\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x17\n\x0fmetadata_offset\x18\x06 \x01(\x03\"u\n\x15\x41lterPartitionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x33\n\npartitions\x18\x03 \x03(\x0b\x32\x1f.quorate.v1.PartitionAlteration\"\xd2\x01\n\x13PartitionAlteration\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\"\n\x03isr\x18\x05 \x03(\x0b\x32\x15.quorate.v1.IsrMember\x12\x31\n\x0erecovery_state\x18\x06 \x01(\x0e\x32\x19.quorate.v1.RecoveryState\x12\x10\n\x08withdraw\x18\x07 \x01(\x08\"4\n\tIsrMember\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"S\n\x16\x41lterPartitionResponse\x12\x39\n\npartitions\x18\x01 \x03(\x0b\x32%.quorate.v1.PartitionAlterationResult\"\xe7\x01\n\x19PartitionAlterationResult\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12&\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x0e\n\x06leader\x18\x04 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x06 \x01(\x05\x12\x0b\n\x03isr\x18\x07 \x03(\x05\x12\x31\n\x0erecovery_state\x18\x08 \x01(\x0e\x32\x19.quorate.v1.RecoveryState\"E\n\x1a\x41llocateProducerIdsRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"G\n\x1b\x41llocateProducerIdsResponse\x12\x19\n\x11\x66irst_producer_id\x18\x01 \x01(\x03\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\"Y\n\x1b\x43onfirmTopicsRemovedRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\ttopic_ids\x18\x03 \x03(\t\"\x1e\n\x1c\x43onfirmTopicsRemovedResponse\"?\n\x15\x46ollowMetadataRequest\x12\x13\n\x0b\x66rom_offset\x18\x01 \x01(\x03\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\"\x8d\x01\n\x16\x46ollowMetadataResponse\x12\x31\n\tcommitted\x18\x01 \x01(\x0b\x32\x1c.quorate.v1.CommittedBatchesH\x00\x12\x35\n\x08snapshot\x18\x02 \x01(\x0b\x32!.quorate.v1.MetadataSnapshotChunkH\x00\x42\t\n\x07\x63ontent\"y\n\x10\x43ommittedBatches\x12+\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x1a.quorate.v1.CommittedBatch\x12\x14\n\x0cup_to_offset\x18\x02 \x01(\x03\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"J\n\x0e\x43ommittedBatch\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12(\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x19.quorate.v1.MetadataBatch\"\x81\x01\n\x15MetadataSnapshotChunk\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.quorate.v1.SnapshotHeader\x12+\n\x07records\x18\x02 \x03(\x0b\x32\x1a.quorate.v1.SnapshotRecord\x12\x0f\n\x07is_last\x18\x03 \x01(\x08\"4\n\x11\x41\x64ministerRequest\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\x0c\"&\n\x12\x41\x64ministerResponse\x12\x10\n\x08response\x18\x01 \x01(\x0c\"\x16\n\x14\x44\x65scribeImageRequest\"m\n\x15\x44\x65scribeImageResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x19\n\x11\x66\x65\x61ture_level_min\x18\x03 \x01(\x05\x12\x19\n\x11\x66\x65\x61ture_level_max\x18\x04 \x01(\x05\x32\xf0\x05\n\x11\x43ontrollerService\x12W\n\x0eRegisterBroker\x12!.quorate.v1.RegisterBrokerRequest\x1a\".quorate.v1.RegisterBrokerResponse\x12X\n\rBrokerSession\x12 .quorate.v1.BrokerSessionRequest\x1a!.quorate.v1.BrokerSessionResponse(\x01\x30\x01\x12W\n\x0e\x41lterPartition\x12!.quorate.v1.AlterPartitionRequest\x1a\".quorate.v1.AlterPartitionResponse\x12\x66\n\x13\x41llocateProducerIds\x12&.quorate.v1.AllocateProducerIdsRequest\x1a\'.quorate.v1.AllocateProducerIdsResponse\x12i\n\x14\x43onfirmTopicsRemoved\x12\'.quorate.v1.ConfirmTopicsRemovedRequest\x1a(.quorate.v1.ConfirmTopicsRemovedResponse\x12Y\n\x0e\x46ollowMetadata\x12!.quorate.v1.FollowMetadataRequest\x1a\".quorate.v1.FollowMetadataResponse0\x01\x12K\n\nAdminister\x12\x1d.quorate.v1.AdministerRequest\x1a\x1e.quorate.v1.AdministerResponse\x12T\n\rDescribeImage\x12 .quorate.v1.DescribeImageRequest\x1a!.quorate.v1.DescribeImageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bquorate/v1/controller.proto\x12\nquorate.v1\x1a\x17quorate/v1/errors.proto\x1a\x19quorate/v1/metadata.proto\"\x7f\n\x0bPreviousRun\x12\x14\n\x0c\x62roker_epoch\x18\x01 \x01(\x03\x12\x10\n\x08is_clean\x18\x02 \x01(\x08\x12\x14\n\x0cis_same_boot\x18\x03 \x01(\x08\x12\x11\n\tis_intact\x18\x04 \x01(\x08\x12\x1f\n\x17unnoted_incarnation_ids\x18\x05 \x03(\t\"2\n\x0bReplicaName\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"\x9a\x02\n\x15RegisterBrokerRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x14\n\x0c\x64irectory_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x19\n\x11\x66\x65\x61ture_level_min\x18\x06 \x01(\x05\x12\x19\n\x11\x66\x65\x61ture_level_max\x18\x07 \x01(\x05\x12-\n\x0cprevious_run\x18\x08 \x01(\x0b\x32\x17.quorate.v1.PreviousRun\x12(\n\x07\x64\x61maged\x18\t \x03(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x12\n\ncluster_id\x18\n \x01(\t\"B\n\x16RegisterBrokerResponse\x12\x14\n\x0c\x62roker_epoch\x18\x01 \x01(\x03\x12\x12\n\ncluster_id\x18\x02 \x01(\t\"\xc3\x01\n\x14\x42rokerSessionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x17\n\x0fmetadata_offset\x18\x03 \x01(\x03\x12\x15\n\rwants_unfence\x18\x04 \x01(\x08\x12\x16\n\x0ewants_shutdown\x18\x05 \x01(\x08\x12(\n\x07\x64\x61maged\x18\x06 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x10\n\x08sequence\x18\x07 \x01(\x03\"\xb0\x01\n\x15\x42rokerSessionResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x11\n\tis_fenced\x18\x02 \x01(\x08\x12\x15\n\rmay_shut_down\x18\x03 \x01(\x08\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\x03\x12&\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x17\n\x0fmetadata_offset\x18\x06 \x01(\x03\"u\n\x15\x41lterPartitionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x33\n\npartitions\x18\x03 \x03(\x0b\x32\x1f.quorate.v1.PartitionAlteration\"\xe5\x01\n\x13PartitionAlteration\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\"\n\x03isr\x18\x05 \x03(\x0b\x32\x15.quorate.v1.IsrMember\x12\x31\n\x0erecovery_state\x18\x06 \x01(\x0e\x32\x19.quorate.v1.RecoveryState\x12\x10\n\x08withdraw\x18\x07 \x01(\x08\x12\x11\n\tis_synced\x18\x08 \x01(\x08\"4\n\tIsrMember\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"S\n\x16\x41lterPartitionResponse\x12\x39\n\npartitions\x18\x01 \x03(\x0b\x32%.quorate.v1.PartitionAlterationResult\"\xfa\x01\n\x19PartitionAlterationResult\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12&\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x0e\n\x06leader\x18\x04 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x06 \x01(\x05\x12\x0b\n\x03isr\x18\x07 \x03(\x05\x12\x31\n\x0erecovery_state\x18\x08 \x01(\x0e\x32\x19.quorate.v1.RecoveryState\x12\x11\n\tis_synced\x18\t \x01(\x08\"E\n\x1a\x41llocateProducerIdsRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"G\n\x1b\x41llocateProducerIdsResponse\x12\x19\n\x11\x66irst_producer_id\x18\x01 \x01(\x03\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\"Y\n\x1b\x43onfirmTopicsRemovedRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\ttopic_ids\x18\x03 \x03(\t\"\x1e\n\x1c\x43onfirmTopicsRemovedResponse\"?\n\x15\x46ollowMetadataRequest\x12\x13\n\x0b\x66rom_offset\x18\x01 \x01(\x03\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\"\x8d\x01\n\x16\x46ollowMetadataResponse\x12\x31\n\tcommitted\x18\x01 \x01(\x0b\x32\x1c.quorate.v1.CommittedBatchesH\x00\x12\x35\n\x08snapshot\x18\x02 \x01(\x0b\x32!.quorate.v1.MetadataSnapshotChunkH\x00\x42\t\n\x07\x63ontent\"y\n\x10\x43ommittedBatches\x12+\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x1a.quorate.v1.CommittedBatch\x12\x14\n\x0cup_to_offset\x18\x02 \x01(\x03\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"J\n\x0e\x43ommittedBatch\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12(\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x19.quorate.v1.MetadataBatch\"\x81\x01\n\x15MetadataSnapshotChunk\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.quorate.v1.SnapshotHeader\x12+\n\x07records\x18\x02 \x03(\x0b\x32\x1a.quorate.v1.SnapshotRecord\x12\x0f\n\x07is_last\x18\x03 \x01(\x08\"4\n\x11\x41\x64ministerRequest\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\x0c\"&\n\x12\x41\x64ministerResponse\x12\x10\n\x08response\x18\x01 \x01(\x0c\"\x16\n\x14\x44\x65scribeImageRequest\"m\n\x15\x44\x65scribeImageResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x19\n\x11\x66\x65\x61ture_level_min\x18\x03 \x01(\x05\x12\x19\n\x11\x66\x65\x61ture_level_max\x18\x04 \x01(\x05\x32\xf0\x05\n\x11\x43ontrollerService\x12W\n\x0eRegisterBroker\x12!.quorate.v1.RegisterBrokerRequest\x1a\".quorate.v1.RegisterBrokerResponse\x12X\n\rBrokerSession\x12 .quorate.v1.BrokerSessionRequest\x1a!.quorate.v1.BrokerSessionResponse(\x01\x30\x01\x12W\n\x0e\x41lterPartition\x12!.quorate.v1.AlterPartitionRequest\x1a\".quorate.v1.AlterPartitionResponse\x12\x66\n\x13\x41llocateProducerIds\x12&.quorate.v1.AllocateProducerIdsRequest\x1a\'.quorate.v1.AllocateProducerIdsResponse\x12i\n\x14\x43onfirmTopicsRemoved\x12\'.quorate.v1.ConfirmTopicsRemovedRequest\x1a(.quorate.v1.ConfirmTopicsRemovedResponse\x12Y\n\x0e\x46ollowMetadata\x12!.quorate.v1.FollowMetadataRequest\x1a\".quorate.v1.FollowMetadataResponse0\x01\x12K\n\nAdminister\x12\x1d.quorate.v1.AdministerRequest\x1a\x1e.quorate.v1.AdministerResponse\x12T\n\rDescribeImage\x12 .quorate.v1.DescribeImageRequest\x1a!.quorate.v1.DescribeImageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,39 +48,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ALTERPARTITIONREQUEST']._serialized_start=1006
   _globals['_ALTERPARTITIONREQUEST']._serialized_end=1123
   _globals['_PARTITIONALTERATION']._serialized_start=1126
-  _globals['_PARTITIONALTERATION']._serialized_end=1336
-  _globals['_ISRMEMBER']._serialized_start=1338
-  _globals['_ISRMEMBER']._serialized_end=1390
-  _globals['_ALTERPARTITIONRESPONSE']._serialized_start=1392
-  _globals['_ALTERPARTITIONRESPONSE']._serialized_end=1475
-  _globals['_PARTITIONALTERATIONRESULT']._serialized_start=1478
-  _globals['_PARTITIONALTERATIONRESULT']._serialized_end=1709
-  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_start=1711
-  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_end=1780
-  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_start=1782
-  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_end=1853
-  _globals['_CONFIRMTOPICSREMOVEDREQUEST']._serialized_start=1855
-  _globals['_CONFIRMTOPICSREMOVEDREQUEST']._serialized_end=1944
-  _globals['_CONFIRMTOPICSREMOVEDRESPONSE']._serialized_start=1946
-  _globals['_CONFIRMTOPICSREMOVEDRESPONSE']._serialized_end=1976
-  _globals['_FOLLOWMETADATAREQUEST']._serialized_start=1978
-  _globals['_FOLLOWMETADATAREQUEST']._serialized_end=2041
-  _globals['_FOLLOWMETADATARESPONSE']._serialized_start=2044
-  _globals['_FOLLOWMETADATARESPONSE']._serialized_end=2185
-  _globals['_COMMITTEDBATCHES']._serialized_start=2187
-  _globals['_COMMITTEDBATCHES']._serialized_end=2308
-  _globals['_COMMITTEDBATCH']._serialized_start=2310
-  _globals['_COMMITTEDBATCH']._serialized_end=2384
-  _globals['_METADATASNAPSHOTCHUNK']._serialized_start=2387
-  _globals['_METADATASNAPSHOTCHUNK']._serialized_end=2516
-  _globals['_ADMINISTERREQUEST']._serialized_start=2518
-  _globals['_ADMINISTERREQUEST']._serialized_end=2570
-  _globals['_ADMINISTERRESPONSE']._serialized_start=2572
-  _globals['_ADMINISTERRESPONSE']._serialized_end=2610
-  _globals['_DESCRIBEIMAGEREQUEST']._serialized_start=2612
-  _globals['_DESCRIBEIMAGEREQUEST']._serialized_end=2634
-  _globals['_DESCRIBEIMAGERESPONSE']._serialized_start=2636
-  _globals['_DESCRIBEIMAGERESPONSE']._serialized_end=2745
-  _globals['_CONTROLLERSERVICE']._serialized_start=2748
-  _globals['_CONTROLLERSERVICE']._serialized_end=3500
+  _globals['_PARTITIONALTERATION']._serialized_end=1355
+  _globals['_ISRMEMBER']._serialized_start=1357
+  _globals['_ISRMEMBER']._serialized_end=1409
+  _globals['_ALTERPARTITIONRESPONSE']._serialized_start=1411
+  _globals['_ALTERPARTITIONRESPONSE']._serialized_end=1494
+  _globals['_PARTITIONALTERATIONRESULT']._serialized_start=1497
+  _globals['_PARTITIONALTERATIONRESULT']._serialized_end=1747
+  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_start=1749
+  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_end=1818
+  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_start=1820
+  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_end=1891
+  _globals['_CONFIRMTOPICSREMOVEDREQUEST']._serialized_start=1893
+  _globals['_CONFIRMTOPICSREMOVEDREQUEST']._serialized_end=1982
+  _globals['_CONFIRMTOPICSREMOVEDRESPONSE']._serialized_start=1984
+  _globals['_CONFIRMTOPICSREMOVEDRESPONSE']._serialized_end=2014
+  _globals['_FOLLOWMETADATAREQUEST']._serialized_start=2016
+  _globals['_FOLLOWMETADATAREQUEST']._serialized_end=2079
+  _globals['_FOLLOWMETADATARESPONSE']._serialized_start=2082
+  _globals['_FOLLOWMETADATARESPONSE']._serialized_end=2223
+  _globals['_COMMITTEDBATCHES']._serialized_start=2225
+  _globals['_COMMITTEDBATCHES']._serialized_end=2346
+  _globals['_COMMITTEDBATCH']._serialized_start=2348
+  _globals['_COMMITTEDBATCH']._serialized_end=2422
+  _globals['_METADATASNAPSHOTCHUNK']._serialized_start=2425
+  _globals['_METADATASNAPSHOTCHUNK']._serialized_end=2554
+  _globals['_ADMINISTERREQUEST']._serialized_start=2556
+  _globals['_ADMINISTERREQUEST']._serialized_end=2608
+  _globals['_ADMINISTERRESPONSE']._serialized_start=2610
+  _globals['_ADMINISTERRESPONSE']._serialized_end=2648
+  _globals['_DESCRIBEIMAGEREQUEST']._serialized_start=2650
+  _globals['_DESCRIBEIMAGEREQUEST']._serialized_end=2672
+  _globals['_DESCRIBEIMAGERESPONSE']._serialized_start=2674
+  _globals['_DESCRIBEIMAGERESPONSE']._serialized_end=2783
+  _globals['_CONTROLLERSERVICE']._serialized_start=2786
+  _globals['_CONTROLLERSERVICE']._serialized_end=3538
 # @@protoc_insertion_point(module_scope)

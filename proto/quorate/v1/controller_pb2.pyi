@@ -107,7 +107,7 @@ class AlterPartitionRequest(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionAlteration, _Mapping]]] = ...) -> None: ...
 
 class PartitionAlteration(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "isr", "recovery_state", "withdraw")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "isr", "recovery_state", "withdraw", "is_synced")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,7 @@ class PartitionAlteration(_message.Message):
     ISR_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
     WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    IS_SYNCED_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     leader_epoch: int
@@ -122,7 +123,8 @@ class PartitionAlteration(_message.Message):
     isr: _containers.RepeatedCompositeFieldContainer[IsrMember]
     recovery_state: _metadata_pb2.RecoveryState
     withdraw: bool
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[IsrMember, _Mapping]]] = ..., recovery_state: _Optional[_Union[_metadata_pb2.RecoveryState, str]] = ..., withdraw: _Optional[bool] = ...) -> None: ...
+    is_synced: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[IsrMember, _Mapping]]] = ..., recovery_state: _Optional[_Union[_metadata_pb2.RecoveryState, str]] = ..., withdraw: _Optional[bool] = ..., is_synced: _Optional[bool] = ...) -> None: ...
 
 class IsrMember(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")
@@ -139,7 +141,7 @@ class AlterPartitionResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionAlterationResult, _Mapping]]] = ...) -> None: ...
 
 class PartitionAlterationResult(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "leader", "leader_epoch", "partition_epoch", "isr", "recovery_state")
+    __slots__ = ("topic_id", "partition", "error", "leader", "leader_epoch", "partition_epoch", "isr", "recovery_state", "is_synced")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -148,6 +150,7 @@ class PartitionAlterationResult(_message.Message):
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ISR_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
+    IS_SYNCED_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     error: _errors_pb2.ErrorDetail
@@ -156,7 +159,8 @@ class PartitionAlterationResult(_message.Message):
     partition_epoch: int
     isr: _containers.RepeatedScalarFieldContainer[int]
     recovery_state: _metadata_pb2.RecoveryState
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., recovery_state: _Optional[_Union[_metadata_pb2.RecoveryState, str]] = ...) -> None: ...
+    is_synced: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., recovery_state: _Optional[_Union[_metadata_pb2.RecoveryState, str]] = ..., is_synced: _Optional[bool] = ...) -> None: ...
 
 class AllocateProducerIdsRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")

@@ -140,7 +140,7 @@ class ReplicasRemovedRecord(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., broker_id: _Optional[int] = ...) -> None: ...
 
 class PartitionRecord(_message.Message):
-    __slots__ = ("topic_id", "partition", "replicas", "isr", "elr", "last_known_elr", "leader", "leader_epoch", "partition_epoch", "adding_replicas", "removing_replicas", "recovery_state", "unclean_leader_epochs")
+    __slots__ = ("topic_id", "partition", "replicas", "isr", "elr", "last_known_elr", "leader", "leader_epoch", "partition_epoch", "adding_replicas", "removing_replicas", "recovery_state", "unclean_leader_epochs", "is_synced")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +154,7 @@ class PartitionRecord(_message.Message):
     REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
     UNCLEAN_LEADER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    IS_SYNCED_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
@@ -167,7 +168,8 @@ class PartitionRecord(_message.Message):
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
     recovery_state: RecoveryState
     unclean_leader_epochs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., recovery_state: _Optional[_Union[RecoveryState, str]] = ..., unclean_leader_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
+    is_synced: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., recovery_state: _Optional[_Union[RecoveryState, str]] = ..., unclean_leader_epochs: _Optional[_Iterable[int]] = ..., is_synced: _Optional[bool] = ...) -> None: ...
 
 class BrokerList(_message.Message):
     __slots__ = ("broker_ids",)
@@ -176,7 +178,7 @@ class BrokerList(_message.Message):
     def __init__(self, broker_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PartitionChangeRecord(_message.Message):
-    __slots__ = ("topic_id", "partition", "partition_epoch", "replicas", "isr", "elr", "last_known_elr", "leader", "leader_epoch", "adding_replicas", "removing_replicas", "recovery_state", "is_unclean")
+    __slots__ = ("topic_id", "partition", "partition_epoch", "replicas", "isr", "elr", "last_known_elr", "leader", "leader_epoch", "adding_replicas", "removing_replicas", "recovery_state", "is_unclean", "is_synced")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +192,7 @@ class PartitionChangeRecord(_message.Message):
     REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
     IS_UNCLEAN_FIELD_NUMBER: _ClassVar[int]
+    IS_SYNCED_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     partition_epoch: int
@@ -203,7 +206,8 @@ class PartitionChangeRecord(_message.Message):
     removing_replicas: BrokerList
     recovery_state: RecoveryState
     is_unclean: bool
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., replicas: _Optional[_Union[BrokerList, _Mapping]] = ..., isr: _Optional[_Union[BrokerList, _Mapping]] = ..., elr: _Optional[_Union[BrokerList, _Mapping]] = ..., last_known_elr: _Optional[_Union[BrokerList, _Mapping]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Union[BrokerList, _Mapping]] = ..., removing_replicas: _Optional[_Union[BrokerList, _Mapping]] = ..., recovery_state: _Optional[_Union[RecoveryState, str]] = ..., is_unclean: _Optional[bool] = ...) -> None: ...
+    is_synced: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., replicas: _Optional[_Union[BrokerList, _Mapping]] = ..., isr: _Optional[_Union[BrokerList, _Mapping]] = ..., elr: _Optional[_Union[BrokerList, _Mapping]] = ..., last_known_elr: _Optional[_Union[BrokerList, _Mapping]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Union[BrokerList, _Mapping]] = ..., removing_replicas: _Optional[_Union[BrokerList, _Mapping]] = ..., recovery_state: _Optional[_Union[RecoveryState, str]] = ..., is_unclean: _Optional[bool] = ..., is_synced: _Optional[bool] = ...) -> None: ...
 
 class ConfigRecord(_message.Message):
     __slots__ = ("resource", "topic_id", "key", "value")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr, epoch_of
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.core.ids import BrokerId
 from quorate.errors import StaleBrokerEpoch
 from quorate.metadata.image import Recovery
 from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_RECOVERING
-from tests.unit.controller.broker_requests import alteration, ask_for_isr, epoch_of
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 @pytest.fixture

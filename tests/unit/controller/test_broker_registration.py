@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.models.controller.broker_requests import epoch_of, registration, replica
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker, register_broker, unregister_broker
 from quorate.controller.previous_run import StartKind, judge_start
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import BrokerNotAvailable, DuplicateBroker, InvalidRequest, UnsupportedFeatureLevel
 from quorate.metadata.image import NO_LEADER
 from quorate.v1.controller_pb2 import RegisterBrokerRequest, RegisterBrokerResponse
-from tests.unit.controller.broker_requests import epoch_of, registration, replica
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def register(
@@ -98,6 +98,14 @@ def test_a_lossy_broker_leaves_replicated_topics_and_stays_in_synced_ones() -> N
     assert cluster.partition(name="replicated").isr == ()
     assert cluster.partition(name="replicated").last_known_elr == (1,)
     assert cluster.partition(name="synced").isr == (1,)
+
+
+def test_a_lossy_broker_leaves_a_topic_that_was_changed_to_fsync_and_is_not_synced_yet() -> None:
+    cluster = SmallCluster(1)
+    cluster.create("t", [1])
+    cluster.configure("t", {"durability": "fsync"})
+    register(cluster, registration(cluster, 1))
+    assert cluster.partition().isr == ()
 
 
 def test_the_cluster_may_make_all_topics_synced() -> None:

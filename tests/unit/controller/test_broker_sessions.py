@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from quorate.chaos.models.controller.broker_requests import epoch_of
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.sessions import BrokerSessions, LapsedSession
 from quorate.core.ids import BrokerEpoch, BrokerId
-from tests.unit.controller.broker_requests import epoch_of
-from tests.unit.controller.small_cluster import SmallCluster
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.cluster_description import describe_cluster
 from quorate.controller.features import SupportedLevels, update_feature_level
 from quorate.core.ids import BrokerId
 from quorate.errors import UnsupportedFeatureLevel
 from quorate.metadata.image import NO_LEADER
 from quorate.v1 import admin_pb2
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def test_cluster_tells_its_brokers_and_counts_what_is_wrong() -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.alter_configs import alter_configs
 from quorate.controller.alter_partition import alter_partition
+from quorate.controller.brokers import fence_broker
 from quorate.core.ids import BrokerId
 from quorate.errors import (
     InvalidConfig,
     InvalidRequest,
     NotEnoughReplicas,
     UnknownTopicOrPartition,
-    UnsupportedOperation,
 )
 from quorate.metadata.image import NO_LEADER, Recovery
 from quorate.metadata.topic_settings import min_insync_replicas, min_insync_replicas_of, throttled_rate
 from quorate.v1 import admin_pb2, controller_pb2
-from tests.unit.controller.small_cluster import SmallCluster
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
@@ -205,12 +206,41 @@ def test_unclean_election_for_the_whole_cluster_reaches_topics_without_their_own
 
 
 @pytest.mark.parametrize("level", ["t", ""])
-def test_a_topic_that_exists_cannot_be_promised_to_be_synced(level: str) -> None:
-    """Rule 45: what its replicas hold may not be synced, and a power loss would be taken for harmless."""
+def test_a_topic_that_is_changed_to_fsync_is_synced_when_its_leader_says_so(level: str) -> None:
+    """Rule 45: a power loss before that may cost what is there; whoever follows now knows the setting."""
     cluster = SmallCluster()
     cluster.create("t")
-    with pytest.raises(UnsupportedOperation, match="cannot be changed to durability=fsync"):
-        cluster.configure(level, {"durability": "fsync"})
+    before = cluster.partition()
+    cluster.configure(level, {"durability": "fsync"})
+    changed = cluster.partition()
+    assert (changed.leader, changed.leader_epoch) == (before.leader, before.leader_epoch + 1)
+    assert not changed.is_synced
+    ask_for_isr(cluster, changed.leader, alteration(cluster, changed, changed.isr, is_synced=True))
+    assert cluster.partition().is_synced
+    cluster.configure(level, {"durability": "replicated"})
+    assert not cluster.partition().is_synced
+
+
+def test_a_leader_cannot_make_a_partition_synced_that_need_not_be() -> None:
+    cluster = SmallCluster()
+    cluster.create("t")
+    partition = cluster.partition()
+    ask_for_isr(cluster, partition.leader, alteration(cluster, partition, partition.isr, is_synced=True))
+    assert not cluster.partition().is_synced
+
+
+def test_a_new_topic_and_a_new_partition_of_it_are_synced_from_the_start() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", configs={"durability": "fsync"})
+    assert cluster.partition().is_synced
+
+
+def test_durability_is_not_weakened_while_a_member_is_away_that_may_have_lost_power() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2], configs={"durability": "fsync"})
+    cluster.commit(fence_broker(cluster.image, BrokerId(2)))
+    with pytest.raises(NotEnoughReplicas, match="broker 2 is away"):
+        cluster.configure("t", {"durability": "replicated"})
 
 
 def test_a_topic_with_its_own_durability_does_not_mind_the_clusters() -> None:

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from typing import Final
 
-from tests.unit.controller.controller_model import walk
+from quorate.chaos.models.controller.controller_model import walk
 
 _WALKS: Final = int(os.environ.get("QUORATE_CONTROLLER_WALKS", "60"))
 _FIRST_SEED: Final = int(os.environ.get("QUORATE_CONTROLLER_SEED", "0"))
@@ -45,7 +45,8 @@ _FLOORS: Final = {
     "cancelled": 100,
     "moved back": 20,
     "drained": 30,
-    "durability: UNSUPPORTED_OPERATION": 30,
+    "durability": 150,
+    "synced": 30,
     "recovered": 5,
 }
 

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import pytest
 
+from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr, beat, registration
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.decision import Decision
 from quorate.controller.heartbeats import heartbeat
@@ -14,8 +16,6 @@ from quorate.controller.leaderless import elect_missing_leaders
 from quorate.core.ids import BrokerId
 from quorate.errors import DuplicateBroker
 from quorate.metadata.image import NO_LEADER, PartitionImage
-from tests.unit.controller.broker_requests import alteration, ask_for_isr, beat, registration
-from tests.unit.controller.small_cluster import SmallCluster
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 Response = TypeVar("Response")

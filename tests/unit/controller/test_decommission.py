@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.decommission import MOVES_AT_ONCE_MAX, decommission_broker
 from quorate.controller.reassignment import complete_reassignments
 from quorate.core.ids import BrokerId
 from quorate.errors import BrokerNotAvailable, NotEnoughReplicas
 from quorate.metadata.image import NO_LEADER
 from quorate.v1 import admin_pb2
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def decommission(cluster: SmallCluster, broker_id: int, *, cancel: bool = False) -> tuple[int, int, bool]:

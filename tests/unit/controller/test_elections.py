@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.elections import Assignment, Elections
 from quorate.core.ids import BrokerId
 from quorate.metadata.image import NO_LEADER, PartitionImage, Recovery
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def ids(*broker_ids: int) -> tuple[BrokerId, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr, beat, epoch_of, replica
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.heartbeats import heartbeat
 from quorate.core.ids import BrokerId
 from quorate.errors import StaleBrokerEpoch
 from quorate.metadata.image import NO_LEADER
 from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse
-from tests.unit.controller.broker_requests import alteration, ask_for_isr, beat, epoch_of, replica
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def send(

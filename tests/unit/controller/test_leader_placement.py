@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.draining import drain_broker
 from quorate.controller.preferred import count_misplaced_leaders, elect_preferred_leaders, move_leaders_back
 from quorate.core.ids import BrokerId
 from quorate.errors import BrokerNotAvailable
 from quorate.v1.admin_pb2 import DrainBrokerRequest, ElectPreferredLeadersRequest, PartitionName
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 @pytest.fixture

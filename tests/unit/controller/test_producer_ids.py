@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.broker_requests import epoch_of
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.producer_ids import allocate_producer_ids
 from quorate.errors import StaleBrokerEpoch
 from quorate.v1.controller_pb2 import AllocateProducerIdsRequest
-from tests.unit.controller.broker_requests import epoch_of
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def test_blocks_follow_one_another_whoever_asks() -> None:

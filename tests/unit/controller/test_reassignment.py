@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker
 from quorate.controller.preferred import move_leaders_back
@@ -27,7 +28,6 @@ from quorate.errors import (
 from quorate.metadata.image import NO_LEADER, Recovery
 from quorate.metadata.topic_settings import min_insync_replicas_of
 from quorate.v1 import admin_pb2, controller_pb2
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def cluster_with(*replicas: int, brokers: int = 6) -> SmallCluster:

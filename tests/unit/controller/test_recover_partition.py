@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.recover import ReplicaEnd, recover_partition, replicas_to_ask
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.errors import RecoveryRefused
 from quorate.metadata.image import NO_LEADER, Recovery
 from quorate.v1.admin_pb2 import PartitionName, RecoverPartitionRequest, RecoverPartitionResponse
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 @pytest.fixture

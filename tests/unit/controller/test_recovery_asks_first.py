@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.models.controller.broker_requests import registration
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.controller.administration import Administration
 from quorate.controller.brokers import register_broker
@@ -17,8 +19,6 @@ from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.errors import RecoveryRefused
 from quorate.metadata.image import MetadataImage, PartitionImage
 from quorate.v1 import admin_pb2
-from tests.unit.controller.broker_requests import registration
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 class _Active:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.restart_check import check_broker_restart
 from quorate.core.ids import BrokerId
 from quorate.errors import BrokerNotAvailable
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def test_a_broker_of_a_healthy_cluster_may_stop() -> None:

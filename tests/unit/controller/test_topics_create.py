@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster, assignments, topic_id
 from quorate.controller.partition_counts import create_partitions
 from quorate.core.limits import PARTITIONS_PER_TOPIC_MAX
 from quorate.errors import (
@@ -16,7 +17,6 @@ from quorate.errors import (
     UnknownTopicOrPartition,
 )
 from quorate.v1 import admin_pb2
-from tests.unit.controller.small_cluster import SmallCluster, assignments, topic_id
 
 
 def add_partitions(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.topic_descriptions import describe_topic, list_topics
 from quorate.controller.topics import confirm_topics_removed, delete_topic
 from quorate.core.ids import BrokerId
 from quorate.errors import InvalidRequest, StaleBrokerEpoch, UnknownTopicOrPartition
 from quorate.v1 import admin_pb2, controller_pb2
-from tests.unit.controller.small_cluster import SmallCluster
 
 
 def delete(cluster: SmallCluster, *, name: str = "", topic_id: str = "") -> str:

@@ -8,13 +8,21 @@ import os
 import pytest
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
+from quorate.chaos.models.directory.broker_lives import (
+    CLUSTER,
+    FSYNC,
+    NODE,
+    PATH,
+    REPLICATED,
+    BrokerLives,
+    open_in,
+)
+from quorate.chaos.models.log.log_harness import SMALL_CONFIG, make_context, os_error
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import fail_path
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import DiskFull, InvalidConfig, StorageFailed
 from quorate.storage import StartKind
-from tests.log.log_harness import SMALL_CONFIG, make_context, os_error
-from tests.unit.directory.broker_lives import CLUSTER, FSYNC, NODE, PATH, REPLICATED, BrokerLives, open_in
 
 IDENTITY = f"{PATH}/broker-identity"
 NOTES = f"{PATH}/run-notes"

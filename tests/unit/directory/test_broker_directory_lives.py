@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quorate.broker.directory.run_notes import read_run_notes
-from quorate.controller.previous_run import StartKind
-from tests.unit.directory.broker_lives import FSYNC, PATH, BrokerLives, die_at, has_died
-from tests.unit.directory.directory_checkers import (
+from quorate.chaos.models.directory.broker_lives import FSYNC, PATH, BrokerLives, die_at, has_died
+from quorate.chaos.models.directory.directory_checkers import (
     CHECKS,
     check_random_lives,
     one_life,
     random_lives,
     steps_of_a_start,
 )
+from quorate.controller.previous_run import StartKind
 
 
 @pytest.mark.parametrize("after_clean_stop", [True, False], ids=["after a clean stop", "after a crash"])

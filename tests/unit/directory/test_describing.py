@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from quorate.broker.describing import ReplicaDescriber
 from quorate.broker.replica.partition import Partition
+from quorate.chaos.models.log.log_harness import LogHarness, ManualClock, batch
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName, TopicPartition
 from quorate.errors import StorageFailed, UnknownTopicOrPartition
 from quorate.v1.controller_pb2 import ReplicaName
 from quorate.v1.replica_pb2 import DescribeLogEndsRequest, DescribeReplicasRequest, LogEnd
-from tests.log.log_harness import LogHarness, ManualClock, batch
 
 TOPIC_ID = TopicId("A" * 22)
 

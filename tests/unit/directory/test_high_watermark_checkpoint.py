@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
+from quorate.chaos.models.log.log_harness import SMALL_CONFIG, batch, make_context, os_error
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.storage import LogDirectory, PartitionKey, PartitionLog, StartKind
-from tests.log.log_harness import SMALL_CONFIG, batch, make_context, os_error
 
 PATH = "/data"
 KEY = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("A" * 22))

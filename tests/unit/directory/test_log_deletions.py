@@ -7,13 +7,13 @@ import errno
 from collections.abc import Awaitable, Callable
 
 from quorate.broker.directory.deletions import LogDeletions
+from quorate.chaos.models.log.log_harness import SMALL_CONFIG, make_context, os_error
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicId, TopicName
 from quorate.storage import LogDirectory, PartitionKey, StartKind
-from tests.log.log_harness import SMALL_CONFIG, make_context, os_error
 
 DELAY_S = 60.0
 KEY = PartitionKey(TopicName("orders"), PartitionId(0), TopicId("A" * 22))

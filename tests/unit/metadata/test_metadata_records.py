@@ -39,13 +39,13 @@ LEVEL_1 = {
     "PartitionRecord": [
         "topic_id=1 partition=2 replicas=3 isr=4 elr=5 last_known_elr=6 leader=7",
         "leader_epoch=8 partition_epoch=9 adding_replicas=10 removing_replicas=11",
-        "recovery_state=12 unclean_leader_epochs=13",
+        "recovery_state=12 unclean_leader_epochs=13 is_synced=14",
     ],
     "BrokerList": ["broker_ids=1"],
     "PartitionChangeRecord": [
         "topic_id=1 partition=2 partition_epoch=3 replicas=4 isr=5 elr=6 last_known_elr=7",
         "leader=8 leader_epoch=9 adding_replicas=10 removing_replicas=11",
-        "recovery_state=12 is_unclean=13",
+        "recovery_state=12 is_unclean=13 is_synced=14",
     ],
     "ConfigRecord": ["resource=1 topic_id=2 key=3 value=4"],
     "ProducerIdsRecord": ["broker_id=1 broker_epoch=2 next_producer_id=3"],

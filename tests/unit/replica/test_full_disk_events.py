@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import structlog
 
+from quorate.chaos.models.log.log_harness import LogHarness, batch, small_config
+from quorate.chaos.models.replica.manual_clock import SteppedClock
 from quorate.core.ids import LeaderEpoch
 from quorate.storage import PartitionLog, StartKind
-from tests.log.log_harness import LogHarness, batch, small_config
-from tests.unit.replica.manual_clock import SteppedClock
 
 BATCH = batch(b"x" * 60)
 

@@ -7,11 +7,11 @@ import random
 from collections.abc import Awaitable, Callable
 
 from quorate.broker.replica.isr_alterations import IsrAlterations
+from quorate.chaos.models.replica.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import IneligibleReplica, NotController, RequestTimedOut
 from quorate.v1.controller_pb2 import AlterPartitionRequest, AlterPartitionResponse
-from tests.unit.replica.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 
 Answer = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.models.replica.plain_log import Entry
+from quorate.chaos.models.replica.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.errors import (
     FencedLeaderEpoch,
     IneligibleReplica,
@@ -17,8 +19,6 @@ from quorate.errors import (
 )
 from quorate.metadata.image import Recovery
 from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL
-from tests.unit.replica.plain_log import Entry
-from tests.unit.replica.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 
 
 def about_to_admit_3() -> ReplicaHarness:

@@ -8,6 +8,9 @@ import pytest
 
 from quorate.broker.replica.divergence import Divergence
 from quorate.broker.replica.news import News
+from quorate.chaos.models.replica import leader_stories
+from quorate.chaos.models.replica.plain_log import Entry
+from quorate.chaos.models.replica.replica_harness import ReplicaHarness
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.errors import (
     FencedLeaderEpoch,
@@ -16,13 +19,10 @@ from quorate.errors import (
     NotLeaderOrFollower,
     OffsetNotAvailable,
     OffsetOutOfRange,
-    StaleBrokerEpoch,
     Unavailable,
     UnknownLeaderEpoch,
 )
 from quorate.metadata.image import NO_LEADER
-from tests.unit.replica.plain_log import Entry
-from tests.unit.replica.replica_harness import ReplicaHarness, broker_image
 
 # -- epochs
 
@@ -36,14 +36,7 @@ def test_nobody_leads_before_the_first_metadata() -> None:
 
 
 def test_only_the_current_leader_epoch_is_served() -> None:
-    replica = ReplicaHarness()
-    leadership = replica.lead(leader_epoch=5)
-    assert replica.partition.require_leadership(5) is leadership
-    assert replica.partition.require_leadership(None) is leadership
-    with pytest.raises(FencedLeaderEpoch):
-        replica.partition.require_leadership(4)
-    with pytest.raises(UnknownLeaderEpoch):
-        replica.partition.require_leadership(6)
+    leader_stories.only_the_current_leader_epoch_is_served()
 
 
 def test_follower_names_the_leader() -> None:
@@ -67,16 +60,7 @@ def test_older_metadata_is_ignored() -> None:
 
 
 def test_answer_is_not_undone_by_older_metadata() -> None:
-    """Rule 4: they race, and the higher partition epoch wins."""
-    replica = ReplicaHarness()
-    replica.lead(isr=(1, 2))
-    replica.fetch(2, 0)
-    replica.fetch(3, 0)
-    replica.ask()
-    replica.grant((1, 2, 3), partition_epoch=2)
-    assert replica.partition.partition_epoch == 2
-    replica.apply(replica.state(isr=(1, 2), partition_epoch=1))
-    assert replica.leadership.isr == (1, 2, 3)
+    leader_stories.an_answer_is_not_undone_by_older_metadata()
 
 
 def test_epoch_is_on_record_before_its_first_record() -> None:
@@ -86,17 +70,7 @@ def test_epoch_is_on_record_before_its_first_record() -> None:
 
 
 def test_follower_counts_only_after_a_fetch_in_this_leader_epoch() -> None:
-    """Rule 7."""
-    replica = ReplicaHarness()
-    replica.lead()
-    replica.append(10)
-    replica.fetch(2, 10)
-    replica.fetch(3, 5)
-    assert replica.high_watermark == 5
-    replica.lead(leader_epoch=1, isr=(1, 2))
-    assert replica.high_watermark == 5
-    replica.fetch(2, 10)
-    assert replica.high_watermark == 10
+    leader_stories.a_follower_counts_only_after_a_fetch_in_this_epoch()
 
 
 def test_leadership_waits_for_a_cut_that_is_under_way() -> None:
@@ -385,16 +359,7 @@ def test_stranger_may_not_follow() -> None:
 
 
 def test_fetch_of_an_earlier_process_is_refused() -> None:
-    """Rule 25: by what is registered, and by what has fetched."""
-    replica = ReplicaHarness()
-    replica.lead(isr=(1, 2), brokers=[broker_image(2, epoch=200)])
-    replica.append(2)
-    with pytest.raises(StaleBrokerEpoch):
-        replica.fetch(2, 2, broker_epoch=102)
-    replica.fetch(3, 0, broker_epoch=300)
-    with pytest.raises(StaleBrokerEpoch):
-        replica.fetch(3, 2, broker_epoch=103)
-    assert replica.high_watermark == 0
+    leader_stories.a_fetch_of_an_earlier_process_does_not_count()
 
 
 def test_streams_of_followers_are_woken_for_news() -> None:

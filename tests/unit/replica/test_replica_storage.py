@@ -10,6 +10,8 @@ import pytest
 
 from quorate.broker.replica.fetch_watch import FetchWatch
 from quorate.broker.replica.leadership import LogEndsLater
+from quorate.chaos.models.log.log_harness import EVERYTHING, NOW_MS, LogHarness, batch, os_error, producers_of
+from quorate.chaos.models.replica.replica_harness import ReplicaHarness
 from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TimestampMs
@@ -24,8 +26,6 @@ from quorate.errors import (
     OutOfOrderSequence,
     Unavailable,
 )
-from tests.log.log_harness import EVERYTHING, NOW_MS, LogHarness, batch, os_error, producers_of
-from tests.unit.replica.replica_harness import ReplicaHarness
 
 
 class StoredReplica(ReplicaHarness):
@@ -196,6 +196,54 @@ async def test_sync_of_a_leadership_that_is_over_acknowledges_nothing() -> None:
     await replica.partition.wait_stopped()
     assert [type(each) for each in replica.outcomes] == [Unavailable]
     assert replica.high_watermark == 0
+
+
+async def test_leader_tells_the_controller_once_every_member_has_synced_in_this_epoch() -> None:
+    """Rule 45: all that was written before the topic was changed is on every member's device."""
+    replica = await stored_replica()
+    replica.lead(isr=(1, 2, 3)).append(batch(), acks_all=True)
+    replica.follow(2, 1)
+    replica.follow(3, 1)
+    leadership = replica.lead(leader_epoch=1, durability=Durability.FSYNC)
+    replica.follow(2, 1)
+    await turns()
+    assert replica.log.recovery_point == 1
+    assert leadership.next_alteration() is None, "broker 3 has not fetched in this epoch"
+    replica.follow(3, 1)
+    wish = replica.ask()
+    assert (wish.is_synced, [each.broker_id for each in wish.isr]) == (True, [1, 2, 3])
+    replica.grant([1, 2, 3], wish.partition_epoch + 1, leader_epoch=1, is_synced=True)
+    replica.follow(2, 1)
+    assert leadership.next_alteration() is None
+
+
+async def test_leader_that_has_not_synced_its_own_log_tells_nothing() -> None:
+    replica = await stored_replica()
+    replica.lead(isr=(1, 2)).append(batch(), acks_all=True)
+    leadership = replica.lead(isr=(1, 2), leader_epoch=1, durability=Durability.FSYNC)
+    replica.follow(2, 1)
+    assert leadership.next_alteration() is None
+    await turns()
+    assert replica.ask().is_synced
+
+
+async def test_setting_that_came_in_the_middle_of_an_epoch_says_nothing_about_its_followers() -> None:
+    replica = await stored_replica()
+    leadership = replica.lead(isr=(1, 2))
+    leadership.append(batch(), acks_all=True)
+    replica.follow(2, 1)
+    replica.apply(replica.state(durability=Durability.FSYNC))
+    await turns()
+    replica.follow(2, 1)
+    assert leadership.next_alteration() is None
+
+
+async def test_with_fewer_members_than_min_isr_nothing_is_told_for_others_may_count() -> None:
+    replica = await stored_replica()
+    leadership = replica.lead(isr=(1, 2), min_isr=3, durability=Durability.FSYNC)
+    replica.follow(2, 0)
+    await turns()
+    assert leadership.next_alteration() is None
 
 
 # -- disks

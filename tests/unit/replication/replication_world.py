@@ -21,6 +21,15 @@ from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.server import ReplicationServer
 from quorate.broker.replication.throttle import ReplicationThrottle
+from quorate.chaos.models.replication.replicas import (
+    address_of,
+    brokers_of,
+    bytes_of,
+    client_batch,
+    image,
+    open_replica,
+    with_changes,
+)
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.network import SimNetwork
@@ -40,15 +49,6 @@ from quorate.rpc.error_detail import detail_from_error
 from quorate.storage import StartKind
 from quorate.v1 import replica_pb2
 from quorate.v1.controller_pb2 import PartitionAlterationResult
-from tests.unit.replication.replicas import (
-    address_of,
-    brokers_of,
-    bytes_of,
-    client_batch,
-    image,
-    open_replica,
-    with_changes,
-)
 
 BROKERS: Final = (1, 2, 3)
 MIN_ISR: Final = 2

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from quorate.broker.replica.partition import Partition
+from quorate.chaos.models.replication.replicas import bytes_of, image, leader_batch
+from quorate.chaos.models.replication.scripted_leader import (
+    FollowerHarness,
+    ScriptedLeader,
+    update,
+    with_follower,
+)
 from quorate.core.config import Durability
 from quorate.errors import LogDamaged, OffsetOutOfRange, UnknownServerError
-from tests.unit.replication.replicas import bytes_of, image, leader_batch
-from tests.unit.replication.scripted_leader import FollowerHarness, ScriptedLeader, update, with_follower
 
 
 def test_a_follower_moves_to_the_new_leader_and_tells_the_old_one() -> None:

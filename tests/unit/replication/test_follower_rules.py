@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.chaos.models.replication import follower_stories
+from quorate.chaos.models.replication.replicas import bytes_of, image, leader_batch
+from quorate.chaos.models.replication.scripted_leader import FollowerHarness, update, with_follower
 from quorate.core.config import Durability
 from quorate.core.ids import Offset
 from quorate.errors import (
     NotLeaderOrFollower,
     OffsetOutOfRange,
-    ReplicaDiverged,
     StorageFailed,
     UnknownLeaderEpoch,
     UnknownServerError,
 )
-from tests.unit.replication.replicas import bytes_of, image, leader_batch
-from tests.unit.replication.scripted_leader import FollowerHarness, update, with_follower
 
 
 def test_names_its_end_and_its_last_epoch_and_who_it_is() -> None:
@@ -138,19 +138,7 @@ def test_rule_9_a_question_without_an_answer_cuts_nothing(error: Exception) -> N
 
 
 def test_rule_10_an_answer_of_an_older_epoch_is_dropped() -> None:
-    async def script(harness: FollowerHarness) -> None:
-        partition = await harness.open_with((0, 1), (1, 1))
-        leader = harness.follow_leader(2, 2)
-        await leader.position()
-        leader = harness.follow_leader(2, 3)
-        await leader.position()
-        leader.send(update(2, leader_batch(2, 2)), update(2, diverging=(1, 1)), update(2, high_watermark=2))
-        leader.send(update(3, leader_batch(2, 3, b"right")))
-        assert (await leader.position()).fetch_offset == 3
-        assert partition.log.latest_leader_epoch == 3
-        assert partition.high_watermark == 0
-
-    with_follower(script)
+    follower_stories.an_answer_of_an_older_epoch_is_dropped()
 
 
 def test_rule_10_an_answer_that_nobody_waits_for_is_dropped() -> None:
@@ -167,21 +155,7 @@ def test_rule_10_an_answer_that_nobody_waits_for_is_dropped() -> None:
 
 
 def test_rule_11_refuses_to_cut_below_its_own_high_watermark() -> None:
-    async def script(harness: FollowerHarness) -> None:
-        partition = await harness.open_with((0, 1), (1, 1), (2, 1), high_watermark=2)
-        leader = harness.follow_leader(2, 2)
-        await leader.position()
-        leader.send(update(2, diverging=(1, 1)))
-        await harness.until(lambda: bool(harness.failed))
-        assert isinstance(partition.failure, ReplicaDiverged)
-        assert partition.log.log_end_offset == 3
-        # Nor in any later epoch: this may be the last copy of what was acknowledged.
-        harness.follow_leader(3, 3, isr=(2, 3))
-        await harness.clock.sleep(5)
-        assert not harness.leaders[3].has_position
-        assert partition.log.log_end_offset == 3
-
-    with_follower(script)
+    follower_stories.a_cut_below_the_high_watermark_is_refused()
 
 
 @pytest.mark.parametrize(
@@ -204,18 +178,7 @@ def test_rule_11_an_unclean_election_since_then_allows_it(unclean: tuple[int, ..
 
 
 def test_rule_12_begins_anew_at_the_leaders_start_when_its_end_lies_before_it() -> None:
-    async def script(harness: FollowerHarness) -> None:
-        partition = await harness.open_with((0, 1), (1, 1), high_watermark=1)
-        leader = harness.follow_leader(2, 2)
-        await leader.position()
-        leader.send(update(2, error=OffsetOutOfRange("deleted"), log_start_offset=70))
-        position = await leader.position()
-        assert (position.fetch_offset, position.last_fetched_epoch, position.log_start_offset) == (70, -1, 70)
-        assert (partition.high_watermark, partition.log.log_start_offset) == (70, 70)
-        leader.send(update(2, leader_batch(70, 1, b"next"), high_watermark=71))
-        assert (await leader.position()).fetch_offset == 71
-
-    with_follower(script)
+    follower_stories.a_follower_before_the_leaders_start_begins_anew()
 
 
 def test_rule_12_out_of_range_for_any_other_reason_drops_nothing() -> None:

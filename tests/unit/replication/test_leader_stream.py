@@ -11,6 +11,15 @@ import pytest
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.follower_stream import FollowerStream
 from quorate.broker.replication.server import ReplicationServer
+from quorate.chaos.models.replication.replicas import (
+    TOPIC_ID,
+    address_of,
+    bytes_of,
+    client_batch,
+    image,
+    open_replica,
+    state_of,
+)
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.network import SimNetwork
@@ -33,15 +42,6 @@ from quorate.v1.replica_pb2 import (
     ReplicateRequest,
     ReplicateResponse,
     ReplicaUpdate,
-)
-from tests.unit.replication.replicas import (
-    TOPIC_ID,
-    address_of,
-    bytes_of,
-    client_batch,
-    image,
-    open_replica,
-    state_of,
 )
 
 #: of every response, and of one partition in it

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quorate.broker.replication.throttle import UNLIMITED, ReplicationThrottle
+from quorate.chaos.models.replication.replicas import leader_batch
+from quorate.chaos.models.replication.scripted_leader import FollowerHarness, update, with_follower
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from tests.unit.replication.replicas import leader_batch
-from tests.unit.replication.scripted_leader import FollowerHarness, update, with_follower
 
 
 def test_what_was_taken_is_paid_off_at_the_rate() -> None:

@@ -65,13 +65,17 @@ class _Wish:
 
 
 class InSyncReplicas:
-    __slots__ = ("_asked", "_wish", "committed", "partition_epoch", "recovery")
+    __slots__ = ("_asked", "_wish", "committed", "is_synced", "partition_epoch", "recovery")
 
-    def __init__(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
+    def __init__(
+        self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery, *, is_synced: bool
+    ) -> None:
         #: as the controller committed it
         self.committed = frozenset(committed)
         self.partition_epoch = partition_epoch
         self.recovery = recovery
+        #: members hold on their devices all that was committed (rule 45)
+        self.is_synced = is_synced
         #: not settled yet
         self._wish: _Wish | None = None
         #: the controller was asked for this one and has not answered; by now it may be settled, and the
@@ -87,13 +91,16 @@ class InSyncReplicas:
     def is_change_pending(self) -> bool:
         return self._wish is not None
 
-    def commit(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
+    def commit(
+        self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery, *, is_synced: bool
+    ) -> None:
         """From the metadata, or from an answer; whichever is newer counts (rule 4)."""
         if partition_epoch <= self.partition_epoch:
             return
         self.committed = frozenset(committed)
         self.partition_epoch = partition_epoch
         self.recovery = recovery
+        self.is_synced = is_synced
         self._wish = None
 
     def drop_hopeless_wish(self, brokers: Map[BrokerId, BrokerImage]) -> None:
@@ -120,11 +127,13 @@ class InSyncReplicas:
         self._asked = self._wish
         return self._wish.message
 
-    def answered(self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery) -> None:
+    def answered(
+        self, committed: Collection[BrokerId], partition_epoch: int, recovery: Recovery, *, is_synced: bool
+    ) -> None:
         """The controller describes the partition as it is after the last copy."""
         if partition_epoch > self.partition_epoch:
             self._asked = None
-            self.commit(committed, partition_epoch, recovery)
+            self.commit(committed, partition_epoch, recovery, is_synced=is_synced)
         else:
             # Nothing to be changed there; or metadata has overtaken the answer, and settled the wish.
             self.refused(OperationNotAttempted.code)

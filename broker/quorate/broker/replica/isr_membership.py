@@ -26,6 +26,7 @@ from quorate.broker.replica.followers import Follower, Followers
 from quorate.broker.replica.high_watermark import HighWatermark
 from quorate.broker.replica.in_sync_replicas import InSyncReplicas
 from quorate.broker.replica.partition_state import PartitionState
+from quorate.core.config import Durability
 from quorate.core.ids import BrokerId, Offset
 from quorate.metadata.image import Recovery
 from quorate.v1.controller_pb2 import IsrMember, PartitionAlteration
@@ -42,6 +43,8 @@ class IsrMembership:
         "_epoch_start_offset",
         "_gating",
         "_high_watermark",
+        "_is_leader_synced",
+        "_is_synced_epoch",
         "_joining",
         "_lag_s",
         "_leader",
@@ -68,7 +71,11 @@ class IsrMembership:
         self._leader = image.leader
         #: replicas that a reassignment takes away
         self._leaving: frozenset[BrokerId] = frozenset()
-        self.isr = InSyncReplicas(image.isr, image.partition_epoch, image.recovery)
+        self.isr = InSyncReplicas(image.isr, image.partition_epoch, image.recovery, is_synced=image.is_synced)
+        #: everybody who follows in this epoch has synced before it named a position
+        self._is_synced_epoch = state.durability is Durability.FSYNC
+        #: everything of earlier epochs is on the leader's own device
+        self._is_leader_synced = False
         self.followers = Followers()
         #: followers that the high watermark waits for: the maximal ISR
         self._gating: list[Follower] = []
@@ -82,7 +89,8 @@ class IsrMembership:
         """Committed metadata of the same leader epoch."""
         image = state.image
         self._state = state
-        self.isr.commit(image.isr, image.partition_epoch, image.recovery)
+        self._is_synced_epoch = self._is_synced_epoch and state.durability is Durability.FSYNC
+        self.isr.commit(image.isr, image.partition_epoch, image.recovery, is_synced=image.is_synced)
         self.isr.drop_hopeless_wish(state.brokers)
         self._assign(now)
 
@@ -132,19 +140,43 @@ class IsrMembership:
     def is_anyone_outside(self) -> bool:
         return bool(self._joining)
 
+    # -- syncs
+
+    def leader_synced(self, end_offset: Offset) -> bool:
+        """The leader's own log is on its device up to here. True: the controller should be told something."""
+        self._is_leader_synced = self._is_leader_synced or end_offset >= self._epoch_start_offset
+        return not self.isr.is_change_pending and self._is_sync_news()
+
+    def _is_sync_news(self) -> bool:
+        """Every member has synced what lies before this epoch, and the controller does not know (rule 45).
+
+        A member has, once it has fetched that far in this epoch: it began with the setting, or later, so all
+        who follow in it know the setting, and sync everything before they name a position. With fewer members
+        than MinISR there may be an ELR, of which nothing is known.
+        """
+        if self.isr.is_synced or not self._is_synced_epoch:
+            return False
+        return (
+            self._is_leader_synced
+            and self.has_enough
+            and self.isr.recovery is Recovery.NORMAL
+            and all(each.log_end_offset >= self._epoch_start_offset for each in self._gating)
+        )
+
     # -- the wish
 
     def has_wish(self, now: float) -> bool:
         """Is there something new to ask for?"""
         if self.isr.is_change_pending:
             return False
-        return self.isr.recovery is Recovery.RECOVERING or self._wanted(now) != self.isr.committed
+        is_confirmation_due = self.isr.recovery is Recovery.RECOVERING or self._is_sync_news()
+        return is_confirmation_due or self._wanted(now) != self.isr.committed
 
     def is_wish_due(self, follower: Follower, now: float) -> bool:
         """Does its fetch, which was just noted, make for a wish? Much cheaper than ``has_wish``."""
         if self.isr.is_change_pending:
             return False
-        if follower.broker_id in self._leaving:
+        if follower.broker_id in self._leaving or self._is_sync_news():
             return self.has_wish(now)
         return follower.broker_id not in self.isr.committed and self.can_admit(follower)
 
@@ -173,6 +205,7 @@ class IsrMembership:
                 ],
                 # To lead is to confirm: what this log holds is what counts from now on (rule 34).
                 recovery_state=RECOVERY_STATE_NORMAL if is_recovering else RECOVERY_STATE_UNSPECIFIED,
+                is_synced=self._is_sync_news(),
             )
         )
         for follower in self._joining:

@@ -142,6 +142,7 @@ class Leadership:
     def begin(self) -> None:
         """Once, when everybody knows of this leadership: committing alone, or asking for another ISR."""
         self._advance_high_watermark()
+        self._note_own_sync()
         self._wish_if_any()
 
     def apply(self, state: PartitionState) -> None:
@@ -341,6 +342,11 @@ class Leadership:
     def _synced(self) -> None:
         self._stored_waiters.reached(self._own_copy.end_offset)
         self._advance_high_watermark()
+        self._note_own_sync()
+
+    def _note_own_sync(self) -> None:
+        if self._own_copy.needs_sync and self._membership.leader_synced(self._own_copy.end_offset):
+            self._hooks.on_isr_wish()
 
     def _sync_failed(self, error: QuorateError) -> None:
         log.error("sync_failed", partition=self._topic_partition, code=error.code, error=error.message)
@@ -507,7 +513,12 @@ class Leadership:
             isr.unanswered(may_be_applied=True)
         else:
             recovery = RECOVERY_OF_STATE.get(result.recovery_state, isr.recovery)
-            isr.answered([BrokerId(each) for each in result.isr], result.partition_epoch, recovery)
+            isr.answered(
+                [BrokerId(each) for each in result.isr],
+                result.partition_epoch,
+                recovery,
+                is_synced=result.is_synced,
+            )
         self._membership.recount()
         self._isr_changed()
 

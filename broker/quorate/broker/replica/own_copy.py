@@ -5,11 +5,9 @@
   to producers, what a loss of power takes back (rules 16 and 17). Syncs run in the background, one at a
   time; whatever is appended meanwhile shares the next one.
 
-The setting may change under a live leader, and counts from that moment on. To ``replicated``: at once. To
-``fsync``: nothing more is committed before it is on this leader's device, and the rest of its log is synced
-right away. That alone does not make the *older* records safe against a loss of power everywhere, nor does a
-follower that has not heard of the change sync before it acknowledges. So the controller refuses the change
-for topics that exist (rule 45); this file merely makes sure that it could never be worse here.
+A topic that is changed to ``replicated`` counts appends from that moment on. One that is changed to ``fsync``
+begins a new leader epoch, in which the whole log is synced first; when all members of the ISR have done that,
+the leader tells the controller (rule 45, ``IsrMembership``).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from quorate.chaos.cluster.checks import Violation
+from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.compare_and_set_history import CompareAndSetHistory
 from quorate.client.admin import AsyncAdmin

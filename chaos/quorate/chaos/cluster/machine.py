@@ -7,6 +7,7 @@ any two of its turns, paused, resumed, restarted; the power fails and the disk f
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Final, NoReturn
 
 from quorate.chaos.sim.clock import SimClock, Simulation
@@ -86,10 +87,9 @@ class SimMachine:
         self._end_process()
         self.disk.crash()
 
-    def lose_power(self) -> None:
+    def lose_power(self, rng: random.Random) -> None:
         """What was not synced is gone, without a trace; or any part of it is gone, torn or there still."""
         self._end_process()
-        rng = self._simulation.rng
         self.disk.power_loss(rng if rng.random() < 0.5 else None)
 
     def wipe(self) -> None:

@@ -1,29 +1,54 @@
-"""One simulated run of a whole cluster under faults, from a seed to a verdict."""
+"""One simulated run of a whole cluster under faults, from a plan to a verdict."""
 
 from __future__ import annotations
 
 import asyncio
-import zlib
+import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from quorate.chaos.cluster.checks import check_history
-from quorate.chaos.cluster.history import History
-from quorate.chaos.cluster.nemesis import Fault
-from quorate.chaos.cluster.scenario import Scenario
+from quorate.chaos.checks import vacuity
+from quorate.chaos.checks.check_all import check_all
+from quorate.chaos.checks.final_state import FinalState
+from quorate.chaos.checks.verdict import raise_violations
+from quorate.chaos.checks.violation import Violation
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.competition import Competition, CompetitionReport
+from quorate.chaos.cluster.faults.kinds import Fault
+from quorate.chaos.cluster.faults.operations import create_topic
+from quorate.chaos.cluster.final import assigned_replicas, batches_of, final_state
+from quorate.chaos.cluster.nemesis import Nemesis
+from quorate.chaos.cluster.plan import COMPETED, Plan
+from quorate.chaos.cluster.scene import Scene
+from quorate.chaos.cluster.trace import Trace, counting_events
+from quorate.chaos.cluster.view import is_whole
 from quorate.chaos.cluster.workload import Workload
+from quorate.chaos.history.entries import Outcome
+from quorate.chaos.history.history import History
+from quorate.chaos.invariants.observer import Observer
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.config import Durability
-from quorate.core.ids import Offset, TopicPartition
+from quorate.core.ids import TopicPartition
+from quorate.errors import QuorateError, ReplicaDiverged
+from quorate.metadata.image import NO_LEADER, PartitionImage
 
-__all__ = ["RunReport", "run_seed"]
+__all__ = ["RunReport", "run_plan", "run_seed"]
 
-_PARTITIONS: Final = 2
-_PRODUCERS: Final = 2
-_FAULTS_S: Final = 12.0
-_READ_WITHIN_S: Final = 60.0
+#: shorter than the defaults, so that sessions end, replicas lag and files go within a short run
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "controller_quorum_election_timeout_ms": 300,
+    "broker_session_timeout_ms": 1_200,
+    "broker_lease_ms": 600,
+    "replica_lag_time_max_ms": 1_500,
+    "controlled_shutdown_timeout_ms": 1_500,
+    "log_retention_check_interval_ms": 1_000,
+    "file_delete_delay_ms": 500,
+}
+_SUPERVISOR_S: Final = 0.2
+_POLL_S: Final = 0.05
+_HEALED_WITHIN_S: Final = 60.0
 _TIME_LIMIT_S: Final = 600.0
 
 
@@ -36,65 +61,219 @@ class RunReport:
     unknown: int
     read: int
     virtual_s: float
-    #: of everything that was committed, to compare two runs of one seed
-    digest: int
+    #: how often something happened in the cluster, by the name of its log event
+    counters: Mapping[str, int]
+    #: how often each kind of fault was inflicted
+    faults: Mapping[str, int]
+    competition: CompetitionReport | None
+    #: of all that clients were told and saw, and of what was committed
+    digest: str
 
 
-def run_seed(seed: int, *, faults: Sequence[Fault] = (), durability: Durability | None = None) -> RunReport:
-    """``Violation`` (or another AssertionError) if a promise was broken. What is not given is drawn."""
+def run_seed(
+    seed: int,
+    *,
+    faults: Sequence[Fault] = (),
+    durability: Durability | None = None,
+    trace: Trace | None = None,
+) -> RunReport:
+    """As ``run_plan``. What is not given is drawn from the seed."""
+    return run_plan(Plan.draw(seed, kinds=faults, durability=durability), trace=trace)
+
+
+def run_plan(plan: Plan, *, trace: Trace | None = None) -> RunReport:
+    """``Violation`` if a promise was broken; also if the cluster is not whole again in time."""
 
     async def main(simulation: Simulation) -> RunReport:
-        scenario = await Scenario.start(simulation, partitions=_PARTITIONS, durability=durability)
-        return await _run(simulation, scenario, faults)
+        if trace is not None:
+            trace.now_s = simulation.loop.time
+        return await _Run(simulation, plan, counts, trace).run()
 
-    return run_simulation(main, seed=seed, time_limit_s=_TIME_LIMIT_S)
-
-
-async def _run(simulation: Simulation, scenario: Scenario, faults: Sequence[Fault]) -> RunReport:
-    cluster, history = scenario.cluster, History()
-    workload = Workload(cluster, history, scenario.partitions)
-    producers = [
-        asyncio.create_task(workload.produce(f"p{number}"), name=f"producer-{number}")
-        for number in range(_PRODUCERS)
-    ]
-    reader = asyncio.create_task(workload.read("reader"), name="reader")
-    await scenario.suffer(_FAULTS_S, faults)
-    workload.end()
-    await asyncio.gather(*producers)
-    ends = await scenario.until_quiet()
-    # A reader ends by itself only if what it read has vanished.
-    await cluster.until(lambda: reader.done() or _is_all_read(history, ends), within_s=_READ_WITHIN_S)
-    committed = scenario.committed()
-    check_history(history, committed)
-    if reader.done():
-        reader.result()
-    reader.cancel()
-    return _report(simulation.seed, scenario, history, committed)
+    with counting_events(trace) as counts:
+        return run_simulation(main, seed=plan.seed, time_limit_s=_TIME_LIMIT_S)
 
 
-def _is_all_read(history: History, ends: Mapping[TopicPartition, Offset]) -> bool:
-    read = Counter(partition for _, partition, _, _ in history.read)
-    return all(read[partition] >= end for partition, end in ends.items())
+class _Run:
+    def __init__(self, simulation: Simulation, plan: Plan, counts: Counter[str], trace: Trace | None) -> None:
+        self._simulation = simulation
+        self._plan = plan
+        self._counts = counts
+        self._cluster = SimCluster(
+            simulation, brokers=plan.brokers, is_combined=plan.is_combined, settings=_SETTINGS
+        )
+        self._observer = Observer(self._cluster)
+        self._history = History(simulation.loop.time, recorder=trace)
+        self._observer.on_partition = self._saw_partition
+        self._scene = Scene(self._cluster, plan, self._history)
+        self._nemesis = Nemesis(self._scene, trace)
+        self._workload = Workload(
+            self._cluster,
+            self._history,
+            [topic.name for topic in plan.written_topics],
+            self._observer.acknowledged,
+        )
+
+    async def run(self) -> RunReport:
+        await self._begin()
+        clients = self._start_clients()
+        competitors = self._plan.workload.competitors
+        competition = Competition(self._cluster, competitors) if competitors else None
+        supervisor = asyncio.create_task(self._restart_what_ended(), name="supervisor")
+        await self._nemesis.run()
+        await self._until("whole", lambda: is_whole(self._cluster))
+        self._workload.end()
+        await asyncio.gather(*clients)
+        if competition is not None:
+            await competition.end()
+        await self._until_quiet()
+        final = final_state(
+            self._cluster, self._plan.topics, may_delete=self._scene.may_delete, counters=self._counts
+        )
+        await self._read_everything(final)
+        supervisor.cancel()
+        return self._judge(final, competition)
+
+    async def _begin(self) -> None:
+        """All nodes run, and all topics are in sync."""
+        self._observer.install()
+        await self._cluster.start()
+        async with self._scene.admin(self._cluster.client_rng()) as admin:
+            for topic in self._plan.topics:
+                await create_topic(admin, topic)
+        await self._until("whole", lambda: is_whole(self._cluster))
+
+    def _start_clients(self) -> list[asyncio.Task[None]]:
+        drawn, workload = self._plan.workload, self._workload
+        clients = {f"p{number}": workload.produce(f"p{number}") for number in range(drawn.producers)}
+        clients |= {
+            f"h{number}": workload.produce(f"h{number}", "1") for number in range(drawn.hasty_producers)
+        }
+        clients |= {f"r{number}": workload.read(f"r{number}") for number in range(drawn.readers)}
+        return [asyncio.create_task(client, name=name) for name, client in clients.items()]
+
+    async def _restart_what_ended(self) -> None:
+        """As whoever runs nodes does: one that has ended by itself is started again."""
+        while True:
+            await self._cluster.clock.sleep(_SUPERVISOR_S)
+            for machine in self._cluster.machines.values():
+                if not machine.is_running and not self._scene.is_held(machine):
+                    machine.start()
+
+    def _saw_partition(self, name: TopicPartition, partition: PartitionImage) -> None:
+        self._history.saw_partition(
+            "quorum",
+            name,
+            topic_id=partition.topic_id,
+            leader=None if partition.leader == NO_LEADER else partition.leader,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            isr=partition.isr,
+            elr=partition.elr,
+        )
+
+    # -- until it is whole and quiet
+
+    async def _until(self, what: str, condition: Callable[[], bool]) -> None:
+        clock = self._cluster.clock
+        deadline_s = clock.monotonic() + _HEALED_WITHIN_S
+        while not condition():
+            self._check_nobody_has_diverged()
+            if clock.monotonic() > deadline_s:
+                raise Violation(
+                    f"not {what} {_HEALED_WITHIN_S:g} s after it was healed", check="not-converged"
+                )
+            await clock.sleep(_POLL_S)
+
+    def _check_nobody_has_diverged(self) -> None:
+        """A replica that was to drop committed records has refused to, and waits for help (rule 11)."""
+        for replicas in assigned_replicas(self._cluster).values():
+            for _, replica in replicas:
+                if isinstance(replica.failure, ReplicaDiverged):
+                    raise Violation(replica.failure.message, check="diverged")
+
+    async def _until_quiet(self) -> None:
+        """Everything is committed, known to be, and can be read; what has rotted unseen is seen now."""
+        while True:
+            await self._until("quiet", lambda: is_whole(self._cluster) and self._is_all_committed())
+            if not self._find_damage():
+                return
+
+    def _is_all_committed(self) -> bool:
+        for replicas in assigned_replicas(self._cluster).values():
+            ends = {
+                offset for _, each in replicas for offset in (each.log.log_end_offset, each.high_watermark)
+            }
+            if len(ends) != 1:
+                return False
+        return True
+
+    def _find_damage(self) -> bool:
+        """As readers would, of every copy."""
+        is_damaged = False
+        for replicas in assigned_replicas(self._cluster).values():
+            for _, replica in replicas:
+                try:
+                    for _ in batches_of(replica, replica.high_watermark):
+                        pass
+                except QuorateError as error:
+                    replica.fail(error)
+                    is_damaged = True
+        return is_damaged
+
+    async def _read_everything(self, final: FinalState) -> None:
+        """As a client: whatever the logs hold can be read."""
+        starts = {
+            name: partition.log_start_offset
+            for name, partition in final.partitions.items()
+            if name.topic != COMPETED
+        }
+        count = sum(len(final.partitions[name].records) for name in starts)
+        reading = asyncio.create_task(self._workload.read_everything("last", starts, count))
+        await self._until("read to the end", reading.done)
+        reading.result()
+
+    # -- the verdict
+
+    def _judge(self, final: FinalState, competition: Competition | None) -> RunReport:
+        verdicts = check_all(self._history, _without_competition(final))
+        if self._plan.workload.producers:
+            raise_violations(verdicts)
+        counters = Counter(self._counts)
+        for verdict in verdicts:
+            if verdict.check != vacuity.NAME:  # it tells the counters themselves
+                counters.update({name: int(figure) for name, figure in verdict.figures.items()})
+        report = None
+        if competition is not None:
+            report = competition.check(final.partitions[competition.partition].records)
+        story = [f"{at_s:8.3f} {what}" for at_s, _, what in self._nemesis.story]
+        return RunReport(
+            seed=self._plan.seed,
+            story=tuple(story),
+            sent=len(self._history.sent),
+            acknowledged=sum(1 for _ in self._history.acknowledged),
+            unknown=self._history.outcomes()[Outcome.UNKNOWN],
+            read=self._history.read_counts().total(),
+            virtual_s=self._simulation.loop.time(),
+            counters=dict(sorted(counters.items())),
+            faults=dict(sorted(Counter(event.kind.value for _, event, _ in self._nemesis.story).items())),
+            competition=report,
+            digest=_digest(self._history, final),
+        )
 
 
-def _report(
-    seed: int,
-    scenario: Scenario,
-    history: History,
-    committed: Mapping[TopicPartition, Mapping[Offset, bytes]],
-) -> RunReport:
-    content = sorted(
-        (partition, offset, value)
-        for partition, records in committed.items()
-        for offset, value in records.items()
-    )
-    return RunReport(
-        seed=seed,
-        story=tuple(scenario.story),
-        sent=len(history.sent),
-        acknowledged=sum(1 for _ in history.acknowledged),
-        unknown=sum(each.error is not None and each.error.outcome_unknown for each in history.sent),
-        read=len(history.read),
-        virtual_s=scenario.cluster.clock.monotonic(),
-        digest=zlib.crc32(repr(content).encode()),
-    )
+def _without_competition(final: FinalState) -> FinalState:
+    """What competitors did has a history of its own."""
+    partitions = {name: found for name, found in final.partitions.items() if name.topic != COMPETED}
+    return replace(final, partitions=partitions)
+
+
+def _digest(history: History, final: FinalState) -> str:
+    content = hashlib.sha256()
+    for sent in history.sent:
+        told = (sent.value, sent.outcome.value, sent.offset, sent.error, sent.begun_s, sent.ended_s)
+        content.update(repr(told).encode())
+    for poll in history.polls:
+        content.update(repr((poll.partition, poll.records, poll.at_s)).encode())
+    for name, partition in final.partitions.items():
+        content.update(repr((name, sorted(partition.records.items()))).encode())
+    return content.hexdigest()

@@ -5,37 +5,65 @@ They are the real clients. Everything that they are told goes into the history; 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.cluster.history import History, Sent
+from quorate.chaos.cluster.view import newest_image, partitions_of
+from quorate.chaos.history.entries import Acks, Assignment, Sent
+from quorate.chaos.history.history import History
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.client.producer.async_producer import AsyncProducer
-from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
-from quorate.errors import QuorateError
+from quorate.client.producer.record_future import RecordFuture
+from quorate.core.ids import Offset, TopicPartition
+from quorate.errors import LogTruncated, QuorateError
 
 __all__ = ["Workload"]
 
-#: long enough to outlive every fault of a run, so that few outcomes are unknown
-_DELIVERY_TIMEOUT_MS: Final = 60_000
-_PAUSE_S: Final = 0.04
+#: longer than every fault lasts, so that few outcomes are unknown, and shorter, so that some are
+_DELIVERY_TIMEOUT_MS: Final = (60_000, 60_000, 1_500)
+_MAX_BLOCK_MS: Final = 3_000
+_PAUSE_S_MAX: Final = 0.1
+_BURST_SHARE: Final = 0.3
+_KEYS: Final = 8
+#: so that a few hundred records fill several of the smallest segments
+_VALUE_BYTES: Final = (0, 40, 300)
+_FROM_THE_BEGINNING: Final = 0.2
+_RECORDS_AGAIN_MAX: Final = 5
+_READS_S: Final = (0.3, 1.5)
+_POLL_S: Final = 0.5
 
 
 class Workload:
-    def __init__(self, cluster: SimCluster, history: History, partitions: Sequence[TopicPartition]) -> None:
+    """``topics``: those that are written to and read. ``on_promise``: called as an acks=all is told."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        history: History,
+        topics: Sequence[str],
+        on_promise: Callable[[TopicPartition, Offset], None],
+    ) -> None:
         self._cluster = cluster
         self._history = history
-        self._partitions = partitions
+        self._topics = topics
+        self._on_promise = on_promise
         self._is_over = False
-        self._answers: dict[asyncio.Task[None], None] = {}
 
     def end(self) -> None:
         """Producers send nothing more; what they have sent still gets its outcome."""
         self._is_over = True
 
-    async def produce(self, name: str) -> None:
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """As they are now: topics grow."""
+        return [name for name, _ in partitions_of(newest_image(self._cluster)) if name.topic in self._topics]
+
+    # -- producers
+
+    async def produce(self, name: str, acks: Acks = "all") -> None:
         """Until the end, and until every record has its outcome."""
         cluster = self._cluster
         rng = cluster.client_rng()
@@ -44,45 +72,114 @@ class Workload:
             transport=cluster.client_transport(),
             clock=cluster.clock,
             rng=cluster.client_rng(),
-            delivery_timeout_ms=_DELIVERY_TIMEOUT_MS,
+            acks=acks,
+            enable_idempotence=acks == "all",
+            delivery_timeout_ms=rng.choice(_DELIVERY_TIMEOUT_MS),
+            max_block_ms=_MAX_BLOCK_MS,
         ) as producer:
             while not self._is_over:
-                partition = rng.choice(self._partitions)
-                await self._send(producer, self._history.begin(name, partition))
-                if rng.random() < 0.7:
-                    await cluster.clock.sleep(rng.uniform(0, 2 * _PAUSE_S))
-            while self._answers:
-                await asyncio.wait(self._answers)
+                await self._send_one(producer, name, acks, rng)
+                if rng.random() >= _BURST_SHARE:
+                    await cluster.clock.sleep(rng.uniform(0, _PAUSE_S_MAX))
 
-    async def _send(self, producer: AsyncProducer, sent: Sent) -> None:
-        async def outcome() -> None:
-            try:
-                written_at = (await future).offset
-                assert written_at is not None, "acks=all tells the offset"
-                sent.offset = written_at
-            except QuorateError as error:
-                sent.error = error
-
-        try:
-            future = await producer.send(sent.partition.topic, sent.value, partition=sent.partition.partition)
-        except QuorateError as error:
-            sent.error = error
+    async def _send_one(self, producer: AsyncProducer, name: str, acks: Acks, rng: random.Random) -> None:
+        """Records with the same key go to the same partition, until the topic grows."""
+        partitions = self.partitions
+        if not partitions:
             return
-        answer = asyncio.create_task(outcome(), name=f"outcome of {sent.value!r}")
-        self._answers[answer] = None
-        answer.add_done_callback(self._answers.pop)
+        number = rng.randrange(_KEYS)
+        partition = partitions[number % len(partitions)]
+        sent = self._history.begin(name, partition, acks=acks, value_bytes=rng.choice(_VALUE_BYTES))
+        try:
+            future = await producer.send(
+                partition.topic, sent.value, key=f"k{number}", partition=partition.partition
+            )
+        except QuorateError as error:
+            self._history.fail(sent, error)
+            return
+        future.add_done_callback(lambda future: self._told(sent, future))
+
+    def _told(self, sent: Sent, future: RecordFuture) -> None:
+        error = future.exception()
+        if error is None:
+            offset = future.result().offset
+            assert offset is not None, "acks=0 is not used here"
+            self._history.acknowledge(sent, Offset(offset))
+            if sent.is_promised:
+                self._on_promise(sent.partition, Offset(offset))
+        else:
+            self._history.fail(sent, error)
+
+    # -- readers
 
     async def read(self, name: str) -> None:
-        """Until cancelled."""
+        """Again and again, for a while, from anywhere; until the end."""
+        rng = self._cluster.client_rng()
+        starts: dict[TopicPartition, Offset] = {}
+        while not self._is_over:
+            seconds = rng.uniform(*_READS_S)
+            deadline_s = self._cluster.clock.monotonic() + seconds
+            partitions = self.partitions
+            chosen = {each: _start(rng, starts.get(each, Offset(0))) for each in partitions}
+            assignment = self._history.assign(name, chosen)
+            async with self._consumer() as consumer:
+                _place(consumer, chosen)
+                while not self._is_over and self._cluster.clock.monotonic() < deadline_s:
+                    if not await self._poll(consumer, assignment):
+                        break
+            starts.update(self._read_to(assignment))
+            await self._cluster.clock.sleep(rng.uniform(0, _PAUSE_S_MAX))
+
+    async def read_everything(self, name: str, starts: dict[TopicPartition, Offset], count: int) -> None:
+        """From these offsets on, so many records in all, which is to the end."""
+        assignment = self._history.assign(name, starts)
+        left = count
+        async with self._consumer() as consumer:
+            _place(consumer, starts)
+            while left > 0:
+                records = await consumer.poll(timeout=_POLL_S)
+                self._history.polled(assignment, records)
+                left -= len(records)
+        self._history.caught_up(assignment)
+
+    async def _poll(self, consumer: AsyncConsumer, assignment: Assignment) -> bool:
+        """Whether it can go on."""
+        try:
+            self._history.polled(assignment, await consumer.poll(timeout=_POLL_S))
+        except LogTruncated as error:
+            # What a reader was shown is committed, and stays (rule 17); unless it was of another topic.
+            if not self._history.deletions:
+                raise Violation(str(error), check="truncated-after-read") from error
+            return False
+        except QuorateError:
+            return False
+        return True
+
+    def _read_to(self, assignment: Assignment) -> dict[TopicPartition, Offset]:
+        return {
+            poll.partition: Offset(poll.records[-1].offset + 1)
+            for poll in self._history.polls
+            if poll.assignment is assignment
+        }
+
+    def _consumer(self) -> AsyncConsumer:
         cluster = self._cluster
-        async with AsyncConsumer(
+        return AsyncConsumer(
             cluster.bootstrap,
             transport=cluster.client_transport(),
             clock=cluster.clock,
             rng=cluster.client_rng(),
-        ) as consumer:
-            consumer.assign(self._partitions)
-            while True:
-                for record in await consumer.poll(timeout=1.0):
-                    partition = TopicPartition(TopicName(record.topic), PartitionId(record.partition))
-                    self._history.read.append((name, partition, Offset(record.offset), record.value or b""))
+        )
+
+
+def _start(rng: random.Random, read_to: Offset) -> Offset:
+    """Where it was, or a little before that, or at the beginning."""
+    if rng.random() < _FROM_THE_BEGINNING:
+        return Offset(0)
+    return Offset(max(0, read_to - rng.randint(0, _RECORDS_AGAIN_MAX)))
+
+
+def _place(consumer: AsyncConsumer, starts: dict[TopicPartition, Offset]) -> None:
+    consumer.assign(list(starts))
+    for partition, offset in starts.items():
+        consumer.seek(partition, offset)

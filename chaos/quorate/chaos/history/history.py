@@ -1,59 +1,246 @@
-"""What clients saw: every record that was sent, and what they were told became of it.
+"""What clients did, were told and saw, in the order in which it happened.
 
-Each value is unique and names its producer and its place in that producer's order, so that a record found in
-a log says where it comes from. There are three outcomes, kept apart (rule 19): acknowledged at an offset,
-refused, or unknown, in which case it may be in the log, now or later.
+Every value is unique and names its producer and its place in that producer's order. There are three outcomes,
+kept apart (rule 19): acknowledged, refused, or unknown, in which case the record may be in the log, now or
+later. A send that has no outcome when the run ends is unknown as well.
+
+Times and records of what happened come from here alone, so that nobody can forget one of them. A recorder is
+told of each entry when it begins and when it ends: see ``quorate.chaos.history.ledger_file``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
 
-from quorate.core.ids import Offset, TopicPartition
+from quorate.chaos.history.entries import (
+    Acks,
+    Assignment,
+    Entry,
+    FaultWindow,
+    Outcome,
+    PartitionChange,
+    Poll,
+    ReadRecord,
+    Sent,
+    TopicDeletion,
+    WatermarkSeen,
+)
+from quorate.core.clock import SystemClock
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.records import ConsumerRecord
 from quorate.errors import QuorateError
 
-__all__ = ["History", "Sent"]
+__all__ = ["History", "Recorder"]
+
+_SYSTEM_CLOCK: Final = SystemClock()
 
 
-@dataclass(slots=True)
-class Sent:
-    value: bytes
-    producer: str
-    #: among the records of this producer, in the order in which they were sent
-    number: int
-    partition: TopicPartition
-    #: None: not acknowledged
-    offset: Offset | None = None
-    #: None: acknowledged, or not answered yet
-    error: QuorateError | None = None
+class Recorder(Protocol):
+    """Writes down what a history collects."""
 
-    @property
-    def is_acknowledged(self) -> bool:
-        return self.offset is not None
+    def begun(self, entry: Entry) -> None: ...
 
-    @property
-    def is_refused(self) -> bool:
-        """Surely not written."""
-        return self.error is not None and not self.error.outcome_unknown
+    def ended(self, entry: Entry) -> None: ...
+
+    def flush(self) -> None:
+        """What was told up to here outlives this process."""
+        ...
 
 
-@dataclass(slots=True)
 class History:
-    sent: list[Sent] = field(default_factory=list)
-    #: what readers saw, in order: (reader, partition, offset, value)
-    read: list[tuple[str, TopicPartition, Offset, bytes]] = field(default_factory=list)
-    _counts: Counter[str] = field(default_factory=Counter)
+    def __init__(
+        self, now_s: Callable[[], float] = _SYSTEM_CLOCK.monotonic, *, recorder: Recorder | None = None
+    ) -> None:
+        self.sent: list[Sent] = []
+        self.assignments: list[Assignment] = []
+        self.polls: list[Poll] = []
+        self.watermarks: list[WatermarkSeen] = []
+        self.changes: list[PartitionChange] = []
+        self.faults: list[FaultWindow] = []
+        self.deletions: list[TopicDeletion] = []
+        self._kept: dict[type[Entry], list[Any]] = {
+            Sent: self.sent,
+            Assignment: self.assignments,
+            Poll: self.polls,
+            WatermarkSeen: self.watermarks,
+            PartitionChange: self.changes,
+            FaultWindow: self.faults,
+            TopicDeletion: self.deletions,
+        }
+        self.now_s = now_s
+        self._recorder = recorder
+        self._serial = 0
+        self._numbers: Counter[str] = Counter()
 
-    def begin(self, producer: str, partition: TopicPartition) -> Sent:
-        number = self._counts[producer]
-        self._counts[producer] += 1
-        value = f"{producer}/{number}".encode()
-        sent = Sent(value, producer, number, partition)
+    @property
+    def last_serial(self) -> int:
+        """Of the entry that began last; 0: there is none."""
+        return self._serial
+
+    def flush(self) -> None:
+        """Before anything is done that the record of it has to precede: see the ledger file."""
+        if self._recorder is not None:
+            self._recorder.flush()
+
+    # -- producers
+
+    def begin(
+        self, producer: str, partition: TopicPartition, *, acks: Acks = "all", value_bytes: int = 0
+    ) -> Sent:
+        """A record that is about to be sent. ``value_bytes``: its value has at least that length."""
+        number = self._numbers[producer]
+        self._numbers[producer] += 1
+        value = f"{producer}/{number}/".encode().ljust(value_bytes, b".")
+        sent = Sent(self._next(), value, producer, number, partition, acks, self.now_s())
         self.sent.append(sent)
+        self._begun(sent)
         return sent
+
+    def acknowledge(self, sent: Sent, offset: Offset | None, *, copies: int | None = None) -> None:
+        assert sent.ended_s is None, "a record has one outcome"
+        assert (offset is None) == (sent.acks == "0"), "an acknowledgement tells the offset (rule 20)"
+        sent.outcome, sent.offset, sent.copies = Outcome.ACKNOWLEDGED, offset, copies
+        self._end(sent)
+
+    def fail(self, sent: Sent, error: QuorateError) -> None:
+        """Refused or unknown: the error says which."""
+        assert sent.ended_s is None, "a record has one outcome"
+        sent.outcome = Outcome.UNKNOWN if error.outcome_unknown else Outcome.REFUSED
+        sent.error = error.code
+        self._end(sent)
+
+    def _end(self, sent: Sent) -> None:
+        sent.ended_s = self.now_s()
+        self._ended(sent)
 
     @property
     def acknowledged(self) -> Iterator[Sent]:
         return (each for each in self.sent if each.is_acknowledged)
+
+    def outcomes(self) -> Counter[Outcome]:
+        return Counter(each.outcome for each in self.sent)
+
+    # -- readers
+
+    def assign(self, reader: str, starts: Mapping[TopicPartition, Offset | None]) -> Assignment:
+        """A reader begins at these offsets; None: it says so with its first record."""
+        assignment = Assignment(self._next(), reader, dict(starts), self.now_s())
+        self.assignments.append(assignment)
+        self._begun(assignment)
+        return assignment
+
+    def polled(self, assignment: Assignment, records: Iterable[ConsumerRecord]) -> None:
+        """What one call has returned."""
+        by_partition: dict[TopicPartition, list[ReadRecord]] = {}
+        for record in records:
+            partition = TopicPartition(TopicName(record.topic), PartitionId(record.partition))
+            read = ReadRecord(Offset(record.offset), record.value or b"")
+            by_partition.setdefault(partition, []).append(read)
+        for partition, found in by_partition.items():
+            poll = Poll(self._next(), assignment, partition, tuple(found), self.now_s())
+            self.polls.append(poll)
+            self._begun(poll)
+
+    def caught_up(self, assignment: Assignment) -> None:
+        """It has read all that there is, and nobody writes any more."""
+        assignment.caught_up_s = self.now_s()
+        self._ended(assignment)
+
+    def read_counts(self, assignment: Assignment | None = None) -> Counter[TopicPartition]:
+        """How many records of each partition were read, by all or by this one."""
+        counts: Counter[TopicPartition] = Counter()
+        for poll in self.polls:
+            if assignment is None or poll.assignment is assignment:
+                counts[poll.partition] += len(poll.records)
+        return counts
+
+    # -- what was looked at
+
+    def saw_watermark(
+        self,
+        partition: TopicPartition,
+        high_watermark: Offset,
+        *,
+        begun_s: float,
+        log_start_offset: Offset | None = None,
+    ) -> None:
+        """The answer of a leader that was asked at ``begun_s``, and came now."""
+        seen = WatermarkSeen(self._next(), partition, high_watermark, log_start_offset, begun_s, self.now_s())
+        self.watermarks.append(seen)
+        self._begun(seen)
+
+    def saw_partition(
+        self,
+        source: str,
+        partition: TopicPartition,
+        *,
+        topic_id: TopicId,
+        leader: BrokerId | None,
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int,
+        isr: tuple[BrokerId, ...],
+        elr: tuple[BrokerId, ...],
+    ) -> None:
+        """``source`` has applied this; it tells all that it sees of a partition, in order."""
+        change = PartitionChange(
+            self._next(),
+            source,
+            partition,
+            topic_id,
+            leader,
+            leader_epoch,
+            partition_epoch,
+            isr,
+            elr,
+            self.now_s(),
+        )
+        self.changes.append(change)
+        self._begun(change)
+
+    # -- what was done
+
+    def inflict(self, kind: str, target: str) -> FaultWindow:
+        fault = FaultWindow(self._next(), kind, target, self.now_s())
+        self.faults.append(fault)
+        self._begun(fault)
+        return fault
+
+    def heal(self, fault: FaultWindow) -> None:
+        fault.ended_s = self.now_s()
+        self._ended(fault)
+
+    def delete_topic(self, topic: TopicName) -> TopicDeletion:
+        deletion = TopicDeletion(self._next(), topic, self.now_s())
+        self.deletions.append(deletion)
+        self._begun(deletion)
+        return deletion
+
+    def topic_deleted(self, deletion: TopicDeletion) -> None:
+        deletion.ended_s = self.now_s()
+        self._ended(deletion)
+
+    # -- for the recorder
+
+    def restore(self, entry: Entry) -> None:
+        """One that was recorded before; they come in the order in which they began."""
+        if entry.serial <= self._serial:
+            raise ValueError(f"entry {entry.serial} after {self._serial}")
+        self._serial = entry.serial
+        if isinstance(entry, Sent):
+            self._numbers[entry.producer] = entry.number + 1
+        kept: list[Any] = self._kept[type(entry)]
+        kept.append(entry)
+
+    def _next(self) -> int:
+        self._serial += 1
+        return self._serial
+
+    def _begun(self, entry: Entry) -> None:
+        if self._recorder is not None:
+            self._recorder.begun(entry)
+
+    def _ended(self, entry: Entry) -> None:
+        if self._recorder is not None:
+            self._recorder.ended(entry)

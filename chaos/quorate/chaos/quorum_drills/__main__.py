@@ -1,4 +1,4 @@
-"""The quorum drills, one after the other, and a table: python -m quorate.chaos.drills [--help]."""
+"""The quorum drills, one after the other, and a table: python -m quorate.chaos.quorum_drills [--help]."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from quorate.chaos.drills.quorum_drill import DrillReport, Fault, run_drill
-from quorate.chaos.drills.quorum_faults import FAULTS
+from quorate.chaos.quorum_drills.quorum_drill import DrillReport, Fault, run_drill
+from quorate.chaos.quorum_drills.quorum_faults import FAULTS
 from quorate.node.interruption import INTERRUPTED_STATUS, run_interruptible
 
 _CLIENTS: Final = 8
@@ -78,4 +78,4 @@ def _table(reports: list[DrillReport]) -> Table:
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m quorate.chaos.drills")
+    main(prog_name="python -m quorate.chaos.quorum_drills")

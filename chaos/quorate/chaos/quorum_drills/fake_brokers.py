@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from quorate.chaos.drills.voters import DrillVoters
+from quorate.chaos.quorum_drills.voters import DrillVoters
 from quorate.core.transport import method_of
 from quorate.v1 import controller_pb2
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.chaos.drills.fake_brokers import BrokerSession
-from quorate.chaos.drills.metadata_ledger import REGISTER, MetadataLedger, TopicEntry, register_value
-from quorate.chaos.drills.voters import DrillVoters
+from quorate.chaos.quorum_drills.fake_brokers import BrokerSession
+from quorate.chaos.quorum_drills.metadata_ledger import REGISTER, MetadataLedger, TopicEntry, register_value
+from quorate.chaos.quorum_drills.voters import DrillVoters
 from quorate.errors import NotController, QuorateError, UnknownTopicOrPartition
 from quorate.v1 import admin_pb2, controller_pb2
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.chaos.drills.fake_brokers import FAKE_BROKER_SETTINGS, register_fake_brokers
-from quorate.chaos.drills.metadata_ledger import MetadataLedger
-from quorate.chaos.drills.metadata_load import MetadataLoad
-from quorate.chaos.drills.voters import DrillVoters
+from quorate.chaos.quorum_drills.fake_brokers import FAKE_BROKER_SETTINGS, register_fake_brokers
+from quorate.chaos.quorum_drills.metadata_ledger import MetadataLedger
+from quorate.chaos.quorum_drills.metadata_load import MetadataLoad
+from quorate.chaos.quorum_drills.voters import DrillVoters
 from quorate.core.clock import SystemClock
 from quorate.core.ids import BrokerId
 from quorate.errors import QuorateError

@@ -10,14 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.chaos.drills.journal_damage import (
+from quorate.chaos.quorum_drills.journal_damage import (
     cut_tail,
     flip_bit_in_last_group,
     flip_bit_in_the_middle,
     tear_write,
     unfinished_snapshots,
 )
-from quorate.chaos.drills.quorum_drill import Fault, QuorumDrill
+from quorate.chaos.quorum_drills.quorum_drill import Fault, QuorumDrill
 from quorate.errors import Unavailable
 from quorate.v1 import admin_pb2
 

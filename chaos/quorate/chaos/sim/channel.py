@@ -95,12 +95,7 @@ class _ClientCall:
 
     async def next_message(self) -> bytes | None:
         """None at the end."""
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                event = await self._events.get()
-        except TimeoutError:
-            message = f"{self.head.method.name} at {self.head.address}: no answer in {self.head.timeout_s} s"
-            raise RequestTimedOut(message, address=self.head.address, method=self.head.method.path) from None
+        event = await self._next_event()
         if isinstance(event, Message):
             return event.content
         if isinstance(event, Exception):
@@ -109,6 +104,17 @@ class _ClientCall:
         if event.error is not None:
             raise error_from_detail(event.error)
         return None
+
+    async def _next_event(self) -> _Event:
+        # What is there need not be waited for, and a stream without an end has no deadline.
+        if self._deadline is None or not self._events.empty():
+            return await self._events.get()
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await self._events.get()
+        except TimeoutError:
+            message = f"{self.head.method.name} at {self.head.address}: no answer in {self.head.timeout_s} s"
+            raise RequestTimedOut(message, address=self.head.address, method=self.head.method.path) from None
 
     async def send_all(self, requests: AsyncIterable[Any]) -> None:
         try:

@@ -23,14 +23,16 @@ and with them a way for real time to get in.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import itertools
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple, Unpack
 
-from quorate.chaos.sim.process import SimProcess, Turn, process_in
+from quorate.chaos.sim.process import SimProcess, process_in
 from quorate.core.clock import Timer
 from quorate.core.ids import TimestampMs
 
@@ -51,42 +53,32 @@ class SimulationStuck(RuntimeError):
 
 
 class _SerialHash:
-    """Hash by order of creation in place of the address."""
+    """Hash by order of first use in a set in place of the address; few futures ever are in one."""
 
-    _serial: int
+    _serial = 0
 
     def __hash__(self) -> int:
+        if self._serial == 0:
+            loop = self.get_loop()  # type: ignore[attr-defined]  # every future has it
+            assert isinstance(loop, SimLoop)
+            self._serial = loop.next_serial()
         return self._serial
 
 
 class _SimFuture(_SerialHash, asyncio.Future[Any]):
-    def __init__(self, *, loop: SimLoop) -> None:
-        self._serial = loop.next_serial()
-        super().__init__(loop=loop)
+    pass
 
 
 class _SimTask(_SerialHash, asyncio.Task[Any]):
-    def __init__(
-        self, coroutine: Coroutine[Any, Any, Any], *, loop: SimLoop, name: str | None, **options: Any
-    ) -> None:
-        self._serial = loop.next_serial()
-        # The default name counts over the whole process, so it would differ from run to run.
-        super().__init__(coroutine, loop=loop, name=name or f"task-{self._serial}", **options)
-
-
-class _VirtualSelector:
-    """What the loop calls to wait for input: there is none, so it lets time pass instead."""
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> list[NoReturn]:
-        self._loop.pass_time(timeout)
-        return []
+    pass
 
 
 class SimLoop(asyncio.BaseEventLoop):
     """``time_limit_s`` is virtual; ``now`` starts at 0."""
+
+    # What asyncio's own loop has, and does not tell type checkers of.
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
 
     def __init__(self, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
         self._serials = itertools.count(1)
@@ -95,9 +87,13 @@ class SimLoop(asyncio.BaseEventLoop):
         self._time_limit_s = time_limit_s
         self._turns_at_this_instant = 0
         self._processes: dict[SimProcess, None] = {}
-        # The two names that asyncio's loop reads: where to wait, and which timers are due together.
-        self._selector = _VirtualSelector(self)
-        self._clock_resolution = 1e-9
+        #: a heap; the serial number keeps timers of one instant in the order in which they were set
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        #: called after every callback of a process, to look at what it has done; what it raises ends the run
+        self.after_turn: Callable[[SimProcess], None] | None = None
+        #: what it raised
+        self.failure: Exception | None = None
+        self._main: asyncio.Task[Any] | None = None
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
@@ -109,17 +105,6 @@ class SimLoop(asyncio.BaseEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return _SimFuture(loop=self)
 
-    def call_soon(
-        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.Handle:
-        process = process_in(context)
-        if process is None:
-            return super().call_soon(callback, *args, context=context)
-        self._processes[process] = None
-        turn = Turn(process, callback, args, context)
-        turn.handle = super().call_soon(turn, context=turn.context)
-        return turn.handle
-
     def call_at(
         self,
         when: float,
@@ -127,37 +112,81 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        process = process_in(context)
-        if process is None:
-            return super().call_at(when, callback, *args, context=context)
-        self._processes[process] = None
-        turn = Turn(process, callback, args, context)
-        turn.handle = handle = super().call_at(when, turn, context=turn.context)
-        return handle
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._serials), timer))
+        return timer
 
-    def unwind_processes(self) -> None:
-        """The simulation is over: frozen coroutines may end now, and nobody cares how."""
-        if any(process.is_dead for process in self._processes):
-            self.set_exception_handler(lambda _loop, _context: None)
-        for process in self._processes:
-            process.unwind(self)
+    def _run_once(self) -> None:
+        """What asyncio's own does, for a loop that has nothing to wait for but timers.
 
-    def pass_time(self, seconds: float | None) -> None:
-        """Nothing is ready for so long; ``None``: nothing ever will be."""
-        if seconds is None:
-            raise SimulationStuck(f"deadlock at {self._now:.3f} s: nothing is scheduled{self._waiting()}")
-        if seconds > 0:
-            self._now += seconds
-            self._turns_at_this_instant = 0
-            if self._now > self._time_limit_s:
-                # Whoever cleans up gets as much time again.
-                self._time_limit_s += self._now
-                raise SimulationStuck(f"not finished at {self._now:.3f} s, the time limit{self._waiting()}")
-            return
+        Every callback looks whose it is at the moment at which it is run, so a process that is killed stands
+        still from the next callback on.
+        """
+        ready, processes, after_turn = self._ready, self._processes, self.after_turn
+        if not ready and not self._stopping:
+            self._pass_time()
         self._turns_at_this_instant += 1
         if self._turns_at_this_instant > _TURNS_PER_INSTANT_MAX:
             self._turns_at_this_instant = 0
             raise SimulationStuck(f"spinning at {self._now:.3f} s: time never passes{self._waiting()}")
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle.cancelled():
+                continue
+            process = process_in(handle._context)  # type: ignore[attr-defined]  # noqa: SLF001
+            if process is None:
+                handle._run()  # noqa: SLF001
+                continue
+            processes[process] = None
+            if process.is_frozen:
+                process.held.append(handle)
+                continue
+            handle._run()  # noqa: SLF001
+            if after_turn is not None and self.failure is None:
+                try:
+                    after_turn(process)
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome of the run
+                    self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """The run is over. To raise it here would end the loop, and leave nothing to clean up with."""
+        self.failure = error
+        if self._main is not None:
+            self._main.cancel()
+
+    def _pass_time(self) -> None:
+        """To the next timer, with all that are due at the same instant."""
+        timers = self._timers
+        while timers and timers[0][-1].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            raise SimulationStuck(f"deadlock at {self._now:.3f} s: nothing is scheduled{self._waiting()}")
+        now = max(self._now, timers[0][0])
+        if now > self._now:
+            self._now = now
+            self._turns_at_this_instant = 0
+        if now > self._time_limit_s:
+            # Whoever cleans up gets as much time again.
+            self._time_limit_s += now
+            raise SimulationStuck(f"not finished at {now:.3f} s, the time limit{self._waiting()}")
+        while timers and timers[0][0] <= now:
+            self._ready.append(heapq.heappop(timers)[-1])
+
+    def watch_main(self) -> None:
+        """The task that calls this is the one that ends when ``after_turn`` raises."""
+        self._main = asyncio.current_task(self)
+
+    def run_soon(self, held: Iterable[asyncio.Handle]) -> None:
+        """Callbacks whose turn came while their process was frozen. Each can still be called off."""
+        self._ready.extend(held)
+
+    def unwind_processes(self) -> None:
+        """The simulation is over: frozen coroutines may end now, and nobody cares how."""
+        self.after_turn = None
+        if any(process.is_dead for process in self._processes):
+            self.set_exception_handler(lambda _loop, _context: None)
+        for process in self._processes:
+            process.unwind(self)
 
     def run_in_executor(self, *_: object) -> NoReturn:
         raise RuntimeError("a simulation has no threads: what needs one belongs behind a seam")
@@ -170,9 +199,6 @@ class SimLoop(asyncio.BaseEventLoop):
             at = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "(not started)"
             lines.append(f"\n  {task.get_name()} {getattr(task.get_coro(), '__qualname__', '')} at {at}")
         return "".join(lines)
-
-    def _process_events(self, event_list: list[NoReturn]) -> None:
-        """There are none."""
 
     def _write_to_self(self) -> None:
         """Wakes a loop that waits in its selector; this one never waits."""
@@ -188,7 +214,8 @@ def _make_task(
     """Which options there are (a context, an eager start) depends on Python's version."""
     assert isinstance(loop, SimLoop)
     assert isinstance(coroutine, Coroutine)
-    return _SimTask(coroutine, loop=loop, name=name, **options)
+    # The default name counts over the whole process, so it would differ from run to run.
+    return _SimTask(coroutine, loop=loop, name=name or f"task-{loop.next_serial()}", **options)
 
 
 class SimClock:
@@ -250,10 +277,14 @@ def run_simulation(
     """Run ``main`` on a loop of its own; tasks that it leaves behind are cancelled at the end."""
 
     async def run(loop: SimLoop) -> T:
+        loop.watch_main()
         try:
             return await main(Simulation(seed, random.Random(seed), loop, SimClock(loop)))
         finally:
             loop.unwind_processes()
+            if loop.failure is not None:
+                # It came first: the main task was cancelled because of it.
+                raise loop.failure
 
     def make_loop() -> SimLoop:
         return SimLoop(time_limit_s=time_limit_s)

@@ -93,13 +93,17 @@ class SimFile:
     async def fdatasync(self) -> None:
         inode = self._open_inode()
         # What is written while the device works is not covered.
-        changes = inode.changes_made
+        changes, failed_syncs = inode.changes_made, inode.failed_syncs
         try:
             self._disk.begin("fdatasync", self.path)
         except OSError:
+            self._disk.sync_failed()
             inode.forget_unsynced(up_to=changes)
             raise
         await self._disk.device_round(self.path)
+        if inode.failed_syncs != failed_syncs:
+            # Another one failed meanwhile, and took pages of this one with it: the kernel tells both.
+            _fail(errno.EIO, self.path)
         inode.sync(up_to=changes)
 
     def fileno(self) -> int:
@@ -163,6 +167,12 @@ class SimDisk:
         self.used_bytes = 0
         #: set to another when the disk is replaced
         self.file_system = "file-system-0"
+        #: how often it lost what it had to keep: it was replaced, by an old copy too, or the power failed
+        #: after a sync that did
+        self.damages = 0
+        #: files of which a bit was flipped, in the order in which that happened
+        self.rotten: builtins.list[str] = []
+        self._has_failed_to_sync = False
         self._root = SimDirectory()
         self._open_files: WeakKeyDictionary[SimFile, SimInode] = WeakKeyDictionary()
         self._locks: WeakSet[SimFile] = WeakSet()
@@ -302,15 +312,19 @@ class SimDisk:
         """The machine dies: unsynced changes are lost; with ``rng``, any part of them."""
         self.crash()
         self._power_losses += 1
+        self.damages += self._has_failed_to_sync
+        self._has_failed_to_sync = False
         self._root.lose_power(rng)
         self._recount()
 
     def flip_bit(self, path: str, bit_index: int) -> None:
         """Bit 0 is the lowest of the first byte. The medium is damaged: syncing repairs nothing."""
+        self.rotten.append(path)
         self._inode(path).flip_bit(bit_index)
 
     def wipe(self, directory: str = "/") -> None:
         """Empty the directory, durably: the disk was replaced."""
+        self.damages += 1
         target = self._directory(directory)
         for entries in (target.cached, target.durable, target.unsynced):
             entries.clear()
@@ -344,6 +358,10 @@ class SimDisk:
         """The path of every open handle, for tests that look for leaks."""
         return sorted(file.path for file in self._open_files)
 
+    def peek(self, path: str, start: int = 0) -> bytes:
+        """What a reader would find in the file from ``start`` on; no operation, for whoever looks on."""
+        return bytes(memoryview(self._inode(path).cached)[start:])
+
     def unsynced_bytes(self, path: str) -> int:
         """How much written content a power loss could take from the file."""
         return sum(len(content) for _, content in self._inode(path).unsynced if content is not None)
@@ -360,6 +378,10 @@ class SimDisk:
             self.trace.append(operation)
         if self.fault_hook is not None:
             self.fault_hook(operation)
+
+    def sync_failed(self) -> None:
+        """The cache keeps what it could not write, and the device will never have it."""
+        self._has_failed_to_sync = True
 
     async def device_round(self, path: str) -> None:
         """The part of a sync that takes time; a death meanwhile means that it never finished."""

@@ -32,7 +32,7 @@ _SECTOR_BYTES: Final = 512
 class SimInode:
     """A file's content, whatever names it has."""
 
-    __slots__ = ("cached", "changes_made", "durable", "handles", "links", "unsynced")
+    __slots__ = ("cached", "changes_made", "durable", "failed_syncs", "handles", "links", "unsynced")
 
     def __init__(self, content: bytes = b"") -> None:
         """``content`` is already durable."""
@@ -41,6 +41,7 @@ class SimInode:
         self.unsynced: list[_ContentChange] = []
         #: how many changes there ever were; the last ``len(unsynced)`` of them are not durable
         self.changes_made = 0
+        self.failed_syncs = 0
         self.links = 0
         self.handles = 0
 
@@ -62,6 +63,7 @@ class SimInode:
     def forget_unsynced(self, *, up_to: int) -> None:
         """A failed sync: the pages count as clean, are still read, and will never be written."""
         self._take(up_to)
+        self.failed_syncs += 1
 
     def lose_power(self, rng: random.Random | None) -> None:
         if rng is not None:

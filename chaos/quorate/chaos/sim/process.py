@@ -14,46 +14,18 @@ What is in flight belongs to nobody: the network delivers in a context without a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-__all__ = ["SimProcess", "Turn", "process_in"]
+if TYPE_CHECKING:
+    from quorate.chaos.sim.clock import SimLoop
+
+__all__ = ["SimProcess", "process_in"]
 
 T = TypeVar("T")
 
 _CURRENT: Final[ContextVar[SimProcess | None]] = ContextVar("simulated_process", default=None)
-
-
-class Turn:
-    """One callback of a process, on its way to be run by the loop."""
-
-    __slots__ = ("_args", "_callback", "_process", "context", "handle")
-
-    def __init__(
-        self,
-        process: SimProcess,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: Context | None,
-    ) -> None:
-        self._process = process
-        self._callback = callback
-        self._args = args
-        self.context = copy_context() if context is None else context
-        self.handle: asyncio.Handle | None = None
-
-    def __call__(self) -> None:
-        if self._process.is_frozen:
-            self._process.held.append(self)
-        else:
-            self._callback(*self._args)
-
-    def resume(self) -> None:
-        """Unless it was called off by an earlier turn."""
-        assert self.handle is not None
-        if not self.handle.cancelled():
-            self._callback(*self._args)
 
 
 class SimProcess:
@@ -62,7 +34,7 @@ class SimProcess:
         self.is_frozen = False
         self.is_dead = False
         #: turns that came while it was frozen
-        self.held: list[Turn] = []
+        self.held: list[asyncio.Handle] = []
 
     def __repr__(self) -> str:
         return f"<SimProcess {self.name}>"
@@ -74,7 +46,7 @@ class SimProcess:
     def freeze(self) -> None:
         self.is_frozen = True
 
-    def thaw(self, loop: asyncio.AbstractEventLoop) -> None:
+    def thaw(self, loop: SimLoop) -> None:
         if self.is_dead:
             return
         self._release(loop)
@@ -82,15 +54,14 @@ class SimProcess:
     def kill(self) -> None:
         self.is_frozen = self.is_dead = True
 
-    def unwind(self, loop: asyncio.AbstractEventLoop) -> None:
+    def unwind(self, loop: SimLoop) -> None:
         """The simulation is over: let the coroutines of a killed process end."""
         self._release(loop)
 
-    def _release(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _release(self, loop: SimLoop) -> None:
         self.is_frozen = False
         held, self.held = self.held, []
-        for turn in held:
-            loop.call_soon(turn.resume, context=turn.context)
+        loop.run_soon(held)
 
     def _context(self) -> Context:
         context = copy_context()

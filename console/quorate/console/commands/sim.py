@@ -1,32 +1,18 @@
-"""``quorate sim``: the system under simulated faults, as many seeds as asked."""
+"""``quorate sim``: the real code under simulated faults, as many seeds as asked."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from quorate.console.commands.sim_mutants import mutants
 from quorate.console.session import QuorateGroup, Session, pass_session
-
-if TYPE_CHECKING:
-    from quorate.chaos.raft.counters import Counters
-    from quorate.chaos.raft.runs import SeedResult
+from quorate.console.simulating.options import parse_seeds_option, source_checkout, world_option
 
 __all__ = ["sim"]
-
-
-def _parse_seeds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> range | None:
-    """``1..20000``, both inclusive."""
-    if value is None:
-        return None
-    bounds = re.fullmatch(r"(\d+)\.\.(\d+)", value)
-    if bounds is None or int(bounds[1]) > int(bounds[2]):
-        raise click.BadParameter(f"{value!r} is not a range of seeds such as 1..1000")
-    return range(int(bounds[1]), int(bounds[2]) + 1)
 
 
 @click.group(cls=QuorateGroup)
@@ -37,112 +23,142 @@ def sim() -> None:
 @sim.command()
 @click.option("--seed", type=click.IntRange(min=0), help="Run this one seed.")
 @click.option(
-    "--seeds", metavar="FIRST..LAST", callback=_parse_seeds, help="Run all of these (default 1..1000)."
+    "--seeds", metavar="FIRST..LAST", callback=parse_seeds_option, help="Run all of these (default 1..200)."
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=lambda: os.cpu_count() or 1,
-    help="Processes that share them.",
+    help="Processes that share them (default: as many as there are cores).",
 )
+@world_option
+@click.option(
+    "--failures-max",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Begin no more seeds when so many have failed.",
+)
+@click.option(
+    "--failures-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("sim-failures"),
+    show_default=True,
+    help="Gets a directory for each failing seed: its plan, shrunk, and a trace.",
+)
+@click.option(
+    "--seed-seconds-max",
+    type=click.FloatRange(min=0, min_open=True),
+    default=180.0,
+    show_default=True,
+    help="A run that takes longer has failed.",
+)
+@click.option(
+    "--shrink-seconds-max",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    help="For leaving out events while it still fails; 0: do not.",
+)
+@click.option("--record", is_flag=True, help="Append the result to docs/evidence of this checkout.")
+@click.option("--resume", is_flag=True, help="Run the first seeds that do not stand for these sources yet.")
+@click.option("--target", type=click.IntRange(min=1), help="With --resume: until so many seeds stand.")
 @click.option("--trace", "with_trace", is_flag=True, help="Print every event of --seed.")
-@click.option("--world", type=click.Choice(["quorum"]), default="quorum", help="What is simulated.")
 @pass_session
 def run(
-    session: Session, *, seed: int | None, seeds: range | None, jobs: int, with_trace: bool, world: str
+    session: Session,
+    *,
+    seed: int | None,
+    seeds: range | None,
+    jobs: int,
+    world: str,
+    failures_max: int,
+    failures_dir: Path,
+    seed_seconds_max: float,
+    shrink_seconds_max: float,
+    record: bool,
+    resume: bool,
+    target: int | None,
+    with_trace: bool,
 ) -> int:
-    """Run seeds until one fails. Exits 1 then, and says what failed and how to see it again.
+    """Run seeds. Exits 1 if one fails, and says what failed and how to see it again.
 
-    The quorum world: the metadata quorum's Raft core, three or five voters, on disks that lose what is not
-    synced, links that drop, double and reorder, and processes that crash and pause.
+    The cluster world: real controllers, brokers and clients on simulated time, disks and network, under the
+    faults and operations that the seed draws. A failing seed is shrunk to the events that it takes.
+
+    The quorum world: the metadata quorum's Raft core alone, three or five voters.
     """
-    if seed is not None and seeds is not None:
-        raise click.UsageError("--seed and --seeds exclude each other")
-    if with_trace and seed is None:
-        raise click.UsageError("--trace needs --seed: it prints every event")
+    from quorate.chaos.campaign.campaign import CampaignSettings
+    from quorate.console.simulating.run_campaign import missing_seeds, run_campaign
+
+    _check_usage(seed=seed, seeds=seeds, resume=resume, target=target, with_trace=with_trace)
     if with_trace:
         assert seed is not None
-        return _print_trace(seed)
-    chosen = seeds or (range(1, 1001) if seed is None else range(seed, seed + 1))
-    return _run_all(session, chosen, jobs=min(jobs, len(chosen)), world=world)
+        from quorate.console.simulating.replaying import replay_seed
+
+        return replay_seed(session, seed, world=world, trace_path=Path("-"))
+    root = source_checkout() if record or resume else None
+    chosen: Sequence[int] = seeds or (range(1, 201) if seed is None else range(seed, seed + 1))
+    if target is not None:
+        assert root is not None
+        chosen = missing_seeds(root, world=world, target=target)
+    settings = CampaignSettings(
+        world=world,
+        seeds=chosen,
+        jobs=jobs,
+        failures_max=failures_max,
+        seed_seconds_max=seed_seconds_max,
+        shrink_seconds_max=shrink_seconds_max,
+        failures_dir=failures_dir,
+    )
+    return run_campaign(session, settings, record_to=root if record else None)
 
 
-def _run_all(session: Session, seeds: range, *, jobs: int, world: str) -> int:
-    from quorate.chaos.raft.counters import Counters
-    from quorate.chaos.raft.runs import failure_report, run_seeds
-
-    total, passed = Counters(), 0
-    failed: SeedResult | None = None
-    is_interrupted = False
-    try:
-        with _progress(session, len(seeds)) as advance:
-            for result in run_seeds(seeds, jobs=jobs):
-                total.add(result.counters)
-                if result.failure is not None:
-                    failed = result
-                    break
-                passed += 1
-                advance()
-    except KeyboardInterrupt:
-        is_interrupted = True
-    _print_summary(session, total, passed=passed, failed=failed, is_interrupted=is_interrupted, world=world)
-    if is_interrupted:
-        return 130
-    if failed is None:
-        return 0
-    click.echo(failure_report(failed), err=True)
-    return 1
-
-
-def _print_trace(seed: int) -> int:
-    from quorate.chaos.raft.runs import replay
-
-    replayed = replay(seed)
-    for line in replayed.lines:
-        click.echo(line)
-    return 0 if replayed.failure is None else 1
-
-
-def _print_summary(
-    session: Session,
-    total: Counters,
-    *,
-    passed: int,
-    failed: SeedResult | None,
-    is_interrupted: bool,
-    world: str,
+def _check_usage(
+    *, seed: int | None, seeds: range | None, resume: bool, target: int | None, with_trace: bool
 ) -> None:
-    if session.json:
-        from quorate.console.output import print_json
-
-        failure = None if failed is None else {"seed": failed.seed, "failure": failed.failure}
-        counters = {name.replace(" ", "_"): count for name, count in total.rows()}
-        print_json(
-            {
-                "world": world,
-                "seeds_passed": passed,
-                "failed": failure,
-                "interrupted": is_interrupted,
-                "counters": counters,
-            }
-        )
-        return
-    from quorate.console.output import print_table
-
-    print_table(("COUNTER", "TOTAL"), total.rows())
-    end = ", then it was interrupted" if is_interrupted else "" if failed is None else ", one failed"
-    click.echo(f"{passed} seeds of the {world} world passed{end}")
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed and --seeds exclude each other")
+    if resume != (target is not None):
+        raise click.UsageError("--resume and --target belong together: --resume --target 20000")
+    if resume and (seed is not None or seeds is not None):
+        raise click.UsageError("--resume chooses the seeds itself, without --seed and --seeds")
+    if with_trace and seed is None:
+        raise click.UsageError("--trace needs --seed: it prints every event")
 
 
-@contextmanager
-def _progress(session: Session, total: int) -> Iterator[Callable[[], None]]:
-    if not session.shows_progress:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+@sim.command()
+@click.argument("what", metavar="SEED|PLAN.json")
+@world_option
+@click.option(
+    "--trace",
+    "trace_path",
+    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
+    help="Write what every node did to this file; - is standard output.",
+)
+@pass_session
+def replay(session: Session, *, what: str, world: str, trace_path: Path | None) -> int:
+    """Run one seed again, or a plan from a file, in this process. Exits 1 if it fails."""
+    from quorate.console.simulating.replaying import replay_plan, replay_seed
 
-    columns = ("seeds", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("seeds", total=total)
-        yield lambda: progress.advance(task)
+    if what.isdecimal():
+        return replay_seed(session, int(what), world=world, trace_path=trace_path)
+    return replay_plan(session, Path(what), world=world, trace_path=trace_path)
+
+
+@sim.command()
+@world_option
+@click.option("--target", type=click.IntRange(min=1), help="Exit 1 if fewer seeds stand.")
+@click.option("--write", is_flag=True, help="Write docs/evidence/simulation.md anew from the records.")
+@pass_session
+def status(session: Session, *, world: str, target: int | None, write: bool) -> int:
+    """How many seeds stand for the sources as they are: passed on exactly these, and did not fail since."""
+    from quorate.console.simulating.standing import print_standing, write_page
+
+    root = source_checkout()
+    if write:
+        write_page(root)
+    return print_standing(session, root, world=world, target=target)
+
+
+sim.add_command(mutants)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.alter_partition import alter_partition
 from quorate.core.ids import BrokerId
 from quorate.metadata.image import PartitionImage
@@ -18,7 +19,6 @@ from quorate.v1.controller_pb2 import (
     ReplicaName,
 )
 from quorate.v1.metadata_pb2 import RecoveryState
-from tests.unit.controller.small_cluster import SmallCluster
 
 __all__ = ["alteration", "ask_for_isr", "beat", "epoch_of", "registration", "replica"]
 
@@ -103,6 +103,7 @@ def alteration(
     partition_epoch: int | None = None,
     member_epochs: Mapping[int, int] | None = None,
     recovery_state: RecoveryState = RecoveryState.RECOVERY_STATE_UNSPECIFIED,
+    is_synced: bool = False,
 ) -> PartitionAlteration:
     epochs = member_epochs or {}
     return PartitionAlteration(
@@ -118,6 +119,7 @@ def alteration(
             for member in isr
         ],
         recovery_state=recovery_state,
+        is_synced=is_synced,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
+from quorate.chaos.models.controller.model_brokers import Entry, Key, ModelBroker, common_prefix
 from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, Recovery
 from quorate.metadata.topic_settings import min_insync_replicas_of
 from quorate.v1.controller_pb2 import AlterPartitionRequest, BrokerSessionResponse
-from tests.unit.controller.model_brokers import Entry, Key, ModelBroker, common_prefix
 
 __all__ = ["Invariants"]
 

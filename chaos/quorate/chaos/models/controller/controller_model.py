@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from quorate.chaos.models.controller.model_brokers import Backup, Key, ModelBroker
+from quorate.chaos.models.controller.model_operators import TOPICS, OperatorModel
 from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.decision import Decision
 from quorate.controller.heartbeats import heartbeat
@@ -33,8 +35,6 @@ from quorate.v1.controller_pb2 import (
     RegisterBrokerResponse,
     ReplicaName,
 )
-from tests.unit.controller.model_brokers import Backup, Key, ModelBroker
-from tests.unit.controller.model_operators import TOPICS, OperatorModel
 
 __all__ = ["ControllerModel", "walk"]
 
@@ -83,7 +83,8 @@ class ControllerModel(OperatorModel):
             self.sync: 8,
             self.change_min_isr: 2,
             self.change_min_isr_unheard: 3,
-            self.promise_sync: 2,
+            self.change_durability: 1,
+            self.change_durability_unheard: 2,
             self.reassign: 6,
             self.move_to_and_fro: 2,
             self.move_unheard: 2,
@@ -140,6 +141,14 @@ class ControllerModel(OperatorModel):
         self.change_min_isr()
         for _ in range(40):
             self.rng.choice((self.produce, self.fetch, self.fetch, self.propose_isr, self.deliver))()
+
+    def change_durability_unheard(self) -> None:
+        """Power fails where some have heard of the new setting, and others have not (rule 45)."""
+        self.calm()
+        self.change_durability()
+        for _ in range(10):
+            self.rng.choice((self.follow_metadata, self.fetch, self.propose_isr, self.deliver))()
+        self.lose_power()
 
     def move_to_and_fro(self) -> None:
         """A new replica goes and comes back, empty, before anybody has noticed that it was away (rule 7)."""
@@ -363,7 +372,7 @@ class ControllerModel(OperatorModel):
 
     def lose_power(self) -> None:
         broker = self._victim()
-        if not self._may_lose(broker, self._replicated_keys()):
+        if not self._may_lose(broker, self._unsynced_keys()):
             return
         self.counts["power losses"] += 1
         broker.end_process()
@@ -374,7 +383,10 @@ class ControllerModel(OperatorModel):
             replica.cut(left)
 
     def _victim(self) -> ModelBroker:
-        """Losses hurt most where a leader has just asked for a new member of its ISR."""
+        """Losses hurt most where a leader has just asked for a new member of its ISR, or a sync is due."""
+        unsynced = self._members_with_something_unsynced()
+        if unsynced and self.rng.random() < 0.5:
+            return self.brokers[self.rng.choice(unsynced)]
         asked_for = set()
         for message in self.network:
             partition = self.image.partition(*message.key)
@@ -383,6 +395,15 @@ class ControllerModel(OperatorModel):
                 asked_for |= {member.broker_id for member in wish.isr} - set(partition.isr)
         return self.brokers[BrokerId(self.rng.choice(sorted(asked_for) or sorted(self.brokers)))]
 
+    def _members_with_something_unsynced(self) -> list[BrokerId]:
+        """Of partitions that are said to be synced."""
+        return [
+            member
+            for key in self._keys()
+            for member in (*self._partition(key).isr, *self._partition(key).elr)
+            if self._partition(key).is_synced and self.brokers[member].has_unsynced(key)
+        ]
+
     def _come_back(self, broker: ModelBroker) -> None:
         self._lapse(broker)
         self._register(broker)
@@ -390,8 +411,8 @@ class ControllerModel(OperatorModel):
             self._follow(broker, self.image.offset)
             self._beat(broker)
 
-    def _replicated_keys(self) -> list[Key]:
-        return [key for key in self._keys() if not self._is_fsync(key)]
+    def _unsynced_keys(self) -> list[Key]:
+        return [key for key in self._keys() if not self._partition(key).is_synced]
 
     def _may_lose(self, broker: ModelBroker, keys: list[Key]) -> bool:
         """Whether the fault model lets it lose records of these partitions now; if so, that is noted."""

@@ -51,6 +51,8 @@ class View(NamedTuple):
     min_isr: int
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
+    #: nothing counts before it is synced
+    is_fsync: bool = False
 
 
 class Proposal(NamedTuple):
@@ -123,6 +125,10 @@ class ModelBroker:
     def holds(self, key: Key, entries: list[Entry]) -> bool:
         replica = self.replicas.get(key)
         return not entries or (replica is not None and replica.entries[: len(entries)] == entries)
+
+    def has_unsynced(self, key: Key) -> bool:
+        replica = self.replicas.get(key)
+        return replica is not None and replica.synced < len(replica.entries)
 
     def is_quarantined(self, key: Key) -> bool:
         return key in self.damaged or self.applied < self.quarantined.get(key, 0)

@@ -6,6 +6,8 @@ refusals are the controller's part.
 
 from __future__ import annotations
 
+from quorate.chaos.models.controller.model_brokers import Key
+from quorate.chaos.models.controller.model_replication import ReplicationModel
 from quorate.controller.alter_configs import alter_configs
 from quorate.controller.draining import drain_broker
 from quorate.controller.preferred import move_leaders_back
@@ -16,8 +18,6 @@ from quorate.core.ids import BrokerId, LeaderEpoch, Offset, TopicName
 from quorate.core.topic_names import topic_id_from
 from quorate.metadata.image import NO_LEADER
 from quorate.v1 import admin_pb2
-from tests.unit.controller.model_brokers import Key
-from tests.unit.controller.model_replication import ReplicationModel
 
 __all__ = ["TOPICS", "OperatorModel"]
 
@@ -71,10 +71,14 @@ class OperatorModel(ReplicationModel):
         )
         self._alter_configs("MinISR", request)
 
-    def promise_sync(self) -> None:
-        """For records that are there already, and that nobody has synced (rule 45)."""
+    def change_durability(self) -> None:
+        """To fsync also for records that are there already, and that nobody has synced (rule 45)."""
+        durability = self.rng.choice(("fsync", "fsync", "replicated"))
+        if durability == "replicated" and not all(each.is_same_boot for each in self.brokers.values()):
+            # What a lost page cache costs is judged when the broker registers: by the setting of that time.
+            return
         request = admin_pb2.AlterConfigsRequest(
-            topic=self._any_topic(), changes=[admin_pb2.ConfigChange(name="durability", value="fsync")]
+            topic=self._any_topic(), changes=[admin_pb2.ConfigChange(name="durability", value=durability)]
         )
         self._alter_configs("durability", request)
 

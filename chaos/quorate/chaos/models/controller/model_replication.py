@@ -11,24 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from quorate.controller.alter_partition import alter_partition
-from quorate.controller.decision import Decision
-from quorate.controller.reassignment import is_reassigning
-from quorate.controller.sessions import BrokerSessions
-from quorate.core.ids import BrokerEpoch, BrokerId
-from quorate.errors import QuorateError
-from quorate.metadata.delta import apply_batch
-from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage
-from quorate.metadata.topic_settings import min_insync_replicas_of
-from quorate.v1.controller_pb2 import (
-    AlterPartitionRequest,
-    IsrMember,
-    PartitionAlteration,
-    PartitionAlterationResult,
-)
-from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_UNSPECIFIED
-from tests.unit.controller.controller_invariants import Invariants
-from tests.unit.controller.model_brokers import (
+from quorate.chaos.models.controller.controller_invariants import Invariants
+from quorate.chaos.models.controller.model_brokers import (
     Entry,
     Key,
     Leading,
@@ -37,6 +21,23 @@ from tests.unit.controller.model_brokers import (
     View,
     common_prefix,
 )
+from quorate.controller.alter_partition import alter_partition
+from quorate.controller.decision import Decision
+from quorate.controller.reassignment import is_reassigning
+from quorate.controller.sessions import BrokerSessions
+from quorate.core.config import Durability
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.errors import QuorateError
+from quorate.metadata.delta import apply_batch
+from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage
+from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
+from quorate.v1.controller_pb2 import (
+    AlterPartitionRequest,
+    IsrMember,
+    PartitionAlteration,
+    PartitionAlterationResult,
+)
+from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_UNSPECIFIED
 
 __all__ = ["ReplicationModel"]
 
@@ -99,9 +100,6 @@ class ReplicationModel:
         found = [broker for broker in self.brokers.values() if wanted(broker)]
         return self.rng.choice(found) if found else None
 
-    def _is_fsync(self, key: Key) -> bool:
-        return self.image.topics[key.topic_id].configs.get("durability") == "fsync"
-
     # --- what brokers know ----------------------------------------------------------------------------
 
     def follow_metadata(self) -> None:
@@ -130,7 +128,11 @@ class ReplicationModel:
         reply = broker.replies.get(key)
         if reply is not None and 0 <= view.partition_epoch < reply.partition_epoch:
             return reply._replace(
-                min_isr=view.min_isr, replicas=view.replicas, adding=view.adding, removing=view.removing
+                min_isr=view.min_isr,
+                replicas=view.replicas,
+                adding=view.adding,
+                removing=view.removing,
+                is_fsync=view.is_fsync,
             )
         return view
 
@@ -149,6 +151,7 @@ class ReplicationModel:
             min_insync_replicas_of(image, partition),
             partition.adding_replicas,
             partition.removing_replicas,
+            durability_of(image, topic) is Durability.FSYNC,
         )
 
     def _leading(self, broker: ModelBroker, key: Key) -> Leading | None:
@@ -195,14 +198,8 @@ class ReplicationModel:
         if len(view.isr) < view.min_isr and self.rng.random() < 0.7:
             return  # acks=all is refused, acks=1 is not
         self._last_number += 1
-        self._append(broker, key, [Entry(leading.leader_epoch, self._last_number)])
+        broker.log(key).entries.append(Entry(leading.leader_epoch, self._last_number))
         self._advance(broker, key, leading)
-
-    def _append(self, broker: ModelBroker, key: Key, entries: list[Entry]) -> None:
-        replica = broker.log(key)
-        replica.entries += entries
-        if self._is_fsync(key):
-            replica.synced = len(replica.entries)
 
     def fetch(self) -> None:
         """A follower truncates to what it shares with the leader, tells its end, and gets more."""
@@ -222,17 +219,22 @@ class ReplicationModel:
             return
         replica, source = follower.log(key), leader.log(key).entries
         replica.cut(common_prefix(replica.entries, source))
+        if its_view.is_fsync:
+            replica.synced = len(replica.entries)
         leading.ends[follower.broker_id] = (len(replica.entries), follower.broker_epoch)
         self._advance(leader, key, leading)
         missing = source[len(replica.entries) :]
-        self._append(follower, key, missing[: self.rng.choice((len(missing), 1))])
+        replica.entries += missing[: self.rng.choice((len(missing), 1))]
 
     def _advance(self, broker: ModelBroker, key: Key, leading: Leading) -> None:
         """The high watermark: minimum over the maximal ISR, only with MinISR members (rules 13, 14)."""
         view = self._view(broker, key)
         if len(view.isr) < view.min_isr:
             return
-        entries = broker.log(key).entries
+        replica = broker.log(key)
+        entries = replica.entries
+        if view.is_fsync:
+            replica.synced = len(entries)
         maximal = set(view.isr) | (leading.proposal.isr if leading.proposal else set())
         ends = [leading.ends.get(each, (-1, 0))[0] for each in maximal if each != broker.broker_id]
         high_watermark = min([*ends, len(entries)])
@@ -252,10 +254,16 @@ class ReplicationModel:
         view = self._view(broker, key)
         if leading.proposal is None:
             wanted = self._wanted_isr(broker, view, leading)
+            if wanted is None and view.is_fsync:
+                wanted = set(view.isr)
             if wanted is None:
                 return
             isr = frozenset(wanted)
             request = self._request(broker, key, view, leading, isr)
+            is_own_synced = broker.log(key).synced >= leading.start
+            request.partitions[0].is_synced = is_own_synced and _have_synced(
+                isr - {broker.broker_id}, view, leading
+            )
             leading.proposal = Proposal(isr, view.partition_epoch, request)
         # Without an answer it asks again, in the same words: the first request may still arrive, and what the
         # members have become since was not looked at.
@@ -324,12 +332,17 @@ class ReplicationModel:
         self.counts[f"alter: {result.error.code or 'accepted'}"] += 1
         if result.HasField("error"):
             self.invariants.check_refusal(before, message.request, result.error.code)
-        elif is_reassigning(before.topics[message.key.topic_id].partitions[message.key.partition]):
-            self.counts["moves completed"] += not is_reassigning(self._partition(message.key))
+        else:
+            self._count_alteration(before.topics[message.key.topic_id].partitions[message.key.partition])
         if not result.HasField("error") and self.rng.random() < 0.3:
             self.network.append(message)
         if self.rng.random() < 0.8:
             self._answer(message, result)
+
+    def _count_alteration(self, before: PartitionImage) -> None:
+        after = self._partition(Key(before.topic_id, before.partition))
+        self.counts["moves completed"] += is_reassigning(before) and not is_reassigning(after)
+        self.counts["synced"] += after.is_synced and not before.is_synced
 
     def _answer(self, message: _Message, result: PartitionAlterationResult) -> None:
         broker, key = self.brokers[message.sender], message.key
@@ -363,6 +376,13 @@ class ReplicationModel:
                 and is_last
             ):
                 leading.proposal = None
+
+
+def _have_synced(followers: frozenset[BrokerId], view: View, leading: Leading) -> bool:
+    """Whether all of them have synced everything before this epoch, as the leader can tell (rule 45)."""
+    if not view.is_fsync or len(view.isr) < view.min_isr:
+        return False
+    return all(leading.ends.get(each, (-1, 0))[0] >= leading.start for each in followers)
 
 
 def _dispensable(leader: ModelBroker, view: View, leading: Leading) -> set[BrokerId]:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
+from quorate.chaos.models.log.log_harness import ProcessEnded, batch, make_context, small_config
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied
 from quorate.controller.previous_run import StartKind, judge_start
@@ -22,7 +23,6 @@ from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, To
 from quorate.metadata.image import BrokerImage
 from quorate.storage import LogContext, PartitionKey, PartitionLog
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
-from tests.log.log_harness import ProcessEnded, batch, make_context, small_config
 
 __all__ = ["CLUSTER", "FSYNC", "NODE", "PATH", "REPLICATED", "BrokerLives", "die_at", "has_died", "open_in"]
 

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from quorate.chaos.models.directory.broker_lives import FSYNC, PATH, REPLICATED, BrokerLives, die_at, has_died
+from quorate.chaos.models.log.log_harness import ProcessEnded, os_error
 from quorate.chaos.sim.disk import DiskSnapshot
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, fail_nth
 from quorate.controller.previous_run import StartKind
 from quorate.errors import StorageError
-from tests.log.log_harness import ProcessEnded, os_error
-from tests.unit.directory.broker_lives import FSYNC, PATH, REPLICATED, BrokerLives, die_at, has_died
 
 __all__ = [
     "CHECKS",

@@ -12,14 +12,21 @@ import random
 from collections.abc import Iterable
 from contextlib import suppress
 
-from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
-from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.core.records import patch_header
-from quorate.errors import CorruptBatch, DiskFull, LogBusy, QuorateError, StorageError
-from quorate.storage import PartitionKey, StartKind
-from tests.log.log_faults import LIFE_CONFIG, Ledger, Life, busy_life, check_survivors, random_life
-from tests.log.log_flips import SmallLog, check_flip_after_crash, check_flip_after_stop, small_log
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_faults import (
+    LIFE_CONFIG,
+    Ledger,
+    Life,
+    busy_life,
+    check_survivors,
+    random_life,
+)
+from quorate.chaos.models.log.log_flips import (
+    SmallLog,
+    check_flip_after_crash,
+    check_flip_after_stop,
+    small_log,
+)
+from quorate.chaos.models.log.log_harness import (
     LogHarness,
     ProcessEnded,
     batch,
@@ -28,10 +35,25 @@ from tests.log.log_harness import (
     record_operations,
     small_config,
 )
+from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.records import patch_header
+from quorate.errors import (
+    CorruptBatch,
+    DiskFull,
+    DuplicateSequence,
+    LogBusy,
+    OutOfOrderSequence,
+    QuorateError,
+    StorageError,
+)
+from quorate.storage import PartitionKey, StartKind
+from quorate.storage.producer_state import BATCHES_REMEMBERED
 
 __all__ = [
     "check_damage_above_the_recovery_point",
     "check_damage_below_the_recovery_point",
+    "check_duplicates_are_told_from_gaps",
     "check_failed_append_is_undone",
     "check_failed_sync",
     "check_flush_covers_what_was_before_it",
@@ -308,3 +330,27 @@ async def check_log_start_before_deletion() -> None:
             assert log.damage is None, f"operation {number}: a deletion under way passes for damage"
         else:
             return
+
+
+# -- producers
+
+
+async def check_duplicates_are_told_from_gaps() -> None:
+    """Rules 50 and 51: a client that hears "out of order" begins anew, and writes the record once more."""
+    harness = LogHarness(small_config())
+    log = await harness.lead()
+    numbered = [batch(b"%d" % number, producer=(7, 0, number)) for number in range(BATCHES_REMEMBERED + 1)]
+    harness.append(*numbered)
+    try:
+        for offset, again in enumerate(numbered[1:], start=1):
+            appended = log.append_as_leader(again, leader_epoch=log.latest_leader_epoch)
+            assert appended.is_duplicate, f"sequence {offset} was written again, at {appended.base_offset}"
+            assert appended.base_offset == offset, (
+                f"sequence {offset} is said to be at {appended.base_offset}"
+            )
+        log.append_as_leader(numbered[0], leader_epoch=log.latest_leader_epoch)
+    except DuplicateSequence:
+        return
+    except OutOfOrderSequence as error:
+        raise AssertionError(f"what was written before is out of order: {error}") from None
+    raise AssertionError("what is no longer remembered was written again")

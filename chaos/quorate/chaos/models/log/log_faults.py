@@ -18,11 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from quorate.core.ids import LeaderEpoch, Offset
-from quorate.core.records import patch_header
-from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageError
-from quorate.storage import Appended, LogConfig
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     LogHarness,
     ProcessEnded,
     ProducerImage,
@@ -34,6 +30,10 @@ from tests.log.log_harness import (
     replay,
     small_config,
 )
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.records import patch_header
+from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageError
+from quorate.storage import Appended, LogConfig
 
 __all__ = ["LIFE_CONFIG", "Ledger", "Life", "busy_life", "check_goes_on", "check_survivors", "random_life"]
 

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from quorate.chaos.sim.disk import DiskSnapshot
-from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
-from quorate.errors import LogDamaged
-from quorate.storage import StartKind, TimestampedOffset
-from tests.log.log_harness import (
+from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
     NOW_MS,
     LogHarness,
@@ -24,6 +20,10 @@ from tests.log.log_harness import (
     image_of,
     small_config,
 )
+from quorate.chaos.sim.disk import DiskSnapshot
+from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
+from quorate.errors import LogDamaged
+from quorate.storage import StartKind, TimestampedOffset
 
 __all__ = ["SmallLog", "check_flip_after_crash", "check_flip_after_stop", "check_times", "small_log"]
 

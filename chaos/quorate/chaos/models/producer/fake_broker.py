@@ -14,6 +14,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeVar
 
+from quorate.chaos.models.producer.simulated_brokers import (
+    BOOTSTRAP,
+    BROKER_IDS,
+    SimulatedBrokers,
+    service_of,
+    simulate_with,
+)
 from quorate.chaos.sim.clock import Simulation
 from quorate.chaos.sim.network import SimNetwork
 from quorate.client.producer import AsyncProducer
@@ -31,13 +38,6 @@ from quorate.errors import (
 from quorate.rpc.error_detail import detail_from_error
 from quorate.storage.producer_state import ProducerStates
 from quorate.v1 import broker_pb2
-from tests.unit.client.simulated_brokers import (
-    BOOTSTRAP,
-    BROKER_IDS,
-    SimulatedBrokers,
-    service_of,
-    simulate_with,
-)
 
 T = TypeVar("T")
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from quorate.chaos.models.producer.fake_broker import FakeCluster, FakePartition, Trouble, simulate
+from quorate.chaos.models.producer.simulated_brokers import BROKER_IDS
 from quorate.client.producer import AsyncProducer, RecordFuture
 from quorate.errors import (
     BatchTooLarge,
@@ -17,8 +19,6 @@ from quorate.errors import (
     Overloaded,
     QuorateError,
 )
-from tests.unit.client.fake_broker import FakeCluster, FakePartition, Trouble, simulate
-from tests.unit.client.simulated_brokers import BROKER_IDS
 
 RECORDS: Final = 120
 

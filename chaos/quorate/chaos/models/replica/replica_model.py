@@ -27,6 +27,10 @@ from quorate.broker.replica.divergence import Divergence
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
+from quorate.chaos.models.controller.broker_requests import beat, registration
+from quorate.chaos.models.controller.small_cluster import SmallCluster
+from quorate.chaos.models.replica.manual_clock import SteppedClock
+from quorate.chaos.models.replica.plain_log import Entry, PlainLog
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.heartbeats import heartbeat
@@ -43,10 +47,6 @@ from quorate.errors import OffsetNotAvailable, QuorateError
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
 from quorate.v1.controller_pb2 import AlterPartitionRequest, PartitionAlterationResult
-from tests.unit.controller.broker_requests import beat, registration
-from tests.unit.controller.small_cluster import SmallCluster
-from tests.unit.replica.manual_clock import SteppedClock
-from tests.unit.replica.plain_log import Entry, PlainLog
 
 __all__ = ["LAG_S", "ReplicaModel", "walk"]
 

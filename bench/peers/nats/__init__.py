@@ -1,0 +1,1 @@
+"""NATS JetStream: a cluster of three servers, and its usual Python client."""

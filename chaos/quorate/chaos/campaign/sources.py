@@ -1,0 +1,123 @@
+"""Of which sources a recorded run is evidence: a digest that a change to them changes.
+
+Seeds that ran yesterday say something about today's code only if the code that they put to the test is
+the same. That is what decides which records are acknowledged, where they are copied to, who leads, and
+what a log is after a crash: raft, replication and recovery. So each run is recorded with the digest of these
+sources, and when one of them changes the count of seeds begins again at nothing.
+
+The list is explicit. Too short, and evidence survives a change that it knows nothing about; too long, and a
+change to a help text throws away hours of runs. Left out is what only describes, formats or measures, and
+what stands on either side and has proofs of its own: the clients (their every answer is checked in every
+run), the record codec (compared with others' implementations), the wire.
+
+What Python does not execute does not count: comments, docstrings and layout can be improved without running
+20,000 seeds again. The digest is therefore of the syntax tree, written down here and not by ``ast.dump``,
+whose format differs between versions of Python.
+
+The simulator's sources have a digest of their own. It is recorded, because a seed draws the same plan only
+while they are the same; it starts no count again, because other plans are evidence as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+__all__ = ["SIMULATOR", "SOURCES", "SOURCES_LEFT_OUT", "digest_of", "source_files"]
+
+#: folders with all that is below them, and single files
+SOURCES: Final = (
+    # raft: the quorum, and the metadata that it replicates
+    "metadata/quorate/metadata",
+    # replication: who leads and who is in the ISR, and what a leader and a follower do
+    "controller/quorate/controller",
+    "broker/quorate/broker",
+    # recovery: the log and what opening it makes of it; a broker's directory is in broker/
+    "storage/quorate/storage",
+    # what all of these stand on when they write, wait and give up
+    "core/quorate/core/backoff.py",
+    "core/quorate/core/disk.py",
+    "core/quorate/core/transport.py",
+)
+
+#: of the above: they only tell what is the case
+SOURCES_LEFT_OUT: Final = (
+    "broker/quorate/broker/describing.py",
+    "controller/quorate/controller/cluster_description.py",
+    "controller/quorate/controller/topic_descriptions.py",
+    "metadata/quorate/metadata/leader_descriptions.py",
+    "storage/quorate/storage/inspect.py",
+)
+
+SIMULATOR: Final = (
+    "chaos/quorate/chaos/checks",
+    "chaos/quorate/chaos/cluster",
+    "chaos/quorate/chaos/history",
+    "chaos/quorate/chaos/invariants",
+    "chaos/quorate/chaos/raft",
+    "chaos/quorate/chaos/sim",
+)
+
+_DIGITS: Final = 16
+
+
+def digest_of(root: Path, sources: Iterable[str], left_out: Iterable[str] = ()) -> str:
+    """``root``: of the source checkout. ``FileNotFoundError`` if one of the names is no longer there."""
+    digest = hashlib.sha256()
+    for path in source_files(root, sources, left_out):
+        digest.update(f"{path.relative_to(root).as_posix()}\n".encode())
+        digest.update(_meaning(path.read_text(encoding="utf-8")).encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def source_files(root: Path, sources: Iterable[str], left_out: Iterable[str] = ()) -> list[Path]:
+    """Sorted, each once."""
+    unwanted = {_existing(root / name) for name in left_out}
+    found: set[Path] = set()
+    for name in sources:
+        path = _existing(root / name)
+        found |= set(path.rglob("*.py")) if path.is_dir() else {path}
+    return sorted(found - unwanted)
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is listed as a source of the evidence, and does not exist")
+    return path
+
+
+def _meaning(source: str) -> str:
+    return "".join(_write_down(ast.parse(source)))
+
+
+def _write_down(node: object) -> Iterator[str]:
+    if isinstance(node, ast.AST):
+        yield f"({type(node).__name__}"
+        for name in node._fields:
+            value = getattr(node, name, None)
+            # Versions of Python add fields that are empty wherever the older syntax is used.
+            if value is None or value == []:
+                continue
+            yield f" {name}="
+            yield from _write_down(_without_docstring(node, value) if name == "body" else value)
+        yield ")"
+    elif isinstance(node, list):
+        for item in node:
+            yield from _write_down(item)
+            yield ","
+    else:
+        yield repr(node)
+
+
+def _without_docstring(node: ast.AST, body: object) -> object:
+    has_docstring = (
+        isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and isinstance(body, list)
+        and isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+    )
+    return body[1:] if has_docstring and isinstance(body, list) else body

@@ -1,0 +1,60 @@
+"""The process that runs plans: a job per line of standard input, an outcome per line of standard output.
+
+    python -m quorate.chaos.campaign.worker WORLD SECONDS_MAX
+
+A process of its own, because a run can spin for ever inside one callback, where nothing in Python can stop
+it, or eat memory: then the process ends, and with it one seed and not the campaign. It guards itself, so
+that it ends also when its parent was killed: a run beyond SECONDS_MAX prints where it stands and exits.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import resource
+import sys
+from typing import Any, Final
+
+from quorate.chaos.campaign.outcome import Outcome
+from quorate.chaos.campaign.world import World, load_world
+
+__all__ = ["main", "run_job"]
+
+#: of private memory; far beyond any run that is in order
+_MEMORY_BYTES_MAX: Final = 4 << 30
+
+
+def main(world_name: str, seconds_max: float) -> None:
+    """Until standard input ends."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
+    # Whatever else prints must not get between the outcomes.
+    outcomes = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    world = load_world(world_name)
+    for line in sys.stdin:
+        faulthandler.dump_traceback_later(seconds_max, exit=True)
+        outcome = run_job(world, json.loads(line))
+        faulthandler.cancel_dump_traceback_later()
+        answer = {**outcome.to_json(), "memory_bytes": _memory_bytes()}
+        outcomes.write(json.dumps(answer) + "\n")
+        outcomes.flush()
+
+
+def run_job(world: World, job: dict[str, Any]) -> Outcome:
+    plan = world.draw(job["seed"]) if job["plan"] is None else job["plan"]
+    trace_path = job["trace_path"]
+    if trace_path is None:
+        return world.run(plan)
+    with open(trace_path, "w", encoding="utf-8") as trace:
+        return world.trace(plan, lambda line: trace.write(line + "\n"))
+
+
+def _memory_bytes() -> int:
+    """The most that the process ever had in memory; Linux counts in KiB, macOS in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]))

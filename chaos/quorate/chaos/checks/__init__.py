@@ -1,0 +1,1 @@
+"""What must hold of a history and of what the cluster holds in the end, simulated or not."""

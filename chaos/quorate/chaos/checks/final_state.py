@@ -1,0 +1,57 @@
+"""What a cluster holds once it is whole again and nobody writes any more.
+
+Read from the replicas themselves where that is possible, not through the broker's handlers: what the disks
+hold is the truth. Of a cluster whose disks cannot be reached there are no copies, and the records are those
+that a reader was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quorate.core.ids import LeaderEpoch, Offset, TopicPartition
+
+__all__ = ["CopyOfLog", "FinalPartition", "FinalState"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOfLog:
+    """One replica, below the high watermark."""
+
+    #: by base offset, in order: the bytes as they are stored
+    batches: Mapping[Offset, bytes]
+    #: what is wrong with it on its own: damage, gaps, an end before the high watermark
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPartition:
+    #: exclusive; everything below it is committed
+    high_watermark: Offset
+    #: values by offset, in order, below the high watermark
+    records: Mapping[Offset, bytes]
+    #: by the name of the broker
+    copies: Mapping[str, CopyOfLog] = field(default_factory=dict)
+    log_start_offset: Offset = Offset(0)
+    #: retention or an operator may delete records
+    may_delete: bool = False
+    #: the smallest that was in force during the run
+    min_isr: int = 1
+    #: from the committed metadata: epochs whose leader may have lacked records
+    unclean_leader_epochs: tuple[LeaderEpoch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    partitions: Mapping[TopicPartition, FinalPartition]
+    #: how often something happened, by name
+    counters: Mapping[str, int] = field(default_factory=dict)
+    #: counters that must not be 0, or the run has shown nothing
+    expected: tuple[str, ...] = ()
+    #: how many times stored bytes were changed behind a broker's back, where it must notice
+    damage_done: int = 0
+    #: how often brokers have noticed damage
+    damage_detected: int = 0
+    #: in quiet times somebody who writes waits no longer than this; None: it is only measured
+    acknowledged_within_s: float | None = None

@@ -1,0 +1,60 @@
+"""One value for each offset: what was acknowledged there, what readers saw there, and what is there now.
+
+An acknowledged record that is nowhere is a lost write, not this.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.verdict import Findings, Verdict
+from quorate.core.ids import Offset
+
+__all__ = ["NAME", "check"]
+
+NAME: Final = "inconsistent-offsets"
+
+
+def check(evidence: Evidence) -> Verdict:
+    findings, examined = Findings(), 0
+    for partition in evidence.partitions:
+        examined += _check_acknowledged(partition, findings)
+        examined += _check_read(partition, findings)
+    return findings.verdict(NAME, anomaly="inconsistent-offsets", examined=examined)
+
+
+def _check_acknowledged(partition: PartitionEvidence, findings: Findings) -> int:
+    examined = 0
+    there = partition.offset_of
+    records = partition.final.records
+    for sent in partition.sent:
+        if not sent.is_promised:
+            continue
+        assert sent.offset is not None
+        examined += 1
+        if records.get(sent.offset) != sent.value and sent.value in there:
+            findings.add(
+                f"{partition.partition}: {sent.value!r} was acknowledged at {sent.offset} and is at "
+                f"{there[sent.value]}"
+            )
+    return examined
+
+
+def _check_read(partition: PartitionEvidence, findings: Findings) -> int:
+    """Also what retention has deleted since: all readers have seen the same there."""
+    examined = 0
+    records = partition.final.records
+    deleted: dict[Offset, bytes] = {}
+    for poll in partition.polls:
+        examined += len(poll.records)
+        for offset, value in poll.records:
+            now = records.get(offset)
+            if now is None and partition.is_deleted(offset):
+                now = deleted.setdefault(offset, value)
+            if now != value:
+                findings.add(
+                    f"{partition.partition}: {poll.assignment.reader} read {value!r} at {offset}, where "
+                    f"{now!r} is"
+                )
+    return examined

@@ -1,0 +1,36 @@
+"""What was acknowledged with acks=all is in the log, until retention deletes it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.verdict import Findings, Verdict
+from quorate.chaos.history.entries import Sent
+
+__all__ = ["NAME", "check"]
+
+NAME: Final = "lost-write"
+
+
+def check(evidence: Evidence) -> Verdict:
+    findings, examined = Findings(), 0
+    for partition in evidence.partitions:
+        there = partition.offset_of
+        for sent in partition.sent:
+            if not sent.is_promised:
+                continue
+            assert sent.offset is not None
+            examined += 1
+            if sent.value not in there and not partition.is_deleted(sent.offset):
+                findings.add(_words(partition, sent))
+    return findings.verdict(NAME, anomaly="lost-write", examined=examined)
+
+
+def _words(partition: PartitionEvidence, sent: Sent) -> str:
+    assert sent.offset is not None
+    found = partition.final.records.get(sent.offset)
+    return (
+        f"{partition.partition}: {sent.value!r} was acknowledged at {sent.offset} and is nowhere; "
+        f"{found!r} is there"
+    )

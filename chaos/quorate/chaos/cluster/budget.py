@@ -1,0 +1,112 @@
+"""What a simulated cluster may lose now, by the fault model that the project states.
+
+Processes may die and links may fail without limit. Data is another matter: of a partition's replicas, MinISR
+- 1 may at the same time have lost what they had not synced, or their disk. A loss counts until the broker is
+back in every ISR, as the new process itself knows it: what others know may be from before the loss. What is
+synced survives every power failure.
+
+MinISR is the smallest that the run ever uses. A replica that is just being added does not count: what was
+committed without it is not on it.
+
+Some losses cannot be seen to be repaired: a bit that rotted in a file that nobody has read, or a page that
+the kernel takes for written and the device does not have. They count to the end of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.plan import TopicPlan
+from quorate.chaos.cluster.view import newest_image, partitions_of
+from quorate.core.config import Durability
+from quorate.metadata.image import PartitionImage
+
+__all__ = ["FaultBudget"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    #: how often the machine's process had been started
+    starts: int
+    #: also what was synced
+    is_of_disk: bool
+    is_lasting: bool
+
+
+class FaultBudget:
+    def __init__(self, cluster: SimCluster, topics: Sequence[TopicPlan]) -> None:
+        self._cluster = cluster
+        self._min_isr = {topic.name: topic.min_insync_replicas for topic in topics}
+        self._synced = {topic.name for topic in topics if topic.durability == Durability.FSYNC}
+        self._losses: dict[str, _Loss] = {}
+
+    def no_longer_synced(self, topic: str) -> None:
+        """Its durability was changed: from here on what it acknowledges may not be on any device."""
+        self._synced.discard(topic)
+
+    @property
+    def is_everything_synced(self) -> bool:
+        return len(self._synced) == len(self._min_isr)
+
+    def spend_unsynced(self, machine: SimMachine) -> bool:
+        """Whether the machine may lose its power now; if so, it counts as having lost it."""
+        return self._spend(machine, is_of_disk=False, is_lasting=False)
+
+    def spend_disk(self, machine: SimMachine, *, is_lasting: bool = False) -> bool:
+        """Whether it may lose what is on its disk, or some of it."""
+        return self._spend(machine, is_of_disk=True, is_lasting=is_lasting)
+
+    def _spend(self, machine: SimMachine, *, is_of_disk: bool, is_lasting: bool) -> bool:
+        self._forget_what_is_restored()
+        number = machine.config.node_id
+        for topic_partition, partition in partitions_of(newest_image(self._cluster)):
+            is_exempt = not is_of_disk and topic_partition.topic in self._synced
+            if number not in partition.replicas or is_exempt:
+                continue
+            if self._lost_without(machine, topic_partition.topic, partition) >= self._room(
+                topic_partition.topic, partition
+            ):
+                return False
+        before = self._losses.get(machine.name)
+        self._losses[machine.name] = _Loss(
+            machine.starts,
+            is_of_disk or (before is not None and before.is_of_disk),
+            is_lasting or (before is not None and before.is_lasting),
+        )
+        return True
+
+    def _room(self, topic: str, partition: PartitionImage) -> int:
+        """How many replicas may have lost something."""
+        settled = len(partition.replicas) - len(partition.adding_replicas)
+        return min(self._min_isr.get(topic, 1), settled) - 1
+
+    def _lost_without(self, machine: SimMachine, topic: str, partition: PartitionImage) -> int:
+        """How many other replicas have."""
+        numbers = [
+            self._cluster.machine(name).config.node_id
+            for name, loss in self._losses.items()
+            if name != machine.name and (loss.is_of_disk or topic not in self._synced)
+        ]
+        return sum(number in partition.replicas for number in numbers)
+
+    def _forget_what_is_restored(self) -> None:
+        for name, loss in list(self._losses.items()):
+            if not loss.is_lasting and self._is_restored(self._cluster.machine(name), loss):
+                del self._losses[name]
+
+    def _is_restored(self, machine: SimMachine, loss: _Loss) -> bool:
+        broker = None if machine.node is None else machine.node.broker
+        if broker is None or machine.starts == loss.starts or not machine.is_ready:
+            return False
+        number = machine.config.node_id
+        held = {replica.key: replica for replica in broker.replicas}
+        for topic_partition, partition in partitions_of(newest_image(self._cluster)):
+            if number not in partition.replicas:
+                continue
+            replica = next((each for each in held.values() if each.topic_partition == topic_partition), None)
+            if replica is None or replica.state is None or number not in replica.state.image.isr:
+                return False
+        return True

@@ -1,0 +1,67 @@
+"""Every kind of fault that a plan can name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["OPERATIONS", "UNPLANNED", "Fault"]
+
+
+class Fault(StrEnum):
+    # processes
+    KILL_BROKER = "kill_broker"
+    KILL_BROKER_AND_RESTART_AT_ONCE = "kill_broker_and_restart_at_once"
+    KILL_LEADER = "kill_leader"
+    KILL_CONTROLLER = "kill_controller"
+    KILL_ALL_BROKERS = "kill_all_brokers"
+    KILL_EVERYTHING = "kill_everything"
+    KILL_ONE_BY_ONE = "kill_one_by_one"
+    KILL_AT_A_DISK_OPERATION = "kill_at_a_disk_operation"
+    CRASH_LOOP = "crash_loop"
+    PAUSE = "pause"
+    PAUSE_LEADER = "pause_leader"
+    STOP_CLEANLY = "stop_cleanly"
+    # power
+    LOSE_POWER = "lose_power"
+    LOSE_POWER_EVERYWHERE = "lose_power_everywhere"
+    # disks
+    LOSE_DISK = "lose_disk"
+    RESTORE_OLD_COPY = "restore_old_copy"
+    ROT = "rot"
+    ROT_JOURNAL = "rot_journal"
+    FILL_DISK = "fill_disk"
+    FAIL_SYNC = "fail_sync"
+    SLOW_DISK = "slow_disk"
+    # network
+    CUT_OFF = "cut_off"
+    CUT_ONE_WAY = "cut_one_way"
+    CUT_LEADER_FROM_CONTROLLERS = "cut_leader_from_controllers"
+    CUT_LEADER_FROM_FOLLOWERS = "cut_leader_from_followers"
+    CUT_LEADER_FROM_CLIENTS = "cut_leader_from_clients"
+    BRIDGE = "bridge"
+    FLAP = "flap"
+    LOSE_ANSWERS = "lose_answers"
+    DELAY = "delay"
+    DROP = "drop"
+    DUPLICATE = "duplicate"
+    # clocks
+    JUMP_WALL_CLOCK = "jump_wall_clock"
+    DRIFT = "drift"
+    # what operators do
+    MOVE_REPLICAS = "move_replicas"
+    DRAIN = "drain"
+    DECOMMISSION = "decommission"
+    ELECT_PREFERRED = "elect_preferred"
+    TRANSFER_CONTROLLER = "transfer_controller"
+    GROW_PARTITIONS = "grow_partitions"
+    CHANGE_MIN_ISR = "change_min_isr"
+    CHANGE_REPLICATION_FACTOR = "change_replication_factor"
+    CHANGE_DURABILITY = "change_durability"
+    CHANGE_CONFIG = "change_config"
+    RECREATE_TOPIC = "recreate_topic"
+    DELETE_OLD_RECORDS = "delete_old_records"
+
+
+OPERATIONS: Final = tuple(Fault)[tuple(Fault).index(Fault.MOVE_REPLICAS) :]
+UNPLANNED: Final = tuple(kind for kind in Fault if kind not in OPERATIONS)

@@ -1,0 +1,104 @@
+"""What a simulated cluster holds in the end, read from the logs of the replicas themselves.
+
+Not through the broker's handlers: what the disks hold is the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from quorate.broker.replica.partition import Partition
+from quorate.chaos.checks.final_state import CopyOfLog, FinalPartition, FinalState
+from quorate.chaos.checks.violation import Violation
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.plan import TopicPlan
+from quorate.chaos.cluster.view import newest_image, partitions_of
+from quorate.core.ids import Offset, ReplicaKey, TopicPartition
+from quorate.core.records import decode_batch, parse_header, split_batches
+from quorate.errors import QuorateError
+
+__all__ = ["assigned_replicas", "batches_of", "check_replicas_agree", "final_state", "records_of"]
+
+_READ_BYTES: int = 1 << 20
+
+
+def batches_of(replica: Partition, end_offset: Offset) -> Iterator[bytes]:
+    """Up to ``end_offset``, as they are stored, several at a time."""
+    offset = replica.log.log_start_offset
+    while offset < end_offset:
+        read = replica.log.read(offset, bytes_max=_READ_BYTES, end_offset=end_offset)
+        if not read.batches:
+            raise Violation(f"{replica.topic_partition}: nothing to read at {offset}, before {end_offset}")
+        yield read.batches
+        offset = read.next_offset
+
+
+def records_of(replica: Partition, end_offset: Offset) -> dict[Offset, bytes]:
+    """Value by offset."""
+    records: dict[Offset, bytes] = {}
+    for batches in batches_of(replica, end_offset):
+        for batch in split_batches(batches):
+            for record in decode_batch(batch):
+                records[Offset(record.offset)] = record.value or b""
+    return records
+
+
+def check_replicas_agree(replicas: Sequence[Partition]) -> None:
+    """Byte for byte, up to the lowest high watermark among them (rule 1: log matching)."""
+    end_offset = min(replica.high_watermark for replica in replicas)
+    contents = [b"".join(batches_of(replica, end_offset)) for replica in replicas]
+    if any(content != contents[0] for content in contents[1:]):
+        raise Violation(f"{replicas[0].topic_partition}: replicas differ below {end_offset}")
+
+
+def assigned_replicas(cluster: SimCluster) -> dict[TopicPartition, list[tuple[str, Partition]]]:
+    """Of every partition that there is, those that its metadata names and whose brokers run; leader first."""
+    held = {
+        (machine.config.node_id, replica.key): (machine.name, replica)
+        for machine in cluster.brokers
+        if machine.node is not None and machine.node.broker is not None
+        for replica in machine.node.broker.replicas
+    }
+    found: dict[TopicPartition, list[tuple[str, Partition]]] = {}
+    for name, partition in partitions_of(newest_image(cluster)):
+        key = ReplicaKey(partition.topic_id, partition.partition)
+        replicas = [held[number, key] for number in partition.replicas if (number, key) in held]
+        found[name] = sorted(replicas, key=lambda each: each[1].leadership is None)
+    return found
+
+
+def final_state(
+    cluster: SimCluster,
+    topics: Sequence[TopicPlan],
+    *,
+    may_delete: Collection[str],
+    counters: Mapping[str, int],
+) -> FinalState:
+    """For the checks, once the cluster is whole and everything is committed."""
+    min_isr = {topic.name: topic.min_insync_replicas for topic in topics}
+    partitions = {}
+    for name, replicas in assigned_replicas(cluster).items():
+        leader = replicas[0][1]
+        state = leader.state
+        assert state is not None
+        partitions[name] = FinalPartition(
+            high_watermark=leader.high_watermark,
+            records=records_of(leader, leader.high_watermark),
+            copies={machine: _copy(replica, leader.high_watermark) for machine, replica in replicas},
+            log_start_offset=leader.log.log_start_offset,
+            may_delete=name.topic in may_delete,
+            min_isr=min(min_isr.get(name.topic, 1), len(replicas)),
+            unclean_leader_epochs=tuple(state.image.unclean_leader_epochs),
+        )
+    return FinalState(partitions=partitions, counters=counters)
+
+
+def _copy(replica: Partition, end_offset: Offset) -> CopyOfLog:
+    batches: dict[Offset, bytes] = {}
+    try:
+        for several in batches_of(replica, end_offset):
+            for batch in split_batches(several):
+                batches[Offset(parse_header(batch).base_offset)] = bytes(batch)
+    except (QuorateError, Violation) as error:
+        return CopyOfLog(batches, (str(error),))
+    return CopyOfLog(batches)

@@ -1,0 +1,156 @@
+"""What a simulated run will be, drawn from its seed before anything runs.
+
+A plan is data: it can be stored, printed, and made smaller. Every fault event has a random generator of its
+own, so a plan without some of its events does the others as before, as far as the cluster lets it: that is
+what makes a failing plan shrink. What happens inside the cluster is drawn from the plan's seed as well, but
+not by the plan.
+
+A seed draws few kinds of faults and repeats them: that finds more than all of them rarely (a swarm). Some
+draw no operations, some no faults but operations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.chaos.cluster.faults.kinds import OPERATIONS, UNPLANNED, Fault
+from quorate.core.config import Durability
+
+__all__ = ["COMPETED", "FaultEvent", "Plan", "TopicPlan", "WorkloadPlan"]
+
+#: the topic for whose end clients compete
+COMPETED: Final = "c"
+_BROKERS: Final = (3, 3, 3, 3, 4, 5)
+_DURABILITIES: Final = (Durability.REPLICATED, Durability.REPLICATED, Durability.FSYNC)
+_KINDS: Final = (2, 5)
+_EVENTS: Final = (5, 11)
+_COMPETITORS: Final = 4
+#: faults overlap: the next one begins so long after the last one began
+_PAUSE_S: Final = (0.02, 0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEvent:
+    number: int
+    kind: Fault
+    #: after the event before it has begun
+    pause_s: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    name: str
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    durability: Durability
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPlan:
+    #: with acks=all
+    producers: int
+    #: with acks=1, whose losses are counted and not condemned
+    hasty_producers: int
+    readers: int
+    #: clients that compete for the end of one log with conditional appends
+    competitors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    brokers: int
+    #: the first brokers are the controllers too
+    is_combined: bool
+    topics: tuple[TopicPlan, ...]
+    workload: WorkloadPlan
+    events: tuple[FaultEvent, ...]
+
+    @staticmethod
+    def draw(seed: int, *, kinds: Sequence[Fault] = (), durability: Durability | None = None) -> Plan:
+        """From the seed alone. ``kinds`` and ``durability``: those and no others."""
+        rng = random.Random(f"plan {seed}")
+        brokers = rng.choice(_BROKERS)
+        workload = _draw_workload(rng)
+        names = [f"t{number}" for number in range(rng.choice((1, 2)))]
+        if workload.competitors:
+            names.append(COMPETED)
+        return Plan(
+            seed=seed,
+            brokers=brokers,
+            is_combined=rng.random() < 0.4,
+            topics=tuple(_draw_topic(rng, name, brokers, durability) for name in names),
+            workload=workload,
+            events=_draw_events(rng, kinds),
+        )
+
+    def only_competing(self) -> Plan:
+        """The same faults, and nobody but clients that compete."""
+        competed = dataclasses.replace(self.topics[0], name=COMPETED, partitions=1)
+        workload = WorkloadPlan(producers=0, hasty_producers=0, readers=0, competitors=_COMPETITORS)
+        return dataclasses.replace(self, topics=(competed,), workload=workload)
+
+    @property
+    def written_topics(self) -> list[TopicPlan]:
+        """Those that ordinary producers write to."""
+        return [topic for topic in self.topics if topic.name != COMPETED]
+
+    def without(self, numbers: Collection[int]) -> Plan:
+        """The same plan, less these events."""
+        kept = tuple(event for event in self.events if event.number not in numbers)
+        return dataclasses.replace(self, events=kept)
+
+    # -- JSON
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Plan:
+        topics = tuple(
+            TopicPlan(**{**each, "durability": Durability(each["durability"])}) for each in content["topics"]
+        )
+        events = tuple(FaultEvent(**{**each, "kind": Fault(each["kind"])}) for each in content["events"])
+        workload = WorkloadPlan(**content["workload"])
+        return Plan(**{**content, "topics": topics, "events": events, "workload": workload})
+
+
+def _draw_topic(rng: random.Random, name: str, brokers: int, durability: Durability | None) -> TopicPlan:
+    drawn = rng.choice(_DURABILITIES)
+    replication_factor = rng.choice((3, 3, 3, 2, min(4, brokers)))
+    return TopicPlan(
+        name=name,
+        partitions=rng.choice((1, 1, 2)),
+        replication_factor=replication_factor,
+        min_insync_replicas=rng.choice((2, 2, 2, 1, min(3, replication_factor))),
+        durability=durability or drawn,
+    )
+
+
+def _draw_workload(rng: random.Random) -> WorkloadPlan:
+    return WorkloadPlan(
+        producers=rng.choice((1, 2, 2, 3)),
+        hasty_producers=rng.choice((0, 0, 1)),
+        readers=rng.choice((1, 1, 2)),
+        competitors=rng.choice((0, 0, 0, 0, 0, _COMPETITORS)),
+    )
+
+
+def _draw_events(rng: random.Random, kinds: Sequence[Fault]) -> tuple[FaultEvent, ...]:
+    chosen = list(kinds) or _draw_kinds(rng)
+    return tuple(
+        FaultEvent(number, rng.choice(chosen), rng.uniform(*_PAUSE_S), rng.getrandbits(64))
+        for number in range(rng.randint(*_EVENTS))
+    )
+
+
+def _draw_kinds(rng: random.Random) -> list[Fault]:
+    unplanned = rng.sample(UNPLANNED, k=rng.randint(*_KINDS))
+    operations = rng.sample(OPERATIONS, k=rng.choice((0, 0, 1, 1, 2, 3)))
+    return unplanned + operations

@@ -1,0 +1,77 @@
+"""What is the case in a simulated cluster, as its running nodes know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quorate.broker.replica.partition import Partition
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.core.ids import TopicPartition
+from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage
+
+__all__ = ["active_controller", "is_whole", "leaders", "newest_image", "partitions_of", "replicas_of"]
+
+
+def newest_image(cluster: SimCluster) -> MetadataImage:
+    """Committed metadata, of the running controller that has heard most."""
+    newest = EMPTY_IMAGE
+    for machine in cluster.controllers:
+        controller = None if machine.node is None else machine.node.controller
+        if controller is not None and controller.image.offset >= newest.offset:
+            newest = controller.image
+    return newest
+
+
+def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+    for name in sorted(image.topic_ids):
+        for partition in image.topics[image.topic_ids[name]].partitions:
+            yield TopicPartition(name, partition.partition), partition
+
+
+def replicas_of(cluster: SimCluster) -> dict[TopicPartition, list[Partition]]:
+    """Every replica of every broker that runs."""
+    found: dict[TopicPartition, list[Partition]] = {}
+    for machine in cluster.brokers:
+        if machine.node is not None and machine.node.broker is not None:
+            for replica in machine.node.broker.replicas:
+                found.setdefault(replica.topic_partition, []).append(replica)
+    return found
+
+
+def leaders(cluster: SimCluster) -> list[SimMachine]:
+    """Machines that lead at least one partition, as the metadata has it."""
+    numbers = {partition.leader for _, partition in partitions_of(newest_image(cluster))}
+    return [each for each in cluster.brokers if each.config.node_id in numbers]
+
+
+def active_controller(cluster: SimCluster) -> SimMachine | None:
+    """Whoever takes itself for it, in the highest term."""
+    found, highest = None, -1
+    for machine in cluster.controllers:
+        controller = None if machine.node is None else machine.node.controller
+        if controller is not None and controller.is_active and controller.term > highest:
+            found, highest = machine, controller.term
+    return found
+
+
+def is_whole(cluster: SimCluster) -> bool:
+    """Every partition has a leader that knows so, and every replica is in its ISR; nothing is being moved."""
+    image = newest_image(cluster)
+    if any(broker.is_fenced for broker in image.brokers.values()):
+        return False
+    leading = {
+        (replica.topic_partition, replica.topic_id): replica.leadership
+        for replicas in replicas_of(cluster).values()
+        for replica in replicas
+        if replica.leadership is not None
+    }
+    for topic_partition, partition in partitions_of(image):
+        if partition.leader == NO_LEADER or partition.adding_replicas or partition.removing_replicas:
+            return False
+        leadership = leading.get((topic_partition, partition.topic_id))
+        if leadership is None or leadership.epoch != partition.leader_epoch:
+            return False
+        if set(partition.isr) != set(partition.replicas) or set(leadership.isr) != set(partition.replicas):
+            return False
+    return True

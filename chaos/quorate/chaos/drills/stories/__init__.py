@@ -1,0 +1,1 @@
+"""The stories, by family; ``quorate.chaos.drills.catalogue`` lists them."""

@@ -1,0 +1,126 @@
+"""Files that are not what the broker left: damaged, mixed up, or from another time."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from quorate.chaos.drills.agent import Ability
+from quorate.chaos.drills.drill import Drill
+from quorate.chaos.drills.story import APART, story
+from quorate.chaos.drills.timeline import EventKind
+from quorate.chaos.faults.damage import FileKind, Harm, damage
+from quorate.chaos.faults.directories import OldCopy, swap_directories
+from quorate.core.ids import TopicPartition
+from quorate.errors import QuorateError
+from quorate.storage.segment import LOG_SUFFIX
+
+__all__ = ["bit_rot", "old_copy", "swapped_disks"]
+
+#: what a start repairs or does without, beside the records themselves
+_BESIDE_RECORDS: Final = (
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.LOG_CHECKPOINT,
+    FileKind.LEADER_EPOCHS,
+    FileKind.HIGH_WATERMARKS,
+    FileKind.RUN_NOTES,
+)
+
+
+@story(
+    "bit-rot",
+    shows="damaged files under a broker: found when they are read, never served, and fetched anew",
+    needs=(Ability.KILL, Ability.FILES),
+    layout=APART,
+    leaves=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
+)
+async def bit_rot(drill: Drill) -> None:
+    partition = drill.a_partition()
+    described = await drill.describe(partition)
+    # Who leads by preference will be made to read what is damaged.
+    victim = drill.name_of(described.replicas[0])
+    # Every second time the records themselves.
+    kind = FileKind.SEGMENT if drill.rounds % 2 else drill.next_of("kinds of files", _BESIDE_RECORDS)
+    with drill.fault(f"damage to a file: {kind}", victim):
+        await drill.kill(victim)
+        # The others go on without it first: what was acknowledged so far is then not on this disk alone.
+        await drill.acknowledges()
+        await _damage(drill, victim, kind, partition)
+        await drill.start(victim)
+        await drill.becomes_whole()
+        await drill.admin.elect_preferred_leaders([partition])
+        await drill.reads_all(partition)
+    await drill.acknowledges()
+
+
+async def _damage(drill: Drill, victim: str, kind: FileKind, partition: TopicPartition) -> None:
+    data_dir = drill.agent.data_dir(victim)
+    assert data_dir is not None, "the story says that it needs files"
+    harm = drill.random.choice(list(Harm))
+    within, end = "", None
+    if kind is FileKind.SEGMENT:
+        within, end = _surely_committed(await drill.replica_directory(victim, partition))
+        # A log that is merely shorter is filled up again from the leader, like any that has fallen behind.
+        drill.damage_done += harm is not Harm.CUT
+    try:
+        drill.tell(f"  {damage(data_dir, kind, harm, drill.random, within=within, end=end)}")
+    except QuorateError as error:
+        drill.tell(f"  {error.message}")
+
+
+def _surely_committed(directory: str) -> tuple[str, int]:
+    """The first segment, and half of its bytes: what lies near the end may have been promised to nobody."""
+    first = min(name for name in os.listdir(directory) if name.endswith(LOG_SUFFIX))
+    return f"{os.path.basename(directory)}/{first}", os.path.getsize(f"{directory}/{first}") // 2
+
+
+@story(
+    "old-copy",
+    shows="a broker's directory is put back from an old copy: it is found out and counts for nothing",
+    needs=(Ability.KILL, Ability.FILES),
+    layout=APART,
+    leaves=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
+)
+async def old_copy(drill: Drill) -> None:
+    victim = drill.random.choice(drill.brokers)
+    data_dir = drill.agent.data_dir(victim)
+    assert data_dir is not None, "the story says that it needs files"
+    with drill.fault("a directory from an old copy", victim):
+        await drill.kill(victim)
+        copy = OldCopy(data_dir)
+        await drill.start(victim)
+        await drill.becomes_whole()
+        await drill.acknowledges()
+        await drill.kill(victim)
+        await drill.acknowledges()
+        copy.put_back()
+        copy.remove()
+        await drill.start(victim)
+        await drill.acknowledges()
+
+
+@story(
+    "swapped-disks",
+    shows="two brokers find each other's directories: both refuse to start, and are fine with their own",
+    needs=(Ability.KILL, Ability.FILES),
+    layout=APART,
+    leaves=(EventKind.ISR_SHRUNK,),
+)
+async def swapped_disks(drill: Drill) -> None:
+    one, other = drill.shuffled(drill.brokers)[:2]
+    directories = drill.agent.data_dir(one), drill.agent.data_dir(other)
+    assert directories[0] is not None, "the story says that it needs files"
+    assert directories[1] is not None
+    with drill.fault("swapped directories", f"{one} and {other}"):
+        await drill.kill(one, other)
+        swap_directories(directories[0], directories[1])
+        try:
+            for name in (one, other):
+                drill.expect(not await drill.starts(name), f"{name} started with somebody else's directory")
+        finally:
+            await drill.kill(one, other)
+            swap_directories(directories[0], directories[1])
+        await drill.start(one, other)
+        await drill.acknowledges()

@@ -1,0 +1,160 @@
+"""What operators do on purpose, under load."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorate.chaos.drills.agent import Ability
+from quorate.chaos.drills.drill import Drill
+from quorate.chaos.drills.story import Layout, story
+from quorate.chaos.drills.timeline import EventKind
+from quorate.client import AsyncConsumer, AsyncProducer
+
+__all__ = ["drain", "grow_and_shrink", "reassign_under_fire", "rolling_restart", "topic_recreate"]
+
+_INCARNATION_RECORDS: Final = 50
+_READ_TIMEOUT_S: Final = 30.0
+
+
+@story(
+    "rolling-restart",
+    shows="every broker is stopped with SIGTERM and started again: leaders move away before it ends",
+    needs=(Ability.STOP,),
+    leaves=(EventKind.ELECTION,),
+    mixes=True,
+)
+async def rolling_restart(drill: Drill) -> None:
+    for name in drill.shuffled(drill.brokers):
+        with drill.fault("SIGTERM of each broker in turn", name):
+            await drill.stop(name)
+            await drill.start(name)
+        await drill.becomes_whole()
+
+
+@story(
+    "drain",
+    shows="leaders are moved away from each broker before it is killed: nobody waits for an election",
+    needs=(Ability.KILL,),
+    leaves=(EventKind.ELECTION,),
+    mixes=True,
+)
+async def drain(drill: Drill) -> None:
+    victim = drill.random.choice(drill.brokers)
+    broker_id = drill.id_of(victim)
+    with drill.fault("drain, then kill -9 of a broker", victim):
+        await drill.until(lambda: _is_drained(drill, broker_id))
+        await drill.kill(victim)
+        await drill.acknowledges()
+        await drill.start(victim)
+        await drill.admin.drain_broker(broker_id, cancel=True)
+
+
+async def _is_drained(drill: Drill, broker_id: int) -> bool:
+    return not await drill.admin.drain_broker(broker_id)
+
+
+@story(
+    "grow-and-shrink",
+    shows="a broker joins and takes replicas, a topic gets partitions, and the broker leaves for good",
+    needs=(Ability.GROW, Ability.STOP),
+    layout=Layout(is_combined=False),
+    leaves=(EventKind.ISR_GREW, EventKind.ISR_SHRUNK),
+)
+async def grow_and_shrink(drill: Drill) -> None:
+    newcomer = await drill.agent.add_broker()
+    broker_id = drill.id_of(newcomer)
+    moves: dict[tuple[str, int], list[int]] = {}
+    for partition in drill.partitions:
+        replicas = (await drill.describe(partition)).replicas
+        moves[partition] = [broker_id, *drill.shuffled(replicas)[1:]]
+    with drill.fault("a broker joins, takes replicas, and is decommissioned", newcomer):
+        await drill.admin.reassign_partitions({**moves})
+        await drill.stops_moving()
+        topic = drill.topics["replicated"]
+        count = len((await drill.admin.describe_topic(topic)).partitions)
+        await drill.admin.create_partitions(topic, count + 1)
+        await drill.acknowledges()
+        await drill.until(lambda: _is_empty(drill, broker_id))
+        await drill.agent.stop(newcomer)
+        await drill.until(lambda: _is_forgotten(drill, broker_id))
+        await drill.acknowledges()
+
+
+async def _is_empty(drill: Drill, broker_id: int) -> bool:
+    return (await drill.admin.decommission_broker(broker_id)).remaining_replica_count == 0
+
+
+async def _is_forgotten(drill: Drill, broker_id: int) -> bool:
+    return (await drill.admin.decommission_broker(broker_id)).is_removed
+
+
+@story(
+    "reassign-under-fire",
+    shows="partitions move while brokers die; some moves are called off half-way",
+    needs=(Ability.KILL,),
+    layout=Layout(brokers=4, is_combined=False),
+    leaves=(EventKind.ISR_GREW,),
+)
+async def reassign_under_fire(drill: Drill) -> None:
+    moving = drill.shuffled(drill.partitions)[: max(2, len(drill.partitions) // 2)]
+    ids = [drill.id_of(name) for name in drill.brokers]
+    goals: dict[tuple[str, int], list[int]] = {partition: drill.shuffled(ids)[:3] for partition in moving}
+    victim = drill.random.choice(drill.brokers)
+    with drill.fault("kill -9 of a broker while partitions move", victim):
+        await drill.admin.reassign_partitions({**goals})
+        await drill.kill(victim)
+        called_off = [each for each in await drill.moving() if drill.random.random() < 0.3]
+        await drill.admin.reassign_partitions(dict.fromkeys(called_off))
+        await drill.acknowledges()
+        await drill.start(victim)
+        await drill.stops_moving()
+    for partition in moving:
+        if partition not in called_off:
+            replicas = (await drill.describe(partition)).replicas
+            drill.expect(set(replicas) == set(goals[partition]), f"{partition} moved to {replicas} instead")
+
+
+@story(
+    "topic-recreate",
+    shows="a topic is deleted and made again under its name: nothing of the old one is in the new one",
+    needs=(Ability.KILL,),
+    # One is dead when the topic is made again, and three have to take it.
+    layout=Layout(brokers=4),
+    leaves=(EventKind.ISR_SHRUNK,),
+)
+async def topic_recreate(drill: Drill) -> None:
+    name = f"{drill.topics['replicated']}-again"
+    await drill.admin.create_topic(name, partitions=1, replication_factor=3)
+    await _write_incarnation(drill, name, "old")
+    victim = drill.name_of((await drill.admin.describe_topic(name)).partitions[0].replicas[0])
+    with drill.fault("delete and create a topic while a replica of it is dead", victim):
+        await drill.kill(victim)
+        await drill.admin.delete_topic(name)
+        await drill.admin.create_topic(name, partitions=1, replication_factor=3)
+        await _write_incarnation(drill, name, "new")
+        # It comes back with the old topic's files, and without knowing that there is another one.
+        await drill.start(victim)
+        await drill.becomes_whole()
+        await drill.acknowledges()
+    found = await _read_incarnation(drill, name)
+    expected = [f"new {number}" for number in range(_INCARNATION_RECORDS)]
+    drill.expect(found == expected, f"the new topic holds {found[:3]}… ({len(found)} records)")
+    await drill.admin.delete_topic(name)
+
+
+async def _write_incarnation(drill: Drill, topic: str, which: str) -> None:
+    async with AsyncProducer(drill.agent.bootstrap) as producer:
+        for number in range(_INCARNATION_RECORDS):
+            await producer.send(topic, f"{which} {number}".encode(), partition=0)
+
+
+async def _read_incarnation(drill: Drill, topic: str) -> list[str]:
+    found: list[str] = []
+    async with AsyncConsumer(drill.agent.bootstrap) as consumer:
+        consumer.assign([(topic, 0)])
+        while len(found) < _INCARNATION_RECORDS:
+            records = await consumer.poll(timeout=_READ_TIMEOUT_S)
+            if not records:
+                break
+            found += [(record.value or b"").decode() for record in records]
+    return found

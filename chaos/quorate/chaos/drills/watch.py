@@ -1,0 +1,146 @@
+"""Follows the cluster's metadata while it is being broken: elections, ISR changes, fenced brokers.
+
+A broker's way of following is used, so nothing that was committed is missed; a description that is asked for
+now and then would miss an election between two looks. Of the active controller the metadata says nothing, so
+that one is asked for. A cluster whose controllers cannot be reached from here is not watched, and the report
+says so: what was examined is then nothing, not "nothing wrong".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from quorate.chaos.drills.timeline import EventKind, Timeline
+from quorate.chaos.ledger.watermarks import watch_watermarks
+from quorate.client import AsyncAdmin
+from quorate.core.clock import SystemClock
+from quorate.core.ids import BrokerId, TopicPartition
+from quorate.errors import QuorateError
+from quorate.metadata.changes import MetadataDelta
+from quorate.metadata.follower import MetadataFollower
+from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from quorate.rpc.grpcio_transport import GrpcioTransport
+
+__all__ = ["ClusterWatch"]
+
+_CONTROLLER_POLL_S: Final = 0.25
+_ANSWER_TIMEOUT_S: Final = 2.0
+#: what the history calls us
+_SOURCE: Final = "a follower of the metadata"
+
+
+@dataclass(slots=True)
+class ClusterWatch:
+    timeline: Timeline
+    #: only these, by name: a cluster that the drill is attached to may have others
+    topics: frozenset[str]
+    #: each node by its id
+    name_of: Callable[[int], str]
+    #: who led in each term, as far as it was seen
+    controllers: dict[int, set[int]] = field(default_factory=dict)
+    #: as it is now; None: nobody could be followed yet
+    image: MetadataImage | None = None
+    #: addresses
+    _asked: Sequence[str] = ()
+
+    @property
+    def reachable_controllers(self) -> Sequence[str]:
+        """Empty where none of them has ever answered."""
+        return () if self.image is None else self._asked
+
+    @asynccontextmanager
+    async def watching(self, admin: AsyncAdmin, addresses: Sequence[str]) -> AsyncIterator[None]:
+        """``addresses``: of the controllers."""
+        self._asked = addresses
+        follower = MetadataFollower(
+            GrpcioTransport(),
+            addresses,
+            clock=SystemClock(),
+            broker_id=BrokerId(0),
+            on_image=self._on_image,
+        )
+        tasks: list[asyncio.Task[None]] = [
+            asyncio.create_task(follower.run()),
+            asyncio.create_task(self._ask_for_controller(admin)),
+            *(
+                asyncio.create_task(watch_watermarks(admin, self.timeline.history, topic))
+                for topic in sorted(self.topics)
+            ),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+
+    async def _ask_for_controller(self, admin: AsyncAdmin) -> None:
+        while True:
+            with suppress(QuorateError, TimeoutError):
+                async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                    quorum = await admin.describe_quorum()
+                leaders = self.controllers.setdefault(quorum.term, set())
+                if quorum.leader not in leaders:
+                    leaders.add(quorum.leader)
+                    what = f"{self.name_of(quorum.leader)}, term {quorum.term}"
+                    self.timeline.note(EventKind.CONTROLLER, what)
+            await asyncio.sleep(_CONTROLLER_POLL_S)
+
+    # -- metadata
+
+    def _on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        is_first, self.image = self.image is None, image
+        for partition in delta.partitions:
+            topic = image.topics[partition.topic_id]
+            if topic.name in self.topics:
+                key = TopicPartition(topic.name, partition.partition)
+                self._remember(key, partition)
+                earlier = None if is_first else _partition(delta.before, partition)
+                if earlier is not None:
+                    self._tell_partition(f"{key.topic}-{key.partition}", earlier, partition)
+        for broker_id in () if is_first else delta.brokers:
+            before, after = delta.before.brokers.get(broker_id), image.brokers.get(broker_id)
+            if before is not None and after is not None and after.is_fenced and not before.is_fenced:
+                self.timeline.note(EventKind.FENCED, self.name_of(broker_id))
+
+    def _remember(self, key: TopicPartition, partition: PartitionImage) -> None:
+        self.timeline.history.saw_partition(
+            _SOURCE,
+            key,
+            topic_id=partition.topic_id,
+            leader=None if partition.leader == NO_LEADER else partition.leader,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            isr=partition.isr,
+            elr=partition.elr,
+        )
+
+    def _tell_partition(self, name: str, before: PartitionImage, after: PartitionImage) -> None:
+        if after.leader != before.leader:
+            if after.leader == NO_LEADER:
+                self.timeline.note(EventKind.OFFLINE, name)
+            else:
+                elected = f"{name}: {self.name_of(after.leader)}, epoch {after.leader_epoch}"
+                self.timeline.note(EventKind.ELECTION, elected)
+        lost, gained = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
+        if lost:
+            self.timeline.note(EventKind.ISR_SHRUNK, f"{name}: without {self._names(lost)}")
+        if gained:
+            self.timeline.note(EventKind.ISR_GREW, f"{name}: with {self._names(gained)}")
+
+    def _names(self, broker_ids: set[BrokerId]) -> str:
+        return ", ".join(self.name_of(each) for each in sorted(broker_ids))
+
+
+def _partition(image: MetadataImage, partition: PartitionImage) -> PartitionImage | None:
+    topic = image.topics.get(partition.topic_id)
+    if topic is None or partition.partition >= len(topic.partitions):
+        return None
+    return topic.partitions[partition.partition]

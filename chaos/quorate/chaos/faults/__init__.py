@@ -1,0 +1,1 @@
+"""Faults inflicted on real processes: on their network, on their disks, on their machine's power."""

@@ -1,0 +1,290 @@
+"""One broker of a simulated cluster, as the observer sees it: its process while it runs, its disk always.
+
+A look has to cost next to nothing, for there is one after every callback of the process. So of each replica a
+few integers and identities are compared with those of the look before (``_Trace``), and only where one
+differs is anything done. New batches are read from the simulated disk itself, past the seam: to read through
+it would count as an operation, and a disk that is told to fail might fail the observer.
+
+A broker that is down still has a copy of each log: what its next start would find. It is read again when the
+process ends, and when something happens to the disk of a machine that is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from quorate.broker.replica.in_sync_replicas import InSyncReplicas
+from quorate.broker.replica.leadership import Leadership
+from quorate.broker.replica.partition import Partition
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.invariants.copies import Copy, batches_in
+from quorate.chaos.invariants.partition_watch import Leading, PartitionWatch, Sighting
+from quorate.core.ids import BrokerEpoch, BrokerId, Offset, ReplicaKey
+from quorate.errors import QuorateError
+from quorate.node.node import Node
+from quorate.storage import PartitionLog
+from quorate.storage.quarantine import Damage
+from quorate.storage.segment import LOG_SUFFIX
+
+__all__ = ["BrokerView"]
+
+
+class _Trace(NamedTuple):
+    """What is compared from look to look."""
+
+    log_start_offset: Offset
+    log_end_offset: Offset
+    durable_end: Offset
+    #: as the replica notes it: while its log is cut, this may be beyond the log's end
+    noted_high_watermark: Offset
+    cuts_under_way: int
+    damage: Damage | None
+    failure: QuorateError | None
+    leadership: Leadership | None
+    #: of the leadership: as committed, and the wish that is under way
+    isr: object
+    wish: object
+
+
+class _Reading:
+    """Of one replica of the process that runs."""
+
+    __slots__ = ("position", "segment_base", "trace")
+
+    def __init__(self) -> None:
+        self.trace: _Trace | None = None
+        #: up to where its copy was read
+        self.segment_base = Offset(0)
+        self.position = 0
+
+
+class BrokerView:
+    """``watches``: of every partition that there is by the newest metadata; the observer's."""
+
+    def __init__(self, machine: SimMachine, watches: Mapping[ReplicaKey, PartitionWatch]) -> None:
+        self.machine = machine
+        self.broker_id: BrokerId = machine.config.node_id
+        #: when a fault took something: the epoch that the broker was registered with last. None: nothing
+        #: is lost, or the broker is back and the controller knows.
+        self.lost_in_epoch: BrokerEpoch | None = None
+        self._watches = watches
+        self._node: Node | None = None
+        self._process = ""
+        self._boot_id = machine.disk.boot_id()
+        self._damages = machine.disk.damages
+        self._rotten_count = 0
+        self._readings: dict[Partition, _Reading] = {}
+        #: of every replica that it has
+        self._directories: dict[ReplicaKey, str] = {}
+
+    # -- the process and the disk
+
+    @property
+    def is_as_before(self) -> bool:
+        """The same process runs, or none; and nothing has happened to the disk."""
+        disk = self.machine.disk
+        return (
+            self.machine.node is self._node
+            and disk.damages == self._damages
+            and len(disk.rotten) == self._rotten_count
+        )
+
+    def machine_changed(self, registered_epoch: BrokerEpoch) -> None:
+        """Its process was killed, stopped or started; or something happened to the disk."""
+        disk = self.machine.disk
+        for path in disk.rotten[self._rotten_count :]:
+            self._note_rot(path)
+        self._rotten_count = len(disk.rotten)
+        if self.machine.node is not self._node or disk.damages != self._damages:
+            self._process_ended(registered_epoch)
+
+    def _note_rot(self, path: str) -> None:
+        for key, directory in self._directories.items():
+            copy = self._watches[key].copies.get(self.broker_id)
+            if copy is not None and path.startswith(f"{directory}/"):
+                copy.is_rotten = True
+
+    def _process_ended(self, registered_epoch: BrokerEpoch) -> None:
+        disk = self.machine.disk
+        is_powered_off, is_damaged = disk.boot_id() != self._boot_id, disk.damages != self._damages
+        self._node, self._boot_id, self._damages = self.machine.node, disk.boot_id(), disk.damages
+        self._process = f"{self.machine.name}#{self.machine.starts}"
+        self._readings.clear()
+        watches = [self._watches[key] for key in self._directories]
+        for watch, directory in zip(watches, self._directories.values(), strict=True):
+            copy = watch.copies.get(self.broker_id)
+            if copy is None:
+                continue
+            if is_damaged or copy.has_failed or (is_powered_off and not watch.is_synced):
+                copy.lose(is_synced=watch.is_synced)
+                self.lost_in_epoch = registered_epoch
+            copy.has_failed = copy.is_damaged = False
+            self._read_disk(copy, directory)
+            if is_powered_off:
+                copy.durable_end = copy.log_end_offset
+            else:
+                copy.durable_end = min(copy.durable_end, copy.log_end_offset)
+        for watch in watches:
+            if self.broker_id in watch.copies:
+                watch.process_ended(self.broker_id)
+
+    def _read_disk(self, copy: Copy, directory: str) -> None:
+        """What a start would find: up to the first batch that is torn or rotten."""
+        copy.empty(copy.log_start_offset)
+        try:
+            files = self.machine.disk.snapshot(directory).files
+        except OSError:
+            copy.empty(Offset(0))
+            return
+        end: Offset | None = None
+        for name in sorted(name for name in files if name.endswith(LOG_SUFFIX)):
+            if end is not None and int(name.removesuffix(LOG_SUFFIX)) != end:
+                return
+            copy.add(batches_in(files[name], is_sound=False))
+            end = copy.log_end_offset
+
+    def broker_is_back(self) -> None:
+        """Registered and unfenced: what was lost is known, and counts no longer."""
+        self.lost_in_epoch = None
+        for key in list(self._directories):
+            watch = self._watches[key]
+            copy = watch.copies.get(self.broker_id)
+            if copy is not None and copy.has_lost:
+                copy.has_lost, copy.was_lost = False, True
+                copy.forgotten.clear()
+                watch.settle()
+
+    def forget(self, key: ReplicaKey) -> None:
+        """Its topic is gone."""
+        self._directories.pop(key, None)
+
+    # -- the replicas
+
+    def look(self) -> None:
+        node = self._node
+        if node is None or node.broker is None:
+            return
+        count = 0
+        for replica in node.broker.replicas:
+            count += 1
+            reading = self._readings.get(replica)
+            if reading is None:
+                reading = self._readings[replica] = _Reading()
+            trace = _trace(replica)
+            if trace != reading.trace:
+                before, reading.trace = reading.trace, _Trace._make(trace)
+                self._replica_changed(replica, reading, before, reading.trace)
+        if count != len(self._readings):
+            self._drop_all_but(list(node.broker.replicas))
+
+    def _drop_all_but(self, replicas: list[Partition]) -> None:
+        kept = {replica.key for replica in replicas}
+        for replica in [each for each in self._readings if each not in replicas]:
+            del self._readings[replica]
+            if replica.key not in kept:
+                self._directories.pop(replica.key, None)
+                watch = self._watches.get(replica.key)
+                if watch is not None:
+                    watch.replica_left(self.broker_id)
+
+    def _replica_changed(
+        self, replica: Partition, reading: _Reading, before: _Trace | None, now: _Trace
+    ) -> None:
+        watch = self._watches.get(replica.key)
+        if watch is None:
+            # Its topic is deleted, and the broker has not heard of that.
+            return
+        copy = watch.copies.get(self.broker_id)
+        if copy is None:
+            copy = watch.copies[self.broker_id] = Copy()
+        self._directories[replica.key] = replica.log.directory
+        copy.is_damaged = now.damage is not None
+        copy.has_failed = copy.is_damaged or now.failure is not None
+        if not copy.is_damaged and before is not None and before.damage is not None:
+            copy.is_rotten = False
+        is_cut = now.cuts_under_way > 0 or (before is not None and before.cuts_under_way > 0)
+        high_watermark = replica.high_watermark
+        if not copy.is_damaged:
+            self._read(copy, replica.log, reading, before, now, is_cut=is_cut)
+            if before is not None and now.log_start_offset != before.log_start_offset and not is_cut:
+                watch.log_start_moved(
+                    self.broker_id,
+                    before=before.log_start_offset,
+                    now=now.log_start_offset,
+                    high_watermark=high_watermark,
+                )
+        watch.saw(
+            self.broker_id,
+            Sighting(
+                process=self._process,
+                high_watermark=high_watermark,
+                is_cut=is_cut or copy.is_damaged,
+                leading=None if now.leadership is None else _leading(now.leadership),
+            ),
+            is_first=before is None,
+        )
+
+    def _read(
+        self,
+        copy: Copy,
+        log: PartitionLog,
+        reading: _Reading,
+        before: _Trace | None,
+        now: _Trace,
+        *,
+        is_cut: bool,
+    ) -> None:
+        is_anew = (
+            before is None
+            or is_cut
+            or before.damage is not None
+            or now.log_end_offset < before.log_end_offset
+            or now.log_start_offset != before.log_start_offset
+        )
+        if is_anew:
+            copy.empty(now.log_start_offset)
+            reading.segment_base, reading.position = Offset(-1), 0
+        if is_anew or now.log_end_offset > copy.log_end_offset:
+            self._read_segments(copy, log, reading)
+        copy.durable_end = now.durable_end
+
+    def _read_segments(self, copy: Copy, log: PartitionLog, reading: _Reading) -> None:
+        """From where the last reading ended."""
+        for segment in log._state.segments:
+            if segment.base_offset < reading.segment_base:
+                continue
+            start = reading.position if segment.base_offset == reading.segment_base else 0
+            content = self.machine.disk.peek(segment.path, start)[: segment.size - start]
+            copy.add(batches_in(content, is_sound=True))
+            reading.segment_base, reading.position = segment.base_offset, segment.size
+
+
+def _trace(replica: Partition) -> tuple[object, ...]:
+    """The fields of ``_Trace``; past all properties, since this is what a look costs."""
+    log, leadership = replica.log, replica.leadership
+    state = log._state
+    isr: InSyncReplicas | None = None if leadership is None else leadership._membership.isr
+    return (
+        state.log_start_offset,
+        state.segments[-1].next_offset if state.segments else state.log_start_offset,
+        log._sync_state.recovery_point,
+        replica._high_watermark.offset,
+        state.cuts_under_way,
+        state.damage,
+        replica._failure,
+        leadership,
+        None if isr is None else isr.committed,
+        None if isr is None else isr._wish,
+    )
+
+
+def _leading(leadership: Leadership) -> Leading:
+    membership = leadership._membership
+    return Leading(
+        epoch=leadership.epoch,
+        is_high_watermark_known=leadership.is_high_watermark_known,
+        maximal_isr=membership.isr.maximal,
+        can_commit=membership.has_enough,
+        min_insync_replicas=membership._state.min_insync_replicas,
+    )

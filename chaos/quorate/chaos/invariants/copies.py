@@ -1,0 +1,184 @@
+"""What the simulation knows of each log: the ghosts.
+
+A ghost of a log is what can be said about it without its records: where each batch lies, of which leader
+epoch it is, and its checksum. Two batches that agree in these are the same batch. ``Copy`` is the ghost of
+one broker's log, which it has whether its process runs or not. ``CommittedLog`` is the ghost of what a
+leader has ever committed; it only grows, and no broker knows it as a whole.
+
+Both are kept up to date batch by batch. A copy remembers how far it agrees with the committed log
+(``complete_to``), so that to ask whether it holds everything is to compare two integers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.records import HEADER_BYTES, check_batch, parse_header
+from quorate.errors import CorruptBatch, UnsupportedBatch
+
+__all__ = ["Batch", "CommittedLog", "Copy", "batches_in"]
+
+_START = Offset(0)
+
+
+class Batch(NamedTuple):
+    base_offset: Offset
+    #: exclusive
+    next_offset: Offset
+    epoch: LeaderEpoch
+    crc: int
+
+
+def batches_in(content: bytes, *, is_sound: bool) -> Iterator[Batch]:
+    """Whole batches, end to end. Unless the content ``is_sound``, up to the first that fails its checksum."""
+    view = memoryview(content)
+    position = 0
+    while len(view) - position >= HEADER_BYTES:
+        try:
+            header = parse_header(view, position)
+            end = position + header.size_in_bytes
+            if end > len(view):
+                return
+            if not is_sound:
+                check_batch(view[position:end])
+        except (CorruptBatch, UnsupportedBatch):
+            return
+        yield Batch(header.base_offset, Offset(header.last_offset + 1), header.leader_epoch, header.crc)
+        position = end
+
+
+class Copy:
+    """One broker's log of one partition, as it is on its disk.
+
+    A copy that a fault has made worthless is *excused*: the cluster is not told of such things, it has to
+    find out. ``has_lost``: until the broker is back and unfenced, by when it must be out of ISR and ELR
+    (rules 30 and 32). ``has_failed``: for as long as the broker itself says that the replica is of no use.
+    ``is_rotten``: until the log is made anew, for nobody knows before somebody reads it (rule 44).
+    """
+
+    __slots__ = (
+        "batches",
+        "complete_to",
+        "durable_end",
+        "forgotten",
+        "has_failed",
+        "has_lost",
+        "is_damaged",
+        "is_rotten",
+        "log_end_offset",
+        "log_start_offset",
+        "was_lost",
+    )
+
+    def __init__(self) -> None:
+        #: by base offset, ascending
+        self.batches: dict[Offset, Batch] = {}
+        self.log_start_offset = _START
+        #: exclusive
+        self.log_end_offset = _START
+        #: exclusive: what a loss of power leaves, at least
+        self.durable_end = _START
+        #: exclusive: everything that is committed is here up to there
+        self.complete_to = _START
+        #: what was here before a fault took it: it counts where copies are counted at an acknowledgement
+        self.forgotten: dict[Offset, Batch] = {}
+        self.has_lost = False
+        self.has_failed = False
+        #: quarantined: its broker has found out
+        self.is_damaged = False
+        self.is_rotten = False
+        #: it had lost something before its broker came back the last time
+        self.was_lost = False
+
+    @property
+    def is_excused(self) -> bool:
+        return self.has_lost or self.has_failed or self.is_rotten
+
+    def add(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            self.batches[batch.base_offset] = batch
+            self.log_end_offset = batch.next_offset
+
+    def empty(self, log_start_offset: Offset) -> None:
+        """To be read anew."""
+        self.batches = {}
+        self.log_start_offset = self.log_end_offset = log_start_offset
+        self.complete_to = _START
+
+    def lose(self, *, is_synced: bool) -> None:
+        """A fault takes some or all of it. ``is_synced``: only what was on the device ever counted."""
+        self.has_lost = True
+        for base, batch in self.batches.items():
+            if not is_synced or batch.next_offset <= self.durable_end:
+                self.forgotten[base] = batch
+
+    def has_held(self, batch: Batch, *, is_synced: bool) -> bool:
+        """Now, or until a fault took it; ``is_synced``: on the device."""
+        base = batch.base_offset
+        if self.forgotten.get(base) == batch:
+            return True
+        return self.batches.get(base) == batch and (not is_synced or batch.next_offset <= self.durable_end)
+
+
+class CommittedLog:
+    """What leaders have committed, whoever holds it."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self._bases: list[Offset] = []
+        #: inclusive: what retention has left
+        self.start = _START
+        #: exclusive
+        self.end = _START
+        #: (leader epoch, end of what was committed in it), in the order in which it was
+        self._marks: list[tuple[LeaderEpoch, Offset]] = []
+
+    def extend(self, batches: Iterable[Batch], epoch: LeaderEpoch) -> None:
+        for batch in batches:
+            self.batches.append(batch)
+            self._bases.append(batch.base_offset)
+            self.end = batch.next_offset
+        if self._marks and self._marks[-1][0] == epoch:
+            self._marks.pop()
+        self._marks.append((epoch, self.end))
+
+    def committed_before(self, epoch: LeaderEpoch) -> Offset:
+        """Up to where leaders of earlier epochs have committed (exclusive)."""
+        return max((end for marked, end in self._marks if marked < epoch), default=_START)
+
+    def trim(self, log_start_offset: Offset) -> None:
+        """Retention has taken what is before."""
+        self.start = max(self.start, log_start_offset)
+
+    def cut_to(self, offset: Offset) -> None:
+        """An operator has given up what follows (rule 33)."""
+        while self.batches and self.batches[-1].next_offset > offset:
+            self.batches.pop()
+            self._bases.pop()
+        self.end = self.batches[-1].next_offset if self.batches else _START
+        self._marks = [(epoch, min(end, self.end)) for epoch, end in self._marks]
+
+    def compare(self, copy: Copy) -> None:
+        """Bring ``complete_to`` up to date, from where it is."""
+        if copy.log_start_offset > self.start:
+            copy.complete_to = self.start
+            return
+        position = max(copy.complete_to, self.start)
+        index = bisect_right(self._bases, position) - 1
+        if index < 0 or self.batches[index].next_offset <= position:
+            index += 1
+        while index < len(self.batches) and copy.batches.get(self._bases[index]) == self.batches[index]:
+            position = self.batches[index].next_offset
+            index += 1
+        copy.complete_to = position
+
+    def first_missing(self, copy: Copy) -> Batch | None:
+        """For reports: what comes first of all that the copy lacks, or has differently."""
+        held = copy.batches
+        return next(
+            (each for each in self.batches if each.next_offset > self.start and held.get(each[0]) != each),
+            None,
+        )

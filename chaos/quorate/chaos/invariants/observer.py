@@ -1,0 +1,171 @@
+"""Looks at a simulated cluster after every callback of its processes, and raises what must not be.
+
+It reads the real objects and the simulated disks, and changes nothing: a run with it is the same, step by
+step, as the run without it. ``examined`` counts what it has looked at; a run in which nothing was committed,
+or nobody was ever down, proves little, and it shows there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.invariants.broker_view import BrokerView
+from quorate.chaos.invariants.controller_view import ControllerView
+from quorate.chaos.invariants.metadata_watch import MetadataWatch
+from quorate.chaos.invariants.partition_watch import PartitionWatch
+from quorate.chaos.sim.process import SimProcess
+from quorate.core.config import Durability
+from quorate.core.ids import BrokerEpoch, Offset, ReplicaKey, TopicId, TopicName, TopicPartition
+from quorate.metadata.image import MetadataImage, PartitionImage
+from quorate.metadata.topic_settings import durability_of
+
+__all__ = ["Observer"]
+
+
+class _View:
+    """One machine."""
+
+    __slots__ = ("broker", "broker_image", "controller", "machine", "starts")
+
+    def __init__(self, machine: SimMachine, broker: BrokerView | None) -> None:
+        self.machine = machine
+        self.broker = broker
+        self.controller: ControllerView | None = None
+        self.broker_image: MetadataImage | None = None
+        self.starts = -1
+
+
+class Observer:
+    """``install`` it before the cluster starts, or make it then and call ``look`` yourself."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self.examined: Counter[str] = Counter()
+        #: told of every committed state of a partition that is seen, in order
+        self.on_partition: Callable[[TopicPartition, PartitionImage], None] | None = None
+        self._cluster = cluster
+        self._metadata = MetadataWatch(self.examined)
+        self._partitions: dict[ReplicaKey, PartitionWatch] = {}
+        #: ids that a name ever had
+        self._ids: dict[TopicName, set[TopicId]] = {}
+        self._views: dict[str, _View] = {}
+        self._has_failed = False
+
+    def install(self) -> None:
+        self._cluster.simulation.loop.after_turn = self.look
+
+    # -- what has happened
+
+    def look(self, process: SimProcess | None = None) -> None:
+        """``process``: the one that has just done something; None: any may have. Raises ``Violation``."""
+        # Once: when a run ends because of it, there is more to be seen, and to raise it would hide the first.
+        if self._has_failed:
+            return
+        self.examined["looks"] += 1
+        try:
+            if len(self._views) != len(self._cluster.machines):
+                self._add_machines()
+            for view in self._views.values():
+                if view.broker is not None and not view.broker.is_as_before:
+                    view.broker.machine_changed(self._registered_epoch(view.broker))
+            if process is not None:
+                self._look_at(self._views[process.name.partition("#")[0]])
+            else:
+                for view in self._views.values():
+                    self._look_at(view)
+        except BaseException:
+            self._has_failed = True
+            raise
+
+    def acknowledged(self, partition: TopicPartition, offset: Offset) -> None:
+        """A client was told with acks=all that its record stands at ``offset``."""
+        ids = self._ids.get(partition.topic, set())
+        # Which one of several topics of that name was meant, nobody can tell.
+        if len(ids) != 1:
+            return
+        (topic_id,) = ids
+        watch = self._partitions.get(ReplicaKey(topic_id, partition.partition))
+        if watch is not None:
+            watch.acknowledged(offset)
+
+    def _add_machines(self) -> None:
+        for name, machine in self._cluster.machines.items():
+            if name not in self._views:
+                broker = BrokerView(machine, self._partitions) if machine.config.is_broker else None
+                self._views[name] = _View(machine, broker)
+
+    def _registered_epoch(self, broker: BrokerView) -> BrokerEpoch:
+        registered = self._metadata.image.brokers.get(broker.broker_id)
+        return BrokerEpoch(-1) if registered is None else registered.broker_epoch
+
+    # -- one machine
+
+    def _look_at(self, view: _View) -> None:
+        machine = view.machine
+        if view.starts != machine.starts:
+            view.starts = machine.starts
+            view.controller = (
+                ControllerView(machine, self._metadata) if machine.config.is_controller else None
+            )
+            view.broker_image = None
+        if view.controller is not None:
+            image = view.controller.look()
+            if image is not None:
+                self._saw_image(machine.name, image)
+        if view.broker is not None:
+            self._look_at_broker_image(view)
+            view.broker.look()
+
+    def _look_at_broker_image(self, view: _View) -> None:
+        node = view.machine.node
+        if node is None or node.broker is None:
+            return
+        image = node.broker.replicas._image
+        if image is not None and image is not view.broker_image:
+            view.broker_image = image
+            self._saw_image(view.machine.name, image)
+
+    # -- the metadata
+
+    def _saw_image(self, name: str, image: MetadataImage) -> None:
+        before = self._metadata.saw_image(name, image)
+        if before is None:
+            return
+        for topic_id in sorted(before.topics):
+            if topic_id not in image.topics:
+                self._forget_topic(before, topic_id)
+        for key, partition in self._metadata.changed_partitions(before):
+            topic = image.topics[key.topic_id]
+            self._ids.setdefault(topic.name, set()).add(key.topic_id)
+            watch = self._partitions.get(key)
+            if watch is None:
+                watch = PartitionWatch(str(TopicPartition(topic.name, key.partition)), self.examined)
+                self._partitions[key] = watch
+            is_synced = durability_of(image, topic) is Durability.FSYNC
+            watch.image_changed(partition, is_synced=is_synced)
+            if self.on_partition is not None:
+                self.on_partition(TopicPartition(topic.name, key.partition), partition)
+        self._end_excuses(image)
+
+    def _end_excuses(self, image: MetadataImage) -> None:
+        for view in self._views.values():
+            broker = view.broker
+            if broker is None or broker.lost_in_epoch is None:
+                continue
+            registered = image.brokers.get(broker.broker_id)
+            if (
+                registered is not None
+                and registered.broker_epoch > broker.lost_in_epoch
+                and not registered.is_fenced
+            ):
+                broker.broker_is_back()
+
+    def _forget_topic(self, before: MetadataImage, topic_id: TopicId) -> None:
+        for partition in before.topics[topic_id].partitions:
+            key = ReplicaKey(topic_id, partition.partition)
+            self._partitions.pop(key, None)
+            for view in self._views.values():
+                if view.broker is not None:
+                    view.broker.forget(key)

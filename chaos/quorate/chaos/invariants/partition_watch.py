@@ -1,0 +1,308 @@
+"""One partition under observation: what its brokers hold and do, against what was ever committed.
+
+Problem. "No acknowledged write is lost" cannot be seen in any one place: it is a statement about all logs, of
+brokers that are down too, and about the elections that metadata allows next. A history of clients tells of a
+loss only once an unlucky election has happened. Here the state that *allows* the loss is a violation, in the
+step in which it comes about.
+
+The invariants (rule 1; the names are those of the violations):
+
+- ``leader-completeness``: who begins to lead holds all that leaders before it have committed.
+- ``candidate-completeness``: every member of ISR and ELR holds all that is committed; under ``fsync``, on the
+  device. ``unclean-exclusion`` where the member had lost something before its broker came back (rule 30).
+- ``log-matching``: below its high watermark each log is the committed one.
+- ``replication-quorum``: who may be elected next is waited for by the leader that commits now (rule 13).
+- ``min-isr-copies``: what becomes committed lies on MinISR brokers at that moment (rules 14 and 15).
+- ``no-global-loss``: some broker holds all that is committed.
+- ``high-watermark``: it moves back neither for a leader, nor for clients from one leader to the next; and
+  nobody but a leader moves it on (rules 13, 17 and 18).
+- ``one-leader-per-epoch``, and only the one that metadata names (rule 2).
+- ``log-start``: it never moves back, nor beyond the high watermark (rule 48).
+
+Rejected: to compare every pair of logs. Each one against the committed log says the same, and costs one
+comparison for each new batch and broker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple, NoReturn
+
+from quorate.chaos.checks.violation import Violation
+from quorate.chaos.invariants.copies import CommittedLog, Copy
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.metadata.image import PartitionImage
+
+__all__ = ["Leading", "PartitionWatch", "Sighting"]
+
+
+class Leading(NamedTuple):
+    """What a leader goes by."""
+
+    epoch: LeaderEpoch
+    #: rule 17: clients are told of the high watermark
+    is_high_watermark_known: bool
+    #: whom the high watermark waits for
+    maximal_isr: frozenset[BrokerId]
+    #: the committed ISR is large enough for the high watermark to move (rule 14)
+    can_commit: bool
+    min_insync_replicas: int
+
+
+class Sighting(NamedTuple):
+    """A replica of a process that runs, at one moment."""
+
+    #: another one with each start of the broker
+    process: str
+    high_watermark: Offset
+    #: the log is being truncated or made anew, or has just been
+    is_cut: bool
+    #: None: it follows, or does neither
+    leading: Leading | None
+
+
+class PartitionWatch:
+    def __init__(self, name: str, examined: Counter[str]) -> None:
+        """``examined``: counts what was looked at, so that it shows when that was nothing."""
+        self.name = name
+        self.committed = CommittedLog()
+        #: by broker, running or not
+        self.copies: dict[BrokerId, Copy] = {}
+        #: durability=fsync, from the beginning: what was committed before a change to it need not be synced
+        self.is_synced = False
+        self._image: PartitionImage | None = None
+        self._examined = examined
+        #: of brokers that run
+        self._seen: dict[BrokerId, Sighting] = {}
+        self._leaders: dict[LeaderEpoch, str] = {}
+        #: the highest that clients were shown, by leader epoch
+        self._shown: dict[LeaderEpoch, Offset] = {}
+
+    # -- what has happened
+
+    def image_changed(self, image: PartitionImage, *, is_synced: bool) -> None:
+        """Committed metadata; the newest that anybody knows."""
+        before, self._image = self._image, image
+        self.is_synced = is_synced and (before is None or self.is_synced)
+        for broker_id in sorted(set(self.copies) - set(image.replicas) - set(self._seen)):
+            del self.copies[broker_id]
+        if before is not None and len(image.unclean_leader_epochs) > len(before.unclean_leader_epochs):
+            self._give_up_what_the_leader_lacks(image.leader)
+        for broker_id in self._seen:
+            self._check_replication_quorum(broker_id)
+        self.settle()
+
+    def _give_up_what_the_leader_lacks(self, leader: BrokerId) -> None:
+        """An operator has chosen it, and was told what that means (rule 33)."""
+        copy = self.copies.get(leader)
+        self.committed.cut_to(Offset(0) if copy is None else copy.complete_to)
+        self._shown.clear()
+        for each in self.copies.values():
+            each.complete_to = min(each.complete_to, self.committed.end)
+
+    def saw(self, broker_id: BrokerId, now: Sighting, *, is_first: bool) -> None:
+        """The replica has changed somehow; its copy is up to date. ``is_first``: it was not there before."""
+        copy = self.copies[broker_id]
+        before = None if is_first else self._seen.get(broker_id)
+        self._seen[broker_id] = now
+        self.committed.compare(copy)
+        if now.leading is not None and (
+            before is None or before.leading is None or _epoch(before) != _epoch(now)
+        ):
+            self._check_new_leader(broker_id, now.process, now.leading.epoch)
+        self._check_high_watermark(broker_id, before, now)
+        self._check_replication_quorum(broker_id)
+        self.settle()
+
+    def log_start_moved(
+        self, broker_id: BrokerId, *, before: Offset, now: Offset, high_watermark: Offset
+    ) -> None:
+        """By retention: a log that is made anew starts where its leader's does."""
+        self._examined["log starts moved"] += 1
+        if now < before:
+            self._fail("log-start", f"broker {broker_id} moved its log start from {before} back to {now}")
+        if now > high_watermark:
+            self._fail("log-start", f"broker {broker_id} dropped records up to {now}, committed or not")
+        self.committed.trim(now)
+
+    def process_ended(self, broker_id: BrokerId) -> None:
+        """What is left is its copy."""
+        self._seen.pop(broker_id, None)
+        self.committed.compare(self.copies[broker_id])
+        self.settle()
+
+    def replica_left(self, broker_id: BrokerId) -> None:
+        """A broker that runs has given it up."""
+        self._seen.pop(broker_id, None)
+        self.copies.pop(broker_id, None)
+        self.settle()
+
+    def acknowledged(self, offset: Offset) -> None:
+        """A client was told with acks=all that its record stands there."""
+        self._examined["acknowledgements"] += 1
+        if offset >= self.committed.end:
+            self._fail("min-isr-copies", f"offset {offset} was acknowledged before it was committed")
+
+    # -- what must hold
+
+    def settle(self) -> None:
+        """Of all brokers together."""
+        image, end = self._image, self.committed.end
+        if image is None or end == self.committed.start:
+            return
+        for broker_id in (*image.isr, *image.elr):
+            self._check_candidate(broker_id, end)
+        if not any(each.complete_to >= end and not each.is_damaged for each in self.copies.values()):
+            self._fail("no-global-loss", f"nobody holds all that is committed, up to {end}")
+
+    def _check_candidate(self, broker_id: BrokerId, end: Offset) -> None:
+        copy = self.copies.get(broker_id)
+        if copy is not None and copy.is_excused:
+            self._examined["candidates excused"] += 1
+            return
+        self._examined["candidates"] += 1
+        if broker_id not in self._seen:
+            self._examined["candidates that are down"] += 1
+        held = Offset(0)
+        if copy is not None:
+            held = min(copy.complete_to, copy.durable_end) if self.is_synced else copy.complete_to
+        if held < end:
+            check = "unclean-exclusion" if copy is not None and copy.was_lost else "candidate-completeness"
+            self._fail(check, f"broker {broker_id} may be elected and holds what is committed only to {held}")
+
+    def _check_new_leader(self, broker_id: BrokerId, process: str, epoch: LeaderEpoch) -> None:
+        self._examined["leaderships"] += 1
+        other = self._leaders.setdefault(epoch, process)
+        if other != process:
+            self._fail("one-leader-per-epoch", f"{process} leads in epoch {epoch}, in which {other} has led")
+        image = self._image
+        if image is None or epoch > image.leader_epoch:
+            self._fail("one-leader-per-epoch", f"{process} leads in epoch {epoch}, which is not committed")
+        if epoch == image.leader_epoch and image.leader != broker_id:
+            self._fail("one-leader-per-epoch", f"{process} leads in epoch {epoch}, not broker {image.leader}")
+        copy, due = self.copies[broker_id], self.committed.committed_before(epoch)
+        if _lacks(copy, due) and epoch not in image.unclean_leader_epochs:
+            self._fail(
+                "leader-completeness",
+                f"{process} begins to lead in epoch {epoch} and lacks {copy.complete_to}..{due - 1}",
+            )
+
+    def _check_high_watermark(self, broker_id: BrokerId, before: Sighting | None, now: Sighting) -> None:
+        offset, leading = now.high_watermark, now.leading
+        if before is not None and before.process == now.process and offset < before.high_watermark:
+            self._check_may_fall(broker_id, before, now)
+        if offset > self.committed.end:
+            if leading is None:
+                self._fail(
+                    "high-watermark", f"broker {broker_id} follows, and says that {offset} is committed"
+                )
+            self._commit(broker_id, offset, leading)
+        if _lacks(self.copies[broker_id], min(offset, self.committed.end)):
+            self._fail(
+                "log-matching", f"broker {broker_id} has another log than is committed, below its {offset}"
+            )
+        self._examined["logs matched"] += 1
+        if leading is not None and leading.is_high_watermark_known:
+            self._check_shown(broker_id, offset, leading.epoch)
+
+    def _check_may_fall(self, broker_id: BrokerId, before: Sighting, now: Sighting) -> None:
+        """A log that was made anew, or cut for an unclean leader, takes it along (rules 11, 12 and 44)."""
+        image = self._image
+        is_candidate = image is not None and broker_id in (*image.isr, *image.elr)
+        is_unclean = image is not None and image.unclean_leader_epochs
+        if (before.is_cut or now.is_cut) and not is_candidate:
+            return
+        if not is_unclean:
+            self._fail(
+                "high-watermark",
+                f"broker {broker_id} moved it from {before.high_watermark} back to {now.high_watermark}",
+            )
+
+    def _check_shown(self, broker_id: BrokerId, offset: Offset, epoch: LeaderEpoch) -> None:
+        shown = max((each for earlier, each in self._shown.items() if earlier <= epoch), default=Offset(0))
+        if offset < shown:
+            self._fail(
+                "high-watermark",
+                f"broker {broker_id} shows clients {offset} in epoch {epoch}; they were shown {shown}",
+            )
+        self._shown[epoch] = offset
+
+    def _commit(self, broker_id: BrokerId, end: Offset, leading: Leading) -> None:
+        copy, committed = self.copies[broker_id], self.committed
+        if _lacks(copy, committed.end):
+            self._fail(
+                "log-matching", f"broker {broker_id} commits up to {end} on another log than is committed"
+            )
+        fresh = [each for each in copy.batches.values() if committed.end <= each.base_offset < end]
+        if not fresh or fresh[-1].next_offset != end:
+            self._fail("high-watermark", f"broker {broker_id} commits up to {end}, where no batch ends")
+        needed = leading.min_insync_replicas
+        for batch in fresh:
+            holders = [
+                each
+                for each, held in sorted(self.copies.items())
+                if held.has_held(batch, is_synced=self.is_synced)
+            ]
+            if len(holders) < needed:
+                self._fail(
+                    "min-isr-copies",
+                    f"broker {broker_id} commits {batch.base_offset}..{batch.next_offset - 1}, which only "
+                    f"{holders} hold; MinISR is {needed}",
+                )
+        committed.extend(fresh, leading.epoch)
+        self._examined["batches committed"] += len(fresh)
+        for each in self.copies.values():
+            committed.compare(each)
+
+    def _check_replication_quorum(self, broker_id: BrokerId) -> None:
+        image, leading = self._image, self._seen[broker_id].leading
+        if image is None or leading is None or leading.epoch != image.leader_epoch:
+            return
+        self._examined["replication quorums"] += 1
+        # A leader that cannot commit need not wait for anybody.
+        electable = {*image.isr, *image.elr} if leading.can_commit else set(image.isr)
+        if not electable <= leading.maximal_isr:
+            self._fail(
+                "replication-quorum",
+                f"broker {broker_id} leads in epoch {leading.epoch} and waits for "
+                f"{sorted(leading.maximal_isr)}; {sorted(electable)} may be elected",
+            )
+
+    # -- reports
+
+    def _fail(self, check: str, what: str) -> NoReturn:
+        raise Violation(f"{self.name}: {what}\n{self.describe()}", check=check)
+
+    def describe(self) -> str:
+        """Who holds and knows what, for whoever has to understand a violation."""
+        committed, image = self.committed, self._image
+        lines = [f"  committed: {committed.start}..{committed.end}"]
+        if image is not None:
+            lines.append(
+                f"  metadata: leader {image.leader} in epoch {image.leader_epoch}, partition epoch "
+                f"{image.partition_epoch}, ISR {list(image.isr)}, ELR {list(image.elr)}, "
+                f"replicas {list(image.replicas)}"
+            )
+        lines += [self._describe_copy(broker_id, copy) for broker_id, copy in sorted(self.copies.items())]
+        return "\n".join(lines)
+
+    def _describe_copy(self, broker_id: BrokerId, copy: Copy) -> str:
+        seen, missing = self._seen.get(broker_id), self.committed.first_missing(copy)
+        facts = [f"log {copy.log_start_offset}..{copy.log_end_offset}, synced to {copy.durable_end}"]
+        facts.append("is down" if seen is None else f"high watermark {seen.high_watermark}")
+        if seen is not None and seen.leading is not None:
+            facts.append(f"leads in epoch {seen.leading.epoch} with {sorted(seen.leading.maximal_isr)}")
+        if copy.is_excused:
+            facts.append("excused: it has lost something" if copy.has_lost else "excused: it has failed")
+        if missing is not None:
+            facts.append(f"lacks {missing}, has {copy.batches.get(missing.base_offset)}")
+        return f"  broker {broker_id}: {', '.join(facts)}"
+
+
+def _lacks(copy: Copy, end: Offset) -> bool:
+    """Something that is committed before ``end``. Of a rotten one nobody can tell."""
+    return copy.complete_to < end and not copy.is_rotten
+
+
+def _epoch(seen: Sighting) -> LeaderEpoch | None:
+    return None if seen.leading is None else seen.leading.epoch

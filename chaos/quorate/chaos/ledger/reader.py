@@ -1,0 +1,84 @@
+"""A reader of a real cluster that can be killed and started again, and goes on where it was.
+
+What a reader is shown must stay (rule 17), so all of it goes into the history. It keeps its positions itself,
+with the leader epoch of the last record, so that a cluster that has lost what was read is found out when the
+reader comes back (rule 66).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from quorate.chaos.checks.violation import Violation
+from quorate.chaos.history.history import History
+from quorate.client import AsyncConsumer
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicName, TopicPartition
+from quorate.core.records import ConsumerRecord
+from quorate.errors import LogTruncated
+
+__all__ = ["LedgerReader"]
+
+_POLL_S: Final = 1.0
+
+
+class LedgerReader:
+    def __init__(
+        self, bootstrap: str, partitions: Sequence[TopicPartition], *, history: History, name: str
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._partitions = partitions
+        self._history = history
+        self._name = name
+        #: where it goes on, and the leader epoch of the record before that
+        self._positions: dict[TopicPartition, tuple[Offset, LeaderEpoch | None]] = {
+            partition: (Offset(0), None) for partition in partitions
+        }
+        #: None: it does not run
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, Offset]:
+        """The next offset that is due."""
+        return {partition: offset for partition, (offset, _) in self._positions.items()}
+
+    def start(self) -> None:
+        assert self.task is None, "one at a time"
+        self.task = asyncio.create_task(self._read(), name=self._name)
+
+    async def kill(self) -> None:
+        """It ends wherever it is; what it has failed with before is raised."""
+        task, self.task = self.task, None
+        if task is None:
+            return
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def restart(self) -> None:
+        await self.kill()
+        self.start()
+
+    async def _read(self) -> None:
+        """Until cancelled."""
+        async with AsyncConsumer(self._bootstrap) as consumer:
+            consumer.assign(self._partitions)
+            for partition, (offset, leader_epoch) in self._positions.items():
+                if offset > 0:
+                    consumer.seek(partition, offset, leader_epoch=leader_epoch)
+            assignment = self._history.assign(self._name, self.positions)
+            try:
+                while True:
+                    records = await consumer.poll(timeout=_POLL_S)
+                    self._history.polled(assignment, records)
+                    self._advance(records)
+            except LogTruncated as error:
+                message = f"{self._name} has read what is no longer there: {error.message}"
+                raise Violation(message, check="inconsistent-offsets") from error
+
+    def _advance(self, records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            partition = TopicPartition(TopicName(record.topic), PartitionId(record.partition))
+            self._positions[partition] = (Offset(record.offset + 1), LeaderEpoch(record.leader_epoch))

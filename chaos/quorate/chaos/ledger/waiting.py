@@ -1,0 +1,55 @@
+"""Waiting for a real cluster to become as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from quorate.chaos.checks.violation import Violation
+from quorate.client import AsyncAdmin
+from quorate.client.admin.types import TopicDescription
+from quorate.errors import QuorateError
+
+__all__ = ["topic_until", "until_whole"]
+
+_TIMEOUT_S: Final = 60.0
+_POLL_S: Final = 0.05
+
+
+async def topic_until(
+    admin: AsyncAdmin, topic: str, is_so: Callable[[TopicDescription], bool]
+) -> TopicDescription:
+    """The topic once it is so, as a node that answers tells it."""
+    description: TopicDescription | QuorateError | None = None
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            while True:
+                try:
+                    description = await admin.describe_topic(topic)
+                except QuorateError as error:
+                    if not error.retriable:
+                        raise
+                    description = error
+                else:
+                    if is_so(description):
+                        return description
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        message = f"{topic} did not become so within {_TIMEOUT_S:g} s: {description}"
+        raise Violation(message, check="unavailable") from None
+
+
+async def until_whole(admin: AsyncAdmin, topic: str) -> TopicDescription:
+    """Until every partition has a leader that was heard, and all of its replicas in the ISR."""
+
+    def is_whole(description: TopicDescription) -> bool:
+        return all(
+            partition.leader is not None
+            and set(partition.isr) == set(partition.replicas)
+            and partition.high_watermark is not None
+            and not partition.removing_replicas
+            for partition in description.partitions
+        )
+
+    return await topic_until(admin, topic, is_whole)

@@ -1,0 +1,1 @@
+"""The real controller over brokers whose logs are lists."""

@@ -1,0 +1,1 @@
+"""The real producer against brokers that fail by script and by chance."""

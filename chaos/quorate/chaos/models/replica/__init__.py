@@ -1,0 +1,1 @@
+"""Real leaders and followers, and the real controller, over logs that are lists."""

@@ -1,0 +1,64 @@
+"""Stories of one leader: each is about one rule, and fails if the rule is off."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from quorate.chaos.models.replica.replica_harness import ReplicaHarness, broker_image
+from quorate.errors import FencedLeaderEpoch, StaleBrokerEpoch, UnknownLeaderEpoch
+
+__all__ = [
+    "a_fetch_of_an_earlier_process_does_not_count",
+    "a_follower_counts_only_after_a_fetch_in_this_epoch",
+    "an_answer_is_not_undone_by_older_metadata",
+    "only_the_current_leader_epoch_is_served",
+]
+
+
+def only_the_current_leader_epoch_is_served() -> None:
+    """Rule 3: an older one is fenced, a newer one not known yet."""
+    replica = ReplicaHarness()
+    leadership = replica.lead(leader_epoch=5)
+    assert replica.partition.require_leadership(5) is leadership
+    for epoch in (4, 6):
+        with suppress(FencedLeaderEpoch, UnknownLeaderEpoch):
+            replica.partition.require_leadership(epoch)
+            raise AssertionError(f"epoch {epoch} is served, and the leader's is 5")
+
+
+def an_answer_is_not_undone_by_older_metadata() -> None:
+    """Rule 4: they race, and the higher partition epoch wins."""
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2))
+    replica.fetch(2, 0)
+    replica.fetch(3, 0)
+    replica.ask()
+    replica.grant((1, 2, 3), partition_epoch=2)
+    replica.apply(replica.state(isr=(1, 2), partition_epoch=1))
+    assert replica.leadership.isr == (1, 2, 3), "the leader commits without a member"
+
+
+def a_follower_counts_only_after_a_fetch_in_this_epoch() -> None:
+    """Rule 7: it may be another one by now, with an empty disk."""
+    replica = ReplicaHarness()
+    replica.lead()
+    replica.append(10)
+    replica.fetch(2, 10)
+    replica.fetch(3, 5)
+    replica.lead(leader_epoch=1, isr=(1, 2))
+    assert replica.high_watermark == 5, "committed by what was fetched in another epoch"
+    replica.fetch(2, 10)
+    assert replica.high_watermark == 10
+
+
+def a_fetch_of_an_earlier_process_does_not_count() -> None:
+    """Rule 25: by what is registered, and by what has fetched."""
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2), brokers=[broker_image(2, epoch=200)])
+    replica.append(2)
+    with suppress(StaleBrokerEpoch):
+        replica.fetch(2, 2, broker_epoch=102)
+    replica.fetch(3, 0, broker_epoch=300)
+    with suppress(StaleBrokerEpoch):
+        replica.fetch(3, 2, broker_epoch=103)
+    assert replica.high_watermark == 0, "committed by a process that is gone"

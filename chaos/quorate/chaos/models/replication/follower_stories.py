@@ -1,0 +1,83 @@
+"""Stories of one follower: each is about one rule, and fails if the rule is off."""
+
+from __future__ import annotations
+
+from quorate.chaos.models.replication.replicas import leader_batch
+from quorate.chaos.models.replication.scripted_leader import FollowerHarness, update, with_follower
+from quorate.errors import OffsetOutOfRange, ReplicaDiverged, UnknownServerError
+
+__all__ = [
+    "a_cut_below_the_high_watermark_is_refused",
+    "a_follower_before_the_leaders_start_begins_anew",
+    "a_question_without_an_answer_cuts_nothing",
+    "an_answer_of_an_older_epoch_is_dropped",
+]
+
+
+def a_question_without_an_answer_cuts_nothing() -> None:
+    """Rule 9."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), high_watermark=1)
+        leader = harness.follow_leader(2, 2)
+        for _ in range(4):
+            assert (await leader.position()).fetch_offset == 2
+            leader.send(update(2, error=UnknownServerError("?")))
+        assert (await leader.position()).fetch_offset == 2
+        assert partition.log.log_end_offset == 2
+
+    with_follower(story)
+
+
+def an_answer_of_an_older_epoch_is_dropped() -> None:
+    """Rule 10: batches, cuts and high watermarks alike."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1))
+        leader = harness.follow_leader(2, 2)
+        await leader.position()
+        leader = harness.follow_leader(2, 3)
+        await leader.position()
+        leader.send(update(2, leader_batch(2, 2)), update(2, diverging=(1, 1)), update(2, high_watermark=2))
+        leader.send(update(3, leader_batch(2, 3, b"right")))
+        assert (await leader.position()).fetch_offset == 3
+        assert partition.log.latest_leader_epoch == 3
+        assert partition.high_watermark == 0
+
+    with_follower(story)
+
+
+def a_cut_below_the_high_watermark_is_refused() -> None:
+    """Rule 11: in this epoch and in every later one, for this may be the last copy."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), (2, 1), high_watermark=2)
+        leader = harness.follow_leader(2, 2)
+        await leader.position()
+        leader.send(update(2, diverging=(1, 1)))
+        await harness.until(lambda: bool(harness.failed))
+        assert isinstance(partition.failure, ReplicaDiverged)
+        assert partition.log.log_end_offset == 3
+        harness.follow_leader(3, 3, isr=(2, 3))
+        await harness.clock.sleep(5)
+        assert not harness.leaders[3].has_position
+        assert partition.log.log_end_offset == 3
+
+    with_follower(story)
+
+
+def a_follower_before_the_leaders_start_begins_anew() -> None:
+    """Rule 12."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), high_watermark=1)
+        leader = harness.follow_leader(2, 2)
+        await leader.position()
+        leader.send(update(2, error=OffsetOutOfRange("deleted"), log_start_offset=70))
+        position = await leader.position()
+        assert (position.fetch_offset, position.last_fetched_epoch, position.log_start_offset) == (70, -1, 70)
+        assert (partition.high_watermark, partition.log.log_start_offset) == (70, 70)
+        leader.send(update(2, leader_batch(70, 1, b"next"), high_watermark=71))
+        assert (await leader.position()).fetch_offset == 71
+
+    with_follower(story)

@@ -1,0 +1,75 @@
+"""docs/evidence/mutations.md: who misses which rule when it is gone, as found by a run of all mutations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quorate.chaos.mutations.hunting import Outcome
+from quorate.chaos.mutations.mutation import Mutation
+
+__all__ = ["EVIDENCE_PAGE", "RunFacts", "evidence_page", "write_evidence_page"]
+
+EVIDENCE_PAGE: Final = "docs/evidence/mutations.md"
+
+_HEAD: Final = """\
+# Evidence: mutations
+
+Written by `quorate sim mutants --record`. Do not edit.
+
+Each row is one safety rule ([safety-rules.md](../safety-rules.md)) switched off in the real code, in a way in
+which somebody might really get it wrong, and what noticed: an invariant, or a check of what clients saw.
+*Seeds* is how many seeds it took, counted from 1; a story without chance takes one. Their
+sources:
+[chaos/quorate/chaos/mutations](../../chaos/quorate/chaos/mutations). To see one again:
+`quorate sim mutants --name NAME`.
+
+"""
+
+_TABLE_HEAD: Final = """\
+| rule | mutation | what is wrong then | hunted in | seeds | caught by |
+|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What the page says about the run as a whole."""
+
+    commit: str
+    #: digest of what raft, replication and recovery consist of
+    sources: str
+    recorded_at: str
+
+
+def write_evidence_page(
+    root: Path, mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome], facts: RunFacts
+) -> None:
+    (root / EVIDENCE_PAGE).write_text(evidence_page(mutations, outcomes, facts), encoding="utf-8")
+
+
+def evidence_page(mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome], facts: RunFacts) -> str:
+    found = [each for each in mutations if outcomes[each.name].catch is not None]
+    rules = {rule for each in mutations for rule in each.rules}
+    seconds = sum(outcome.seconds for outcome in outcomes.values())
+    summary = (
+        f"{len(found)} of {len(mutations)} mutations of {len(rules)} rules were noticed, "
+        f"in {seconds:,.0f} s of runs. Commit {facts.commit}, sources `{facts.sources}`, "
+        f"{facts.recorded_at}.\n\n"
+    )
+    return _HEAD + summary + _TABLE_HEAD + "".join(_row(each, outcomes[each.name]) for each in mutations)
+
+
+def _row(mutation: Mutation, outcome: Outcome) -> str:
+    caught_by = "**nobody**" if outcome.catch is None else f"`{outcome.catch.check}`"
+    cells = (
+        ", ".join(map(str, mutation.rules)),
+        f"`{mutation.name}`",
+        mutation.what,
+        mutation.hunt.where,
+        str(outcome.seeds),
+        caught_by,
+    )
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"

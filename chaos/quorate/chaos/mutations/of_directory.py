@@ -1,0 +1,108 @@
+"""Mutations of what a broker notes in its directory, and of what it says of its last run (rules 30, 31)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from quorate.broker.directory import broker_directory, run_notes
+from quorate.broker.directory.broker_directory import BrokerDirectory
+from quorate.broker.directory.run_notes import RunNotes, RunNotesFile
+from quorate.chaos.models.directory import directory_checkers as check
+from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.patch import Patch
+from quorate.core.disk import Disk
+from quorate.storage.checkpoint import write_cached
+from quorate.storage.log_context import LogContext, tolerate_full_disk
+
+__all__ = ["MUTATIONS"]
+
+
+def _scene(checker: Callable[[], Awaitable[None]]) -> Scene:
+    return Scene("lives of a directory", checker)
+
+
+@mutation(31, hunt=_scene(check.check_failed_sync))
+def storage_errors_are_not_on_record(patch: Patch) -> None:
+    patch.setattr(RunNotesFile, "note_storage_error", lambda *_: None)
+
+
+@mutation(31, hunt=_scene(check.check_failed_sync))
+def storage_errors_do_not_forbid_a_clean_stop(patch: Patch) -> None:
+    patch.setattr(LogContext, "note_storage_error", lambda *_: None)
+
+
+@mutation(30, hunt=_scene(check.check_power_loss_after_a_clean_stop))
+def marker_of_a_clean_stop_stays(patch: Patch) -> None:
+    original = RunNotesFile.change
+
+    async def change(self: RunNotesFile, change: Callable[[RunNotes], RunNotes]) -> None:
+        was_clean = self.notes.is_clean
+        await original(
+            self, lambda notes: replace(change(notes), is_clean=change(notes).is_clean or was_clean)
+        )
+
+    patch.setattr(RunNotesFile, "change", change)
+
+
+@mutation(30, hunt=_scene(check.check_crash_before_the_epoch_is_noted))
+def incarnation_is_not_noted(patch: Patch) -> None:
+    async def note_incarnation(*_: object) -> None:
+        pass
+
+    patch.setattr(BrokerDirectory, "note_incarnation", note_incarnation)
+
+
+@mutation(30, hunt=_scene(check.check_power_loss_after_a_clean_stop))
+def boot_is_not_looked_at(patch: Patch) -> None:
+    patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
+
+
+@mutation(30, hunt=_scene(check.check_power_loss_before_a_start_that_died))
+def boot_is_noted_before_the_logs_are_recovered(patch: Patch) -> None:
+    original = BrokerDirectory.recover_logs
+
+    async def recover_logs(self: BrokerDirectory, *arguments: Any) -> None:
+        disk = self._context.disk
+        await self._file.change(lambda notes: replace(notes, boot_id=disk.boot_id()))
+        await original(self, *arguments)
+
+    patch.setattr(BrokerDirectory, "recover_logs", recover_logs)
+
+
+@mutation(30, hunt=_scene(check.check_another_file_system))
+def file_system_is_not_looked_at(patch: Patch) -> None:
+    def is_same_boot(disk: Disk, _: str, notes: RunNotes) -> bool:
+        return notes.boot_id == disk.boot_id()
+
+    patch.setattr(broker_directory, "_is_same_boot", is_same_boot)
+
+
+@mutation(30, hunt=_scene(check.check_power_loss_after_a_clean_stop))
+def notes_are_not_synced(patch: Patch) -> None:
+    async def write(disk: Disk, path: str, state: dict[str, Any]) -> None:
+        write_cached(disk, path, state)
+
+    patch.setattr(run_notes, "write_durably", write)
+
+
+@mutation(30, 44, hunt=_scene(check.check_cut_by_a_start_that_died))
+def damage_is_cut_without_a_note(patch: Patch) -> None:
+    async def tell(*_: object) -> None:
+        pass
+
+    patch.setattr(LogContext, "tell_of_recovery_damage", tell)
+
+
+@mutation(31, hunt=_scene(check.check_full_disk))
+def full_disk_keeps_the_old_notes(patch: Patch) -> None:
+    async def replace_notes(self: BrokerDirectory, notes: RunNotes) -> None:
+        with tolerate_full_disk("note the epoch", self.path):
+            await self._file.change(lambda _: notes)
+
+    patch.setattr(BrokerDirectory, "_replace_notes", replace_notes)
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -1,0 +1,170 @@
+"""Mutations of whom the controller elects, what it remembers of ISRs, and what an operator may force."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from quorate.chaos.models.controller import model_operators
+from quorate.chaos.mutations.model_hunts import CONTROLLER
+from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.patch import Patch
+from quorate.controller import (
+    brokers,
+    departures,
+    elections,
+    partition_change,
+    recover,
+)
+from quorate.controller.departures import Piece
+from quorate.controller.elections import Assignment, Elections
+from quorate.controller.lookup import find_partition
+from quorate.controller.recover import ReplicaEnd
+from quorate.core.ids import BrokerId
+from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from quorate.v1.admin_pb2 import RecoverPartitionRequest
+
+__all__ = ["MUTATIONS", "change_with"]
+
+
+# --- elections
+
+
+@mutation(27, 1, hunt=CONTROLLER)
+def elects_outside_the_isr(patch: Patch) -> None:
+    _elect_if_nobody(patch, lambda before: before.replicas)
+
+
+@mutation(33, hunt=CONTROLLER)
+def elects_the_last_known_leader(patch: Patch) -> None:
+    _elect_if_nobody(patch, lambda before: before.last_known_elr)
+
+
+def _elect_if_nobody(patch: Patch, candidates: Callable[[PartitionImage], tuple[BrokerId, ...]]) -> None:
+    original = Elections._elect
+
+    def elect(self: Elections, before: PartitionImage, *rest: Any) -> elections._Outcome:
+        outcome = original(self, before, *rest)
+        found = [each for each in candidates(before) if each in self.active]
+        if outcome.leader != NO_LEADER or not found:
+            return outcome
+        return elections._Outcome(found[0], (found[0],))
+
+    patch.setattr(Elections, "_elect", elect)
+
+
+@mutation(27, hunt=CONTROLLER)
+def elects_uncleanly_without_leave(patch: Patch) -> None:
+    patch.setattr(elections, "unclean_election_enabled", lambda *_: True)
+
+
+@mutation(36, hunt=CONTROLLER)
+def elects_a_broker_that_leaves(patch: Patch) -> None:
+    original = Elections.__init__
+
+    def init(self: Elections, image: MetadataImage, **changes: Any) -> None:
+        original(self, image, **{**changes, "leaving": ()})
+
+    patch.setattr(Elections, "__init__", init)
+
+
+@mutation(2, hunt=CONTROLLER)
+def leader_epoch_stays_when_the_leader_changes(patch: Patch) -> None:
+    original = partition_change.change_record
+
+    def change_record(before: PartitionImage, after: PartitionImage) -> Any:
+        return original(before, dataclasses.replace(after, leader_epoch=before.leader_epoch))
+
+    patch.setattr(elections, "change_record", change_record)
+
+
+@mutation(30, 7, hunt=CONTROLLER)
+def registered_broker_keeps_its_leaders(patch: Patch) -> None:
+    class Unaware(Elections):
+        def __init__(self, image: MetadataImage, **_: Any) -> None:
+            super().__init__(image)
+
+    original = departures.leave_partitions
+
+    def leave(*arguments: Any, **more: Any) -> Piece:
+        with Patch() as inner:
+            inner.setattr(departures, "Elections", Unaware)
+            return original(*arguments, **more)
+
+    patch.setattr(brokers, "leave_partitions", leave)
+
+
+# --- the ELR
+
+
+@mutation(28, 29, hunt=CONTROLLER)
+def elr_is_not_kept(patch: Patch) -> None:
+    patch.setattr(elections, "_elr_after", lambda *_: ((), ()))
+
+
+@mutation(29, hunt=CONTROLLER)
+def elr_is_not_emptied(patch: Patch) -> None:
+    original = elections._elr_after
+
+    def elr_after(before: PartitionImage, assignment: Assignment, isr: Any, complete: Any, _: int) -> Any:
+        return original(before, assignment, isr, complete, 1 << 10)
+
+    patch.setattr(elections, "_elr_after", elr_after)
+
+
+@mutation(29, hunt=CONTROLLER)
+def elr_survives_a_change_of_min_isr(patch: Patch) -> None:
+    change_with(patch, lambda before, wish: {**wish, "clear_elr": False})
+
+
+@mutation(30, hunt=CONTROLLER)
+def lossy_replicas_stay_in_the_elr(patch: Patch) -> None:
+    change_with(patch, lambda before, wish: {**wish, "lost": ()})
+
+
+def change_with(patch: Patch, altered: Callable[[PartitionImage, dict[str, Any]], dict[str, Any]]) -> None:
+    """Every change of a partition is asked for in another way."""
+    original = Elections.change
+
+    def change(self: Elections, before: PartitionImage, **wish: Any) -> PartitionImage:
+        return original(self, before, **altered(before, wish))
+
+    patch.setattr(Elections, "change", change)
+
+
+# --- settings
+
+
+@mutation(29, hunt=CONTROLLER)
+def leader_need_not_know_of_a_higher_min_isr(patch: Patch) -> None:
+    patch.setattr(Elections, "renew", lambda _self, _before: None)
+
+
+@mutation(45, hunt=CONTROLLER)
+def sync_is_promised_for_what_was_not_synced(patch: Patch) -> None:
+    """A topic that is changed to durability=fsync counts as synced at once."""
+
+    def altered(before: PartitionImage, wish: dict[str, Any]) -> dict[str, Any]:
+        return {**wish, "is_synced": True} if wish.get("is_synced") is False else wish
+
+    change_with(patch, altered)
+
+
+# --- recovery
+
+
+@mutation(33, hunt=CONTROLLER)
+def recovery_passes_over_complete_replicas(patch: Patch) -> None:
+    def recover_partition(
+        image: MetadataImage, request: RecoverPartitionRequest, *, log_ends: Mapping[BrokerId, ReplicaEnd]
+    ) -> Any:
+        partition = find_partition(image, request.partition)
+        complete = (*partition.isr, *partition.elr)
+        seen = {each: end for each, end in log_ends.items() if each not in complete}
+        return recover.recover_partition(image, request, log_ends=seen)
+
+    patch.setattr(model_operators, "recover_partition", recover_partition)
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -1,0 +1,119 @@
+"""Mutations of followers: what they cut, believe, acknowledge and drop (rules 8 to 12 and 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from quorate.broker.replica.partition import Partition
+from quorate.broker.replication import following, leader_fetcher
+from quorate.broker.replication.following import NAME_POSITION, NamePosition, Next, Sync, TruncateTo, TryAgain
+from quorate.broker.replication.leader_fetcher import LeaderFetcher
+from quorate.chaos.cluster.faults.kinds import Fault
+from quorate.chaos.models.replication import follower_stories
+from quorate.chaos.mutations.cluster_hunt import ClusterHunt
+from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.patch import Patch
+from quorate.core.config import Durability
+from quorate.core.ids import LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
+from quorate.rpc.error_detail import error_from_detail
+from quorate.v1.replica_pb2 import ReplicaUpdate
+
+__all__ = ["MUTATIONS", "follow_differently"]
+
+_KILLS: Final = (Fault.KILL_BROKER, Fault.KILL_ALL_BROKERS, Fault.KILL_LEADER)
+
+
+def _scene(story: Callable[[], None]) -> Scene:
+    return Scene("a follower and a leader by script", story)
+
+
+def follow_differently(patch: Patch, change: Callable[[Partition, Next], Next]) -> None:
+    """Have a follower do something else than what is due."""
+    proceed = LeaderFetcher._proceed
+
+    def proceed_differently(self: LeaderFetcher, followed: Any, due: Next) -> None:
+        proceed(self, followed, change(followed.partition, due))
+
+    patch.setattr(LeaderFetcher, "_proceed", proceed_differently)
+
+
+# --- cutting
+
+
+@mutation(8, hunt=ClusterHunt(_KILLS))
+def follower_cuts_to_its_high_watermark(patch: Patch) -> None:
+    """In each leader epoch a follower first drops what it does not know to be committed (before KIP-101)."""
+    cut_in: dict[Partition, LeaderEpoch] = {}
+
+    def cut_first(partition: Partition, due: Next) -> Next:
+        is_cut = cut_in.get(partition) == partition.leader_epoch
+        if not isinstance(due, NamePosition | Sync) or is_cut:
+            return due
+        cut_in[partition] = partition.leader_epoch
+        is_longer = partition.high_watermark < partition.log.log_end_offset
+        return TruncateTo(partition.high_watermark) if is_longer else due
+
+    follow_differently(patch, cut_first)
+
+
+@mutation(9, hunt=ClusterHunt((*_KILLS, Fault.CUT_OFF)))
+def follower_cuts_when_a_question_fails(patch: Patch) -> None:
+    """A question without an answer is answered by the follower itself: its high watermark (Liftbridge)."""
+
+    def refused(partition: Partition, update: ReplicaUpdate) -> Next:
+        del update
+        is_longer = partition.high_watermark < partition.log.log_end_offset
+        return TruncateTo(partition.high_watermark) if is_longer else NAME_POSITION
+
+    patch.setattr(following, "_refused", refused)
+
+
+@mutation(10, hunt=_scene(follower_stories.an_answer_of_an_older_epoch_is_dropped))
+def follower_believes_answers_of_any_epoch(patch: Patch) -> None:
+    """An answer that was asked for in an earlier leader epoch is obeyed."""
+
+    def take(self: LeaderFetcher, update: ReplicaUpdate) -> None:
+        followed = self._followed.get(ReplicaKey(TopicId(update.topic_id), PartitionId(update.partition)))
+        if followed is not None:
+            self._proceed(followed, following.take_update(followed.partition, update))
+
+    patch.setattr(LeaderFetcher, "_take", take)
+
+
+@mutation(11, hunt=_scene(follower_stories.a_cut_below_the_high_watermark_is_refused))
+def follower_obeys_any_cut(patch: Patch) -> None:
+    """A demand to cut below the own high watermark is obeyed. Without a bug elsewhere nobody demands it."""
+    patch.setattr(following, "crosses_unclean_epoch", lambda *_, **__: True)
+
+
+@mutation(12, hunt=_scene(follower_stories.a_follower_before_the_leaders_start_begins_anew))
+def follower_never_begins_anew(patch: Patch) -> None:
+    """One that ends before the leader's log begins asks for ever."""
+    patch.setattr(following, "_refused", lambda _, update: TryAgain(error_from_detail(update.error)))
+
+
+# --- acknowledging
+
+
+@mutation(16, hunt=ClusterHunt((Fault.LOSE_POWER_EVERYWHERE,), Durability.FSYNC))
+def follower_acknowledges_before_the_sync(patch: Patch) -> None:
+    """A position is named when its records are in the page cache, under durability=fsync too."""
+    follow_differently(patch, lambda _, due: NAME_POSITION if isinstance(due, Sync) else due)
+
+
+@mutation(16, hunt=ClusterHunt((Fault.CUT_OFF, Fault.KILL_LEADER)))
+def follower_names_what_it_was_only_sent(patch: Patch) -> None:
+    """A position that counts what is on its way as stored."""
+    original = following.position_of
+
+    def position_of(partition: Partition, leader_epoch: LeaderEpoch) -> Any:
+        position = original(partition, leader_epoch)
+        position.fetch_offset = Offset(position.fetch_offset + 1)
+        return position
+
+    patch.setattr(leader_fetcher, "position_of", position_of)
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

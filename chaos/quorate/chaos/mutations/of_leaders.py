@@ -1,0 +1,220 @@
+"""Mutations of leaders, and of brokers that come back: committing, counting, acknowledging.
+
+Most are hunted in the whole cluster; ``of_replicas`` has their kin for the model of replicas, which has no
+clients and no disks. Those with a story do harm too rarely to wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from quorate.broker.controller_link.lease import Lease
+from quorate.broker.directory import broker_directory
+from quorate.broker.handlers.produce_in_progress import PartitionAppend
+from quorate.broker.replica.followers import Followers
+from quorate.broker.replica.in_sync_replicas import InSyncReplicas
+from quorate.broker.replica.isr_membership import IsrMembership
+from quorate.broker.replica.leadership import Leadership
+from quorate.broker.replica.own_copy import OwnCopy
+from quorate.broker.replica.partition import Partition
+from quorate.chaos.cluster.faults.kinds import Fault
+from quorate.chaos.models.replica import leader_stories
+from quorate.chaos.mutations.cluster_hunt import ClusterHunt
+from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.patch import Patch
+from quorate.controller import elections
+from quorate.core.config import Durability
+from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.metadata.raft.quorum_directory import QuorumDirectory
+from quorate.storage import LogRead
+
+__all__ = ["MUTATIONS"]
+
+_CUTS: Final = (Fault.CUT_OFF, Fault.CUT_LEADER_FROM_FOLLOWERS, Fault.CUT_LEADER_FROM_CONTROLLERS)
+
+
+def _scene(story: Callable[[], None]) -> Scene:
+    return Scene("a leader and its followers' positions", story)
+
+
+# --- committing
+
+
+@mutation(13, hunt=ClusterHunt((Fault.CUT_OFF,)))
+def leader_commits_what_it_has_itself(patch: Patch) -> None:
+    """The high watermark is the leader's own end."""
+    patch.setattr(IsrMembership, "stored_everywhere", lambda _, own_end_offset: own_end_offset)
+    patch.setattr(IsrMembership, "is_leader_alone", property(lambda _: True))
+
+
+@mutation(14, 15, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,)))
+def leader_commits_with_too_few(patch: Patch) -> None:
+    """The high watermark moves whatever the size of the ISR."""
+    patch.setattr(IsrMembership, "has_enough", property(lambda _: True))
+
+
+@mutation(15, hunt=ClusterHunt((Fault.KILL_LEADER, Fault.CUT_LEADER_FROM_FOLLOWERS)))
+def acks_all_is_answered_by_the_leader_alone(patch: Patch) -> None:
+    """acks=all is taken for acks=1."""
+    patch.setattr(Leadership, "when_committed", Leadership.when_stored)
+
+
+@mutation(45, 13, hunt=ClusterHunt((Fault.SLOW_DISK, Fault.LOSE_POWER_EVERYWHERE), Durability.FSYNC))
+def leader_counts_its_copy_before_the_sync(patch: Patch) -> None:
+    """Under durability=fsync the followers sync, and the leader does not."""
+    patch.setattr(OwnCopy, "end_offset", property(lambda self: self._log.log_end_offset))
+
+
+@mutation(17, hunt=ClusterHunt((Fault.CUT_LEADER_FROM_FOLLOWERS, Fault.KILL_LEADER)))
+def readers_see_what_is_not_committed(patch: Patch) -> None:
+    """A consumer is served up to the end of the leader's log (Redpanda #15112)."""
+
+    def read(self: Leadership, offset: Any, *, bytes_max: int) -> LogRead:
+        self._check_leading()
+        return self._log.read(offset, bytes_max=bytes_max)
+
+    patch.setattr(Leadership, "read", read)
+
+
+# --- epochs
+
+
+@mutation(3, hunt=_scene(leader_stories.only_the_current_leader_epoch_is_served))
+def leader_serves_whatever_epoch_is_named(patch: Patch) -> None:
+    """A follower, or a client, of another leader epoch is served as one of this one."""
+    original = Partition.require_leadership
+    patch.setattr(Partition, "require_leadership", lambda self, _: original(self, None))
+
+
+@mutation(4, hunt=_scene(leader_stories.an_answer_is_not_undone_by_older_metadata))
+def older_metadata_is_applied(patch: Patch) -> None:
+    """Answer and metadata race, and whichever comes last counts."""
+    original = InSyncReplicas.commit
+
+    def commit(
+        self: InSyncReplicas, committed: Collection[BrokerId], partition_epoch: int, *rest: Any, **more: Any
+    ) -> None:
+        self.partition_epoch = partition_epoch - 1
+        original(self, committed, partition_epoch, *rest, **more)
+
+    patch.setattr(InSyncReplicas, "commit", commit)
+
+
+@mutation(7, hunt=_scene(leader_stories.a_follower_counts_only_after_a_fetch_in_this_epoch))
+def followers_are_carried_over(patch: Patch) -> None:
+    """What a follower had in the last leader epoch of the same broker counts in the next one."""
+    original = Leadership.__init__
+    last: dict[Any, Followers] = {}
+
+    def init(self: Leadership, topic_partition: Any, partition_log: Any, *rest: Any, **more: Any) -> None:
+        original(self, topic_partition, partition_log, *rest, **more)
+        known = last.get(partition_log)
+        if known is not None:
+            for follower in self._membership.followers:
+                before = known.get(follower.broker_id)
+                if before is not None:
+                    follower.log_end_offset = before.log_end_offset
+                    follower.broker_epoch = before.broker_epoch
+        last[partition_log] = self._membership.followers
+
+    patch.setattr(Leadership, "__init__", init)
+
+
+@mutation(25, 23, hunt=_scene(leader_stories.a_fetch_of_an_earlier_process_does_not_count))
+def fetches_of_an_earlier_process_count(patch: Patch) -> None:
+    """A fetch counts for the process that is registered by now, whoever has sent it (KIP-903)."""
+    original = Leadership.follower_at
+
+    def follower_at(self: Leadership, broker_id: BrokerId, broker_epoch: BrokerEpoch, *rest: Any) -> Any:
+        broker = self._state.brokers.get(broker_id)
+        if broker is not None and broker.broker_epoch > broker_epoch:
+            broker_epoch = broker.broker_epoch
+        return original(self, broker_id, broker_epoch, *rest)
+
+    patch.setattr(Leadership, "follower_at", follower_at)
+
+
+# --- the ISR
+
+
+@mutation(21, hunt=ClusterHunt(_CUTS))
+def leader_shrinks_its_isr_by_itself(patch: Patch) -> None:
+    """What it has asked the controller for counts at once."""
+    original = InSyncReplicas.send
+
+    def send(self: InSyncReplicas) -> Any:
+        alteration = original(self)
+        if alteration is not None:
+            self.committed = frozenset(BrokerId(member.broker_id) for member in alteration.isr)
+        return alteration
+
+    patch.setattr(InSyncReplicas, "send", send)
+
+
+@mutation(26, 13, hunt=ClusterHunt(_CUTS))
+def members_to_be_removed_do_not_count(patch: Patch) -> None:
+    """As if a removal were accepted as soon as it is asked for."""
+
+    def maximal(self: InSyncReplicas) -> frozenset[BrokerId]:
+        if self._wish is None:
+            return self.committed
+        return frozenset(BrokerId(member.broker_id) for member in self._wish.alteration.isr)
+
+    patch.setattr(InSyncReplicas, "maximal", property(maximal))
+
+
+# --- elections and starts
+
+
+@mutation(27, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,)))
+def unclean_election_is_on(patch: Patch) -> None:
+    """Somebody leads rather than nobody, whoever asked for it."""
+    patch.setattr(elections, "unclean_election_enabled", lambda *_: True)
+
+
+@mutation(30, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,)))
+def loss_of_power_passes_for_a_crash(patch: Patch) -> None:
+    """Every start counts as one after a mere crash of the process."""
+    patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
+
+
+@mutation(42, hunt=ClusterHunt((Fault.ROT_JOURNAL, Fault.KILL_CONTROLLER)))
+def damaged_journal_is_cut_without_a_word(patch: Patch) -> None:
+    """A voter that has lost part of its log to damage votes and counts as if it had not."""
+
+    async def note_nothing(*_: object) -> None:
+        """Cut without a word."""
+
+    patch.setattr(QuorumDirectory, "_note_tail", note_nothing)
+
+
+# --- answers
+
+
+@mutation(19, hunt=ClusterHunt((Fault.PAUSE_LEADER, Fault.CUT_LEADER_FROM_FOLLOWERS)))
+def lost_leadership_acknowledges_what_waits(patch: Patch) -> None:
+    """A produce request that was pending ends as done."""
+    concluded = PartitionAppend.concluded
+    patch.setattr(PartitionAppend, "concluded", lambda self, _: concluded(self, None))
+
+
+@mutation(20, hunt=ClusterHunt((Fault.KILL_LEADER, Fault.LOSE_ANSWERS)))
+def acknowledgement_carries_offset_zero(patch: Patch) -> None:
+    """Of a retry, whose offset somebody forgot to look up (Bufstream)."""
+    appended = PartitionAppend.appended
+
+    def forget(self: PartitionAppend, result: Any, *rest: Any) -> None:
+        appended(self, result._replace(base_offset=0) if result.is_duplicate else result, *rest)
+
+    patch.setattr(PartitionAppend, "appended", forget)
+
+
+@mutation(37, hunt=ClusterHunt((Fault.PAUSE_LEADER, Fault.CUT_LEADER_FROM_CONTROLLERS), is_competition=True))
+def lease_never_ends(patch: Patch) -> None:
+    """A leader that was deposed, and does not know, answers alone."""
+    patch.setattr(Lease, "is_valid", property(lambda _: True))
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -1,0 +1,271 @@
+"""Mutations of the log: what a disk may lose, and what a log may believe (rules 5, 6, 44 to 49)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from quorate.chaos.models.log import log_checkers as check
+from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.patch import Patch
+from quorate.core.ids import Offset
+from quorate.core.records import BatchFault, BatchHeader, FaultKind, ScanResult, parse_header
+from quorate.errors import QuorateError
+from quorate.storage import (
+    index,
+    leader_epochs,
+    log_reader,
+    log_trimmer,
+    opening,
+    recovery,
+    retention,
+)
+from quorate.storage.append_group import AppendGroup
+from quorate.storage.group_commit import GroupCommit
+from quorate.storage.log_trimmer import LogTrimmer
+from quorate.storage.log_writer import LogWriter
+from quorate.storage.recovery import LogScanner
+from quorate.storage.segment import Segment
+from quorate.storage.sync_state import SyncState
+
+__all__ = ["MUTATIONS"]
+
+
+def _scene(checker: Callable[[], Awaitable[None]]) -> Scene:
+    return Scene("lives of a log", checker)
+
+
+def scan_without_checksums(batches: bytes, position: int = 0) -> ScanResult:
+    headers: list[BatchHeader] = []
+    while position < len(batches):
+        try:
+            header = parse_header(batches, position)
+        except QuorateError as error:
+            return ScanResult(headers, position, BatchFault(FaultKind.CORRUPT, str(error)))
+        if position + header.size_in_bytes > len(batches):
+            return ScanResult(headers, position, BatchFault(FaultKind.INCOMPLETE, "cut off"))
+        headers.append(header)
+        position += header.size_in_bytes
+    return ScanResult(headers, position, None)
+
+
+@mutation(44, hunt=_scene(check.check_damage_above_the_recovery_point))
+def recovery_checks_no_checksum(patch: Patch) -> None:
+    def scan_chunk(self: LogScanner, segment: Segment, chunk: memoryview) -> str | None:
+        result = scan_without_checksums(bytes(chunk))
+        for header in result.headers:
+            if header.base_offset != segment.next_offset:
+                return "base offset"
+            if header.leader_epoch != self._epochs.epoch_at(segment.next_offset):
+                return "epoch"
+            segment.add_batch(
+                last_offset=header.last_offset,
+                size_in_bytes=header.size_in_bytes,
+                max_timestamp=header.max_timestamp,
+            )
+        is_wrong = result.fault is not None and result.fault.kind is FaultKind.CORRUPT
+        return "header" if is_wrong else None
+
+    patch.setattr(LogScanner, "_scan_chunk", scan_chunk)
+
+
+@mutation(44, 5, hunt=_scene(check.check_damage_above_the_recovery_point))
+def recovery_accepts_any_epoch(patch: Patch) -> None:
+    original = LogScanner._reason_against
+
+    def reason_against(self: LogScanner, header: BatchHeader, due: Offset) -> str | None:
+        self._epochs_are_complete = False
+        return original(self, header, due)
+
+    patch.setattr(LogScanner, "_reason_against", reason_against)
+
+
+@mutation(44, hunt=_scene(check.check_damage_above_the_recovery_point))
+def recovery_takes_every_short_batch_for_torn(patch: Patch) -> None:
+    patch.setattr(recovery, "_complete_elsewhere", lambda *_: False)
+
+
+@mutation(44, hunt=_scene(check.check_damage_above_the_recovery_point))
+def recovery_cuts_at_any_fault(patch: Patch) -> None:
+    patch.setattr(opening, "cut_is_allowed", lambda *_, **__: True)
+
+
+@mutation(44, 46, hunt=_scene(check.check_damage_below_the_recovery_point))
+def recovery_ignores_the_recovery_point(patch: Patch) -> None:
+    patch.setattr(opening, "cut_is_allowed", lambda fault, **_: fault.torn)
+    patch.setattr(opening._Opening, "_apply_log_checkpoint", _without_recovery_point)
+
+
+def _without_recovery_point(
+    self: opening._Opening,
+    checkpoint: dict[str, Any] | None,
+    _original: Callable[..., Any] = opening._Opening._apply_log_checkpoint,
+) -> object:
+    result = _original(self, checkpoint)
+    self.report.recovery_point = Offset(0)
+    return result
+
+
+@mutation(44, hunt=_scene(check.check_reads))
+def reads_check_no_checksum(patch: Patch) -> None:
+    patch.setattr(log_reader, "scan_batches", scan_without_checksums)
+
+
+@mutation(44, 5, hunt=_scene(check.check_reads))
+def reads_check_neither_offsets_nor_epochs(patch: Patch) -> None:
+    patch.setattr(log_reader.LogReader, "_check_chain", lambda *_: None)
+
+
+@mutation(44, hunt=_scene(check.check_index_files))
+def index_files_are_believed(patch: Patch) -> None:
+    def unseal(content: bytes, entry_bytes: int) -> memoryview:
+        count = (len(content) - 12) // entry_bytes
+        return memoryview(content)[: count * entry_bytes]
+
+    patch.setattr(index, "_unseal", unseal)
+
+
+@mutation(44, hunt=_scene(check.check_torn_bytes_are_cut))
+def torn_bytes_of_a_failed_append_stay(patch: Patch) -> None:
+    patch.setattr(Segment, "cut_file", lambda self: None)
+
+
+@mutation(49, hunt=_scene(check.check_failed_append_is_undone))
+def producers_are_not_undone(patch: Patch) -> None:
+    patch.setattr(AppendGroup, "undo", lambda self: None)
+
+
+@mutation(45, hunt=_scene(check.check_failed_sync))
+def failed_sync_is_swallowed(patch: Patch) -> None:
+    original = Segment.sync
+
+    async def sync(self: Segment) -> None:
+        with contextlib.suppress(OSError):
+            await original(self)
+
+    patch.setattr(Segment, "sync", sync)
+
+
+@mutation(45, hunt=_scene(check.check_power_loss))
+def flush_does_not_sync(patch: Patch) -> None:
+    async def sync(self: Segment) -> None:
+        pass
+
+    patch.setattr(Segment, "sync", sync)
+
+
+@mutation(45, hunt=_scene(check.check_power_loss_after_a_roll))
+def names_are_not_synced(patch: Patch) -> None:
+    original = SyncState._sync
+
+    async def sync(self: SyncState) -> None:
+        self._directory_changed = False
+        await original(self)
+
+    patch.setattr(SyncState, "_sync", sync)
+
+
+@mutation(46, hunt=_scene(check.check_truncation_and_power_loss))
+def recovery_point_is_not_lowered_before_a_truncation(patch: Patch) -> None:
+    async def lower_on_disk(self: SyncState, offset: Offset) -> None:
+        self.lower(offset)
+
+    patch.setattr(SyncState, "lower_on_disk", lower_on_disk)
+
+
+@mutation(46, hunt=_scene(check.check_truncation_and_power_loss))
+def truncation_is_not_synced(patch: Patch) -> None:
+    async def sync_cut(self: SyncState) -> None:
+        pass
+
+    patch.setattr(SyncState, "sync_cut", sync_cut)
+
+
+@mutation(46, hunt=_scene(check.check_truncation_during_sync))
+def running_sync_does_not_hear_of_a_truncation(patch: Patch) -> None:
+    def lower(self: GroupCommit, offset: Offset) -> None:
+        self.synced_offset = min(self.synced_offset, offset)
+
+    patch.setattr(GroupCommit, "lower", lower)
+
+
+@mutation(46, 45, hunt=_scene(check.check_flush_covers_what_was_before_it))
+def sync_claims_what_was_appended_while_it_ran(patch: Patch) -> None:
+    async def run(self: GroupCommit) -> None:
+        try:
+            await self._sync()
+        finally:
+            self._running = None
+        self.synced_offset = self._end_offset()
+
+    patch.setattr(GroupCommit, "_run", run)
+
+
+@mutation(5, hunt=_scene(check.check_follower_epochs))
+def epoch_is_saved_after_its_first_batch(patch: Patch) -> None:
+    save, write = LogWriter._save_epochs, LogWriter._write
+
+    def write_and_save(self: LogWriter, group: AppendGroup) -> None:
+        write(self, group)
+        save(self)
+
+    patch.setattr(LogWriter, "_save_epochs", lambda self: None)
+    patch.setattr(LogWriter, "_write", write_and_save)
+
+
+@mutation(5, hunt=_scene(check.check_follower_epochs))
+def epoch_that_was_taken_back_stays_on_disk(patch: Patch) -> None:
+    patch.setattr(leader_epochs.LeaderEpochCache, "replace", _replace_and_pretend_that_it_was_saved)
+
+
+def _replace_and_pretend_that_it_was_saved(
+    self: leader_epochs.LeaderEpochCache,
+    entries: list[leader_epochs.EpochStart],
+    _original: Callable[..., None] = leader_epochs.LeaderEpochCache.replace,
+) -> None:
+    _original(self, entries)
+    self.is_saved = True
+
+
+@mutation(6, hunt=_scene(check.check_leader_epoch_is_on_record_before_its_first_batch))
+def leader_epoch_is_not_saved(patch: Patch) -> None:
+    patch.setattr(LogWriter, "_save_epochs", lambda self: None)
+
+
+@mutation(46, hunt=_scene(check.check_no_append_before_a_cut_that_was_asked_for))
+def cut_refuses_appends_only_from_its_turn_on(patch: Patch) -> None:
+    async def cut_alone(self: LogTrimmer, cut: Callable[[Offset], Awaitable[None]], offset: Offset) -> None:
+        async with self._sync_state.files_lock:
+            await asyncio.sleep(0)
+            await cut(offset)
+
+    patch.setattr(LogTrimmer, "_cut_alone", cut_alone)
+
+
+@mutation(48, hunt=_scene(check.check_retention_below_high_watermark))
+def retention_ignores_the_high_watermark(patch: Patch) -> None:
+    original = retention.count_deletable
+
+    def count(segments: Any, config: Any, **facts: Any) -> int:
+        return original(segments, config, **{**facts, "high_watermark": Offset(1 << 62)})
+
+    patch.setattr(log_trimmer, "count_deletable", count)
+
+
+@mutation(48, hunt=_scene(check.check_log_start_before_deletion))
+def segments_are_deleted_before_the_log_start_is_raised(patch: Patch) -> None:
+    original = LogTrimmer._raise_log_start
+
+    async def raise_log_start(self: LogTrimmer, offset: Offset) -> None:
+        segments = self._state.segments
+        while len(segments) > 1 and segments[1].base_offset <= offset:
+            segments.pop(0).delete()
+        await original(self, offset)
+
+    patch.setattr(LogTrimmer, "_raise_log_start", raise_log_start)
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -1,0 +1,101 @@
+"""docs/evidence/drills.jsonl: a line for each recorded drill, and drills.md, which is written from it.
+
+Lines are only ever added, and the page is a function of them alone, so that it can be checked against them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from quorate.chaos.campaign.checkout import commit_of
+from quorate.chaos.campaign.sources import SOURCES, SOURCES_LEFT_OUT, digest_of
+from quorate.chaos.report.run_report import RunReport
+
+__all__ = ["DRILLS_FILE", "DrillRecord", "append_record", "read_records", "record_of"]
+
+DRILLS_FILE: Final = "docs/evidence/drills.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class DrillRecord:
+    """One line."""
+
+    drill: str
+    seed: int
+    command: str
+    began: str
+    seconds: float
+    commit: str | None
+    is_clean: bool
+    #: digest of what decides about records, see campaign/sources.py
+    sources: str
+    #: how often, by kind
+    faults: dict[str, int]
+    outcomes: dict[str, int]
+    longest_gap_s: float
+    #: by check: how much was examined, and how much was wrong
+    examined: dict[str, int]
+    found: dict[str, int]
+    figures: dict[str, str]
+    network: str
+    python: str
+
+    @property
+    def violations(self) -> int:
+        """How many checks have found something."""
+        return len(self.found)
+
+
+def record_of(root: Path, report: RunReport) -> DrillRecord:
+    commit = commit_of(root)
+    return DrillRecord(
+        drill=report.drill,
+        seed=report.seed,
+        command=report.command,
+        began=report.began,
+        seconds=round(report.seconds, 1),
+        commit=commit.name,
+        is_clean=commit.is_clean,
+        sources=digest_of(root, SOURCES, SOURCES_LEFT_OUT),
+        faults=dict(Counter(fault.kind for fault in report.faults)),
+        outcomes=dict(report.outcomes),
+        longest_gap_s=round(report.availability.longest_gap_s, 3),
+        examined={verdict.check: verdict.examined for verdict in report.verdicts},
+        found={verdict.check: max(verdict.found, 1) for verdict in report.verdicts if not verdict.passed},
+        figures=dict(report.figures),
+        network=report.surroundings.get("network faults by", ""),
+        python=platform.python_version(),
+    )
+
+
+def append_record(root: Path, record: DrillRecord) -> None:
+    """In one write, so that two drills at once do not mix their lines."""
+    path = root / DRILLS_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(asdict(record), ensure_ascii=False) + "\n"
+    with open(path, "ab", buffering=0) as file:
+        file.write(line.encode())
+        os.fsync(file.fileno())
+
+
+def read_records(root: Path) -> list[DrillRecord]:
+    """``ValueError`` with the line that is none: evidence that cannot be read is not skipped over."""
+    path = root / DRILLS_FILE
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [_parse(number, line) for number, line in enumerate(lines, start=1)]
+
+
+def _parse(number: int, line: str) -> DrillRecord:
+    try:
+        document: dict[str, Any] = json.loads(line)
+        return DrillRecord(**document)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{DRILLS_FILE}, line {number}: {error}") from error

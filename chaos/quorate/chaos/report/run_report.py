@@ -1,0 +1,67 @@
+"""Everything that is told about a run. Times are seconds since it began to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from quorate.chaos.checks.verdict import Verdict
+from quorate.chaos.report.availability import Availability
+
+__all__ = ["Fault", "Mark", "RunReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    kind: str
+    whom: str
+    begin_s: float
+    #: it was undone
+    end_s: float
+    #: every replica was in sync again; None: not before the end
+    whole_s: float | None
+    #: the longest time without any acknowledgement, while it lasted and until all was whole
+    gap_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that the cluster did by itself."""
+
+    at_s: float
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    drill: str
+    shows: str
+    seed: int
+    #: how to see it again
+    command: str
+    #: in UTC
+    began: str
+    seconds: float
+    rounds: int
+    verdicts: Sequence[Verdict]
+    availability: Availability
+    faults: Sequence[Fault]
+    marks: Sequence[Mark]
+    #: all kinds of marks that there can be, in the order in which they are drawn
+    lanes: Sequence[str]
+    #: outcomes of writes, by name
+    outcomes: Mapping[str, int]
+    records_read: int
+    #: what the story measured itself, in words
+    figures: Mapping[str, str] = field(default_factory=dict)
+    #: how it was run: versions, layout, settings
+    surroundings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        return all(verdict.passed for verdict in self.verdicts)
+
+    @property
+    def violations(self) -> int:
+        return sum(not verdict.passed for verdict in self.verdicts)

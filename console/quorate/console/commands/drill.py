@@ -1,0 +1,131 @@
+"""``quorate drill``: failures on purpose, on real processes, with a verdict for each promise."""
+
+from __future__ import annotations
+
+import click
+
+from quorate.console.option_values import settings_option
+from quorate.console.output import print_json, print_table
+from quorate.console.session import QuorateGroup, Session, pass_session
+
+__all__ = ["drill"]
+
+_SECONDS_PER_MINUTE = 60.0
+
+
+@click.group(cls=QuorateGroup)
+def drill() -> None:
+    """Break a real cluster under load, and check what it promised."""
+
+
+@drill.command("list")
+@pass_session
+def list_drills(session: Session) -> None:
+    """Every drill: what it shows, and what it needs of whoever runs the cluster."""
+    from quorate.chaos.drills.catalogue import STORIES
+    from quorate.chaos.drills.control import CONTROL_NAME, CONTROL_SHOWS
+
+    listed = [(each.name, each.shows, sorted(each.needs)) for each in STORIES]
+    listed.append((CONTROL_NAME, CONTROL_SHOWS, []))
+    if session.json:
+        print_json([{"name": name, "shows": shows, "needs": needs} for name, shows, needs in listed])
+        return
+    rows = [(name, shows, ", ".join(needs) or None) for name, shows, needs in listed]
+    print_table(("NAME", "SHOWS", "NEEDS A WAY TO"), rows)
+
+
+@drill.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False), metavar="DIR")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Ask the cluster at --bootstrap what it holds: for a drill that was killed before it could.",
+)
+@pass_session
+def check(session: Session, *, directory: str, live: bool) -> int:
+    """Run the checks again over the history in a report's directory. Exits 1 if a promise was broken."""
+    from quorate.console.drilling.runs import check_again
+
+    return check_again(session, directory, is_live=live)
+
+
+@drill.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.option("--seed", type=click.IntRange(min=0), help="Of all that is left to chance; default: a new one.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Of each drill. At least one round is told, and one that has begun is told to its end.",
+)
+@click.option(
+    "--report",
+    "report",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Where report.html, verdicts.json and history.jsonl go; default: a new one in drill-reports.",
+)
+@click.option(
+    "--agent",
+    "agent_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A cluster of yours, and how its nodes are killed and started (see examples/drill-agents).",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="A local cluster that `quorate up` runs; default: one that is made for the drill.",
+)
+@click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="Of a cluster that is made for it.")
+@click.option(
+    "--network",
+    type=click.Choice(["namespaces", "proxy"]),
+    help="How links are cut on this machine; default: namespaces where they are allowed (root).",
+)
+@click.option("--rate", type=click.FloatRange(min=1), default=500.0, show_default=True, metavar="PER_SECOND")
+@click.option("--record", is_flag=True, help="Add the result to docs/evidence, in a source checkout.")
+@settings_option
+@pass_session
+def run(
+    session: Session,
+    *,
+    names: tuple[str, ...],
+    seed: int | None,
+    minutes: float,
+    report: str | None,
+    agent_file: str | None,
+    directory: str | None,
+    brokers: int | None,
+    network: str | None,
+    rate: float,
+    record: bool,
+    settings: dict[str, str],
+) -> int:
+    """Run drills, one after the other. Exits 1 if a promise was broken, and says which.
+
+    Each has a cluster of its own on this machine, unless --dir or --agent names one. The names: `quorate
+    drill list`.
+    """
+    if agent_file is not None and directory is not None:
+        raise click.UsageError("--agent and --dir exclude each other")
+    if (agent_file or directory) and (brokers or settings or network):
+        raise click.UsageError("--brokers, --set and --network are for a cluster that is made for the drill")
+    from quorate.console.drilling.runs import RunOptions, run_drills
+
+    options = RunOptions(
+        seed=seed,
+        seconds=minutes * _SECONDS_PER_MINUTE,
+        report=report,
+        agent_file=agent_file,
+        directory=directory,
+        brokers=brokers,
+        network="proxy" if network == "proxy" else "namespaces" if network else None,
+        records_per_s=rate,
+        is_recorded=record,
+        settings=settings,
+    )
+    return run_drills(session, names, options)

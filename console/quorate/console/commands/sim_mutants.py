@@ -1,0 +1,54 @@
+"""``quorate sim mutants``: every safety rule switched off in turn, and found out."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from quorate.console.session import Session, pass_session
+
+__all__ = ["mutants"]
+
+
+@click.command()
+@click.option("--rule", type=click.IntRange(1, 66), help="Only mutations of this safety rule.")
+@click.option("--name", "names", multiple=True, help="Only this mutation; can be given several times.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    help="Processes that share them (default: as many as there are cores).",
+)
+@click.option(
+    "--seeds-max",
+    type=click.IntRange(min=1),
+    help="One that is not noticed within so many seeds has survived (default: each has its own bound).",
+)
+@click.option("--list", "lists_only", is_flag=True, help="Say which there are, and run none.")
+@click.option("--record", is_flag=True, help="Write docs/evidence/mutations.md of this checkout.")
+@pass_session
+def mutants(
+    session: Session,
+    *,
+    rule: int | None,
+    names: tuple[str, ...],
+    jobs: int,
+    seeds_max: int | None,
+    lists_only: bool,
+    record: bool,
+) -> int:
+    """Switch off safety rules, one at a time, and see who notices. Exits 1 if one is not noticed.
+
+    A mutation changes the running code of this process and of those that it starts, and nothing else.
+    """
+    from quorate.console.simulating.mutants import choose_mutations, list_mutations, run_mutations
+    from quorate.console.simulating.options import source_checkout
+
+    if record and (rule is not None or names or seeds_max is not None):
+        raise click.UsageError("--record writes down a run of all mutations: leave the other options out")
+    chosen = choose_mutations(session, rule=rule, names=names)
+    if lists_only:
+        return list_mutations(session, chosen)
+    root = source_checkout() if record else None
+    return run_mutations(session, chosen, jobs=jobs, seeds_max=seeds_max, record_to=root)

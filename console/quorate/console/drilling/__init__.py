@@ -1,0 +1,1 @@
+"""What ``quorate drill`` does and shows."""

@@ -1,0 +1,1 @@
+"""Behind `quorate sim`: how campaigns of simulated runs are shown."""

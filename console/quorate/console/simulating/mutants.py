@@ -1,0 +1,174 @@
+"""Hunts mutations and shows how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from quorate.console.output import print_json, print_table
+from quorate.console.session import Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from quorate.chaos.mutations.hunting import Outcome
+    from quorate.chaos.mutations.mutation import Mutation
+
+__all__ = ["choose_mutations", "list_mutations", "run_mutations"]
+
+
+def choose_mutations(session: Session, *, rule: int | None, names: Sequence[str]) -> list[Mutation]:
+    from quorate.chaos.mutations import of_control
+    from quorate.chaos.mutations.registry import MUTATIONS
+    from quorate.chaos.raft_control.pysyncobj_package import load_pysyncobj
+    from quorate.errors import MissingExtra
+
+    unknown = [name for name in names if name not in {each.name for each in MUTATIONS}]
+    if unknown:
+        raise click.UsageError(f"there is no mutation {unknown[0]!r}: see quorate sim mutants --list")
+    chosen = [
+        each
+        for each in MUTATIONS
+        if (not names or each.name in names) and (rule is None or rule in each.rules)
+    ]
+    if not chosen:
+        raise click.UsageError(f"rule {rule} has no mutation: it is not implemented")
+    try:
+        load_pysyncobj()
+    except MissingExtra as error:
+        session.note(f"left out: {error.message}")
+        chosen = [each for each in chosen if each not in of_control.MUTATIONS]
+    return chosen
+
+
+def list_mutations(session: Session, mutations: Sequence[Mutation]) -> int:
+    if session.json:
+        print_json([_described(each) for each in mutations])
+    else:
+        rows = [(", ".join(map(str, each.rules)), each.name, each.hunt.where) for each in mutations]
+        print_table(("RULE", "MUTATION", "HUNTED IN"), rows)
+    return 0
+
+
+def run_mutations(
+    session: Session,
+    mutations: Sequence[Mutation],
+    *,
+    jobs: int,
+    seeds_max: int | None,
+    record_to: Path | None,
+) -> int:
+    """Exit status. ``record_to``: the checkout whose evidence this is."""
+    from quorate.chaos.mutations.hunting import hunt_all
+
+    outcomes: dict[str, Outcome] = {}
+    try:
+        with _showing_progress(session, len(mutations)) as progress:
+            for outcome in hunt_all(mutations, jobs=min(jobs, len(mutations)), seeds_max=seeds_max):
+                outcomes[outcome.mutation] = outcome
+                progress.done(outcome)
+    except KeyboardInterrupt:
+        _print_outcomes(session, mutations, outcomes)
+        return 130
+    if record_to is not None:
+        _record(record_to, mutations, outcomes)
+    _print_outcomes(session, mutations, outcomes)
+    return 1 if any(outcome.catch is None for outcome in outcomes.values()) else 0
+
+
+def _record(root: Path, mutations: Sequence[Mutation], outcomes: dict[str, Outcome]) -> None:
+    from quorate.chaos.campaign.checkout import commit_of
+    from quorate.chaos.campaign.recorder import current_sources
+    from quorate.chaos.mutations.evidence import RunFacts, write_evidence_page
+
+    commit = commit_of(root)
+    name = (commit.name or "unknown")[:10] + ("" if commit.is_clean else " and changes")
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    write_evidence_page(root, mutations, outcomes, RunFacts(name, current_sources(root), now))
+
+
+def _print_outcomes(session: Session, mutations: Sequence[Mutation], outcomes: dict[str, Outcome]) -> None:
+    run = [(each, outcomes[each.name]) for each in mutations if each.name in outcomes]
+    if session.json:
+        print_json([{**_described(each), **_result(outcome)} for each, outcome in run])
+        return
+    rows = [
+        (
+            ", ".join(map(str, each.rules)),
+            each.name,
+            each.hunt.where,
+            str(outcome.seeds),
+            "NOBODY" if outcome.catch is None else outcome.catch.check,
+        )
+        for each, outcome in run
+    ]
+    print_table(("RULE", "MUTATION", "HUNTED IN", "SEEDS", "CAUGHT BY"), rows)
+    caught = sum(outcome.catch is not None for _, outcome in run)
+    click.echo(f"{caught} of {len(run)} mutations were noticed")
+
+
+def _described(mutation: Mutation) -> dict[str, object]:
+    return {
+        "name": mutation.name,
+        "rules": list(mutation.rules),
+        "what": mutation.what,
+        "hunted_in": mutation.hunt.where,
+    }
+
+
+def _result(outcome: Outcome) -> dict[str, object]:
+    catch = outcome.catch
+    return {
+        "seeds": outcome.seeds,
+        "seconds": round(outcome.seconds, 2),
+        "caught_by": None if catch is None else catch.check,
+        "finding": None if catch is None else catch.finding,
+    }
+
+
+class _Progress(Protocol):
+    def done(self, outcome: Outcome) -> None: ...
+
+
+class _Lines:
+    """Where there is no terminal: a line for each."""
+
+    def __init__(self, session: Session, total: int) -> None:
+        self._session = session
+        self._total = total
+        self._count = 0
+
+    def done(self, outcome: Outcome) -> None:
+        self._count += 1
+        self._session.note(f"{self._count} of {self._total}: {_told(outcome)}")
+
+
+@contextmanager
+def _showing_progress(session: Session, total: int) -> Iterator[_Progress]:
+    if not session.shows_progress:
+        yield _Lines(session, total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("mutations"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("mutations", total=total)
+
+        class Bar:
+            def done(self, outcome: Outcome) -> None:
+                progress.advance(task)
+                if outcome.catch is None:
+                    progress.console.print(_told(outcome), markup=False, highlight=False)
+
+        yield Bar()
+
+
+def _told(outcome: Outcome) -> str:
+    if outcome.catch is None:
+        return f"{outcome.mutation}: not noticed in {outcome.seeds} seeds"
+    return f"{outcome.mutation}: seed {outcome.seed}, {outcome.catch.check}"

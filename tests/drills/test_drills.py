@@ -1,0 +1,62 @@
+"""Short forms of the drills, each one round: the same engine, stories and checks as `quorate drill run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from quorate.chaos.drills.catalogue import find_story
+from quorate.chaos.drills.drill import Pace
+from quorate.chaos.drills.engine import run_drill
+from quorate.chaos.drills.local_agent import LocalAgent
+from quorate.chaos.drills.options import DrillOptions
+from quorate.chaos.faults.mutated_node import mutated_launcher
+from quorate.chaos.history.ledger_file import read_ledger
+from quorate.chaos.report.files import HISTORY_FILE, PAGE_FILE, VERDICTS_FILE
+from quorate.chaos.report.run_report import RunReport
+
+_HURRIED: Final = Pace(calm_s=0.2, quiet_s=0.1, fault_s=0.5)
+#: A hung broker is noticed sooner than by default. A dead one is noticed at once, whatever these say.
+_QUICK: Final = {
+    "broker.heartbeat.interval.ms": "100",
+    "broker.session.timeout.ms": "2000",
+    "broker.lease.ms": "900",
+}
+
+
+async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> RunReport:
+    story = find_story(name)
+    agent = LocalAgent.create(story.layout, settings=_QUICK, uses=story.uses)
+    if mutation is not None:
+        for node in agent.nodes:
+            agent.cluster.surround(node.name, launcher=mutated_launcher(mutation))
+    options = DrillOptions(seed=1, seconds=0, directory=str(directory), command="", pace=_HURRIED)
+    return await run_drill(story, agent, options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["leader-kill", "zombie-leader", "split-brain", "power-loss", "unclean-stays-off", "acks-contrast"],
+)
+async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
+    report = await _drill(name, tmp_path)
+
+    assert report.passed, [verdict for verdict in report.verdicts if not verdict.passed]
+    assert report.outcomes["acknowledged"] > 100
+    assert len(report.faults) == 1
+    # What is left of it: a page, verdicts, and a history that can be checked again.
+    assert name in (tmp_path / PAGE_FILE).read_text()
+    assert json.loads((tmp_path / VERDICTS_FILE).read_text())["passed"]
+    history = read_ledger(str(tmp_path / HISTORY_FILE))
+    assert sum(each.is_acknowledged for each in history.sent) == report.outcomes["acknowledged"]
+
+
+async def test_a_build_that_elects_uncleanly_is_caught(tmp_path: Path) -> None:
+    report = await _drill("unclean-stays-off", tmp_path, mutation="elects-uncleanly-without-leave")
+
+    found = {verdict.check for verdict in report.verdicts if not verdict.passed}
+    assert {"story", "lost-write", "unclean-election"} <= found
+    assert "violated" in (tmp_path / PAGE_FILE).read_text()

@@ -1,0 +1,49 @@
+"""One seed, one run: in another process, under another hash seed, whatever was run before it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Final
+
+from quorate.chaos.cluster.faults.kinds import Fault
+from quorate.chaos.cluster.run import run_seed
+from quorate.chaos.cluster.trace import Trace
+
+#: by seed; between them, every kind there is
+KINDS_BY_SEED: Final = {number + 1: tuple(Fault)[number::5] for number in range(5)}
+
+_PROGRAM: Final = """
+from tests.simulation.test_cluster_determinism import digests
+print(*digests())
+"""
+
+
+def digests() -> list[str]:
+    """Of the traces: every log line of every node, every fault, with its time."""
+    found = []
+    for seed, kinds in KINDS_BY_SEED.items():
+        trace = Trace()
+        report = run_seed(seed, faults=kinds, trace=trace)
+        found += [trace.digest(), report.digest]
+    return found
+
+
+def test_a_seed_gives_the_same_trace_in_another_process_with_another_hash_seed() -> None:
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for hash_seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(set(told[0])) == 2 * len(KINDS_BY_SEED)
+
+
+def test_to_trace_a_run_does_not_change_it() -> None:
+    assert run_seed(3, trace=Trace()).digest == run_seed(3).digest

@@ -1,0 +1,143 @@
+"""The observer's invariants of the metadata: each is found broken where it is, and only there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from immutables import Map
+
+from quorate.chaos.invariants.metadata_watch import MetadataWatch
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicName
+from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
+from tests.simulation.ghost_world import broken, partition_image
+
+TOPIC = TopicId("id")
+
+
+@pytest.fixture
+def watch() -> MetadataWatch:
+    return MetadataWatch(Counter())
+
+
+def image_of(
+    offset: int, partition: PartitionImage | None = None, broker: BrokerImage | None = None
+) -> MetadataImage:
+    topics: Map[TopicId, TopicImage] = Map()
+    if partition is not None:
+        topics = topics.set(TOPIC, TopicImage(TOPIC, TopicName("t"), Map(), (partition,)))
+    brokers = Map() if broker is None else Map({broker.broker_id: broker})
+    return MetadataImage(offset=offset, digest=offset, topics=topics, brokers=brokers)
+
+
+def broker_image(epoch: int, incarnation: str) -> BrokerImage:
+    return BrokerImage(
+        broker_id=BrokerId(1),
+        broker_epoch=BrokerEpoch(epoch),
+        incarnation_id=incarnation,
+        directory_id="d",
+        address="b1:9092",
+        rack="",
+        feature_level_min=1,
+        feature_level_max=1,
+        is_fenced=False,
+        is_shutting_down=False,
+        is_draining=False,
+    )
+
+
+def see(watch: MetadataWatch, *images: MetadataImage) -> None:
+    for image in images:
+        before = watch.saw_image("c1#1", image)
+        if before is not None:
+            list(watch.changed_partitions(before))
+
+
+# -- the quorum
+
+
+def test_a_term_has_one_leader(watch: MetadataWatch) -> None:
+    watch.saw_leader("c1#1", Term(1))
+    watch.saw_leader("c1#1", Term(1))
+    watch.saw_leader("c2#1", Term(2))
+    with broken("one-controller-per-term"):
+        watch.saw_leader("c3#1", Term(2))
+
+
+def test_a_committed_entry_never_changes(watch: MetadataWatch) -> None:
+    watch.saw_committed("c1#1", [Entry(Index(1), Term(1), EntryKind.COMMAND, b"a")])
+    watch.saw_committed("c2#1", [Entry(Index(1), Term(1), EntryKind.COMMAND, b"a")])
+    with broken("committed-metadata"):
+        watch.saw_committed("c3#1", [Entry(Index(1), Term(2), EntryKind.COMMAND, b"a")])
+
+
+def test_all_nodes_make_the_same_image_of_the_same_metadata(watch: MetadataWatch) -> None:
+    watch.saw_image("c1#1", image_of(5))
+    watch.saw_image("b1#1", image_of(5))
+    with broken("committed-metadata"):
+        watch.saw_image("b2#1", replace(image_of(5), digest=6))
+
+
+def test_an_older_image_is_not_news(watch: MetadataWatch) -> None:
+    assert watch.saw_image("c1#1", image_of(5)) is not None
+    assert watch.saw_image("c2#1", image_of(4)) is None
+    assert watch.image.offset == 5
+
+
+# -- epochs
+
+
+def test_a_deleted_topic_does_not_come_back(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, partition_image()), image_of(2))
+    with broken("committed-metadata"):
+        see(watch, image_of(3, partition_image()))
+
+
+def test_a_change_of_a_partition_moves_its_epoch(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, partition_image()), image_of(2, partition_image(isr=(1, 2), partition_epoch=1)))
+    with broken("epochs"):
+        see(watch, image_of(3, partition_image(isr=(1,), partition_epoch=1)))
+
+
+def test_a_change_of_leader_moves_the_leader_epoch(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, partition_image()))
+    with broken("epochs"):
+        see(watch, image_of(2, partition_image(leader=2, partition_epoch=1)))
+
+
+def test_a_leader_epoch_never_falls(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, partition_image(leader_epoch=3)))
+    with broken("epochs"):
+        see(watch, image_of(2, partition_image(leader_epoch=2, partition_epoch=1)))
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        pytest.param(partition_image(isr=(2, 3), leader=1), id="the leader is outside"),
+        pytest.param(partition_image(isr=(1, 2), elr=(2,)), id="in both"),
+        pytest.param(partition_image(isr=(1, 4)), id="not a replica"),
+    ],
+)
+def test_isr_and_elr_are_apart_and_made_of_replicas(watch: MetadataWatch, partition: PartitionImage) -> None:
+    with broken("epochs"):
+        see(watch, image_of(1, partition))
+
+
+def test_a_new_process_has_a_new_broker_epoch(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, broker=broker_image(1, "a")), image_of(2, broker=broker_image(2, "b")))
+    with broken("epochs"):
+        see(watch, image_of(3, broker=broker_image(2, "c")))
+
+
+def test_a_broker_epoch_never_falls(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, broker=broker_image(2, "a")))
+    with broken("epochs"):
+        see(watch, image_of(2, broker=broker_image(1, "b")))
+
+
+def test_a_partition_that_keeps_its_epochs_and_everything_else_is_left_alone(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, partition_image(leader_epoch=1)), image_of(2, partition_image(leader_epoch=1)))
+    assert watch.image.topics[TOPIC].partitions[0].leader_epoch == LeaderEpoch(1)

@@ -1,0 +1,371 @@
+"""The observer's invariants of a partition: each is found broken where it is, and only there (rule 1)."""
+
+from __future__ import annotations
+
+from quorate.core.ids import BrokerId, Offset
+from tests.simulation.ghost_world import GhostWorld, broken
+
+NOBODY = -1
+
+
+# -- what is not wrong
+
+
+def test_a_partition_that_does_all_right_is_left_alone() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.append(1, 2)
+    world.die(1)
+    world.commit_metadata(isr=(2, 3), leader=2, leader_epoch=1)
+    world.lead(2, epoch=1, high_watermark=5, isr=(2, 3))
+    world.append(2, epoch=1)
+    world.append(3, epoch=1)
+    world.lead(2, epoch=1, high_watermark=6, isr=(2, 3))
+    world.follow(3, high_watermark=6)
+    assert world.watch.committed.end == 6
+    assert world.examined["leaderships"] == 2
+    assert world.examined["batches committed"] == 6
+
+
+def test_a_member_that_is_down_is_looked_at_too() -> None:
+    world = GhostWorld()
+    world.commit()
+    before = world.examined["candidates that are down"]
+    world.die(3)
+    assert world.examined["candidates that are down"] > before
+
+
+# -- who may be elected
+
+
+def test_a_member_of_the_isr_that_lacks_a_committed_record_is_found() -> None:
+    world = GhostWorld()
+    for broker_id in (1, 2, 3):
+        world.append(broker_id, 5)
+    world.lead(1, epoch=0, high_watermark=5)
+    world.cut(3, 4)
+    with broken("candidate-completeness"):
+        world.follow(3, is_cut=True)
+
+
+def test_a_member_of_the_elr_counts_as_well() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.lead(1, epoch=0, high_watermark=1)
+    with broken("candidate-completeness"):
+        world.commit_metadata(isr=(1,), elr=(3,))
+
+
+def test_a_member_that_is_down_and_whose_disk_lacks_a_record_is_found() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.cut(3, 4)
+    with broken("candidate-completeness"):
+        world.die(3)
+
+
+def test_a_member_without_any_log_is_found() -> None:
+    world = GhostWorld()
+    world.commit()
+    with broken("candidate-completeness"):
+        world.watch.replica_left(BrokerId(3))
+
+
+def test_a_replica_outside_isr_and_elr_may_lack_anything() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    assert world.watch.committed.end == 1
+
+
+def test_under_fsync_a_member_has_to_have_it_on_the_device() -> None:
+    world = GhostWorld(is_synced=True)
+    world.append(1)
+    world.append(2)
+    world.append(3, is_synced=False)
+    with broken("candidate-completeness"):
+        world.lead(1, epoch=0, high_watermark=1)
+
+
+def test_a_topic_that_became_synced_later_need_not_have_old_records_on_the_device() -> None:
+    world = GhostWorld()
+    for broker_id in (1, 2, 3):
+        world.append(broker_id, is_synced=False)
+    world.lead(1, epoch=0, high_watermark=1)
+    world.watch.image_changed(world.image, is_synced=True)
+    assert not world.watch.is_synced
+
+
+# -- what faults take
+
+
+def test_a_loss_is_excused_until_the_broker_is_back_and_not_longer() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    lost = world.copy(3)
+    lost.lose(is_synced=False)
+    world.cut(3, 2)
+    world.die(3)
+    assert world.examined["candidates excused"] > 0
+    lost.has_lost, lost.was_lost = False, True
+    with broken("unclean-exclusion"):
+        world.watch.settle()
+
+
+def test_a_replica_that_has_failed_is_excused_until_it_says_that_it_is_well() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.copy(3).has_failed = True
+    world.cut(3, 0)
+    world.die(3)
+    world.copy(3).has_failed = False
+    with broken("candidate-completeness"):
+        world.watch.settle()
+
+
+def test_what_rots_unseen_is_excused() -> None:
+    world = GhostWorld()
+    world.commit(2)
+    world.copy(3).is_rotten = True
+    world.cut(3, 1)
+    world.follow(3, high_watermark=2)
+    assert world.examined["candidates excused"] > 0
+
+
+def test_an_acknowledgement_that_was_under_way_when_the_disk_was_lost_counts() -> None:
+    """The follower had it when it said so; the leader cannot know better."""
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.copy(2).lose(is_synced=False)
+    world.cut(2, 0)
+    world.die(2)
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    assert world.watch.committed.end == 1
+
+
+def test_a_record_that_nobody_holds_any_more_is_found() -> None:
+    world = GhostWorld()
+    world.commit()
+    for broker_id in (1, 2, 3):
+        world.copy(broker_id).lose(is_synced=False)
+        world.cut(broker_id, 0)
+    with broken("no-global-loss"):
+        for broker_id in (1, 2, 3):
+            world.die(broker_id)
+
+
+# -- who leads
+
+
+def test_a_leader_that_lacks_what_the_one_before_has_committed_is_found() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    world.watch.copies[BrokerId(3)].has_failed = True
+    world.commit_metadata(isr=(3,), leader=3, leader_epoch=1)
+    with broken("leader-completeness"):
+        world.lead(3, epoch=1, isr=(3,), can_commit=False)
+
+
+def test_a_leader_that_hears_of_its_time_when_it_is_over_need_not_have_what_came_after() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2, 3), leader=2, leader_epoch=1)
+    world.commit_metadata(isr=(1, 3), leader=1, leader_epoch=2)
+    world.append(1, epoch=2)
+    world.append(3, epoch=2)
+    world.lead(1, epoch=2, high_watermark=1, isr=(1, 3))
+    world.lead(2, epoch=1)
+    assert world.examined["leaderships"] == 3
+
+
+def test_two_leaders_in_one_epoch_are_found() -> None:
+    world = GhostWorld()
+    with broken("one-leader-per-epoch"):
+        world.lead(2, epoch=0)
+
+
+def test_a_broker_that_leads_again_after_a_start_needs_another_epoch() -> None:
+    world = GhostWorld()
+    world.die(1)
+    with broken("one-leader-per-epoch"):
+        world.lead(1, epoch=0, start=2)
+
+
+def test_a_leader_that_metadata_does_not_name_is_found() -> None:
+    world = GhostWorld()
+    world.commit_metadata(leader=2, leader_epoch=1)
+    with broken("one-leader-per-epoch"):
+        world.lead(3, epoch=1)
+
+
+def test_a_leader_in_an_epoch_that_nobody_has_committed_is_found() -> None:
+    world = GhostWorld()
+    with broken("one-leader-per-epoch"):
+        world.lead(2, epoch=1)
+
+
+def test_who_may_be_elected_has_to_be_waited_for() -> None:
+    world = GhostWorld()
+    with broken("replication-quorum"):
+        world.lead(1, epoch=0, isr=(1, 2))
+
+
+def test_a_leader_that_cannot_commit_need_not_wait_for_the_elr() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1,), elr=(3,))
+    world.lead(1, epoch=0, isr=(1,), can_commit=False)
+    with broken("replication-quorum"):
+        world.lead(1, epoch=0, isr=(1,), can_commit=True)
+
+
+# -- committing
+
+
+def test_what_is_committed_has_to_lie_on_min_isr_brokers() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1,))
+    world.append(1)
+    with broken("min-isr-copies"):
+        world.lead(1, epoch=0, high_watermark=1, isr=(1,))
+
+
+def test_under_fsync_on_their_devices() -> None:
+    world = GhostWorld(is_synced=True)
+    world.append(1)
+    world.append(2, is_synced=False)
+    world.append(3, is_synced=False)
+    with broken("min-isr-copies"):
+        world.lead(1, epoch=0, high_watermark=1)
+
+
+def test_a_client_must_not_be_told_before() -> None:
+    world = GhostWorld()
+    world.commit(3)
+    world.watch.acknowledged(Offset(2))
+    with broken("min-isr-copies"):
+        world.watch.acknowledged(Offset(3))
+
+
+def test_two_logs_that_differ_below_their_high_watermarks_are_found() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.append(3, epoch=7)
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    world.follow(3)
+    with broken("log-matching"):
+        world.follow(3, high_watermark=1)
+
+
+def test_a_deposed_leader_that_commits_something_else_is_found() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(2, 3), leader=2, leader_epoch=1)
+    world.append(1, 2)
+    world.append(2, epoch=1)
+    world.append(3, epoch=1)
+    world.lead(2, epoch=1, high_watermark=1, isr=(2, 3))
+    with broken("log-matching"):
+        world.lead(1, epoch=0, high_watermark=2)
+
+
+# -- the high watermark and the log start
+
+
+def test_a_high_watermark_that_moves_back_is_found() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    with broken("high-watermark"):
+        world.follow(2, high_watermark=4)
+
+
+def test_a_follower_that_starts_anew_may_know_less() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.die(2)
+    world.follow(2, high_watermark=0, is_first=True)
+    assert world.watch.committed.end == 5
+
+
+def test_a_log_that_is_made_anew_outside_the_isr_takes_its_high_watermark_along() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.commit_metadata(isr=(1, 2))
+    world.cut(3, 0)
+    world.follow(3, high_watermark=0, is_cut=True)
+    assert world.watch.committed.end == 5
+
+
+def test_a_follower_knows_nothing_to_be_committed_that_no_leader_has_committed() -> None:
+    world = GhostWorld()
+    world.append(2)
+    with broken("high-watermark"):
+        world.follow(2, high_watermark=1)
+
+
+def test_a_new_leader_shows_clients_no_less_than_they_were_shown() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.commit_metadata(leader=2, leader_epoch=1)
+    world.die(2)
+    with broken("high-watermark"):
+        world.lead(2, epoch=1, high_watermark=4, is_known=True)
+
+
+def test_a_new_leader_that_does_not_know_yet_may_know_less() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.commit_metadata(leader=2, leader_epoch=1)
+    world.die(2)
+    world.lead(2, epoch=1, high_watermark=4, is_known=False)
+    world.lead(2, epoch=1, high_watermark=5, is_known=True)
+
+
+def test_retention_takes_what_is_committed_and_that_is_no_loss() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.watch.log_start_moved(BrokerId(1), before=Offset(0), now=Offset(3), high_watermark=Offset(5))
+    world.copy(1).batches = {base: batch for base, batch in world.copy(1).batches.items() if base >= 3}
+    world.copy(1).log_start_offset = Offset(3)
+    world.copy(1).complete_to = Offset(0)
+    world.lead(1, epoch=0, high_watermark=5)
+    assert world.copy(1).complete_to == 5
+
+
+def test_retention_must_not_take_what_is_not_committed() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    with broken("log-start"):
+        world.watch.log_start_moved(BrokerId(1), before=Offset(0), now=Offset(6), high_watermark=Offset(5))
+
+
+def test_a_log_start_that_moves_back_is_found() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    with broken("log-start"):
+        world.watch.log_start_moved(BrokerId(1), before=Offset(3), now=Offset(2), high_watermark=Offset(5))
+
+
+# -- operators
+
+
+def test_what_an_operator_has_given_up_is_not_missed() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    for broker_id in (1, 2, 3):
+        world.copy(broker_id).has_failed = True
+    world.commit_metadata(isr=(), elr=(), leader=NOBODY, leader_epoch=1)
+    world.cut(3, 2)
+    world.die(3)
+    world.copy(3).has_failed = False
+    world.commit_metadata(isr=(3,), leader=3, leader_epoch=2, unclean=(2,))
+    world.lead(3, epoch=2, high_watermark=2, isr=(3,), start=2)
+    assert world.watch.committed.end == 2

@@ -1,0 +1,98 @@
+"""Agents of shell commands, from their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quorate.chaos.drills.agent import Ability
+from quorate.chaos.drills.catalogue import STORIES, find_story
+from quorate.chaos.drills.command_agent import CommandAgent
+from quorate.errors import InvalidConfig, InvalidRequest, Unavailable, UnsupportedOperation
+
+_EXAMPLES = Path(__file__).parents[3] / "examples/drill-agents"
+
+_FILE = """
+kind = "a shell"
+bootstrap = "localhost:1"
+[[nodes]]
+name = "one"
+id = 1
+roles = ["broker"]
+[[nodes]]
+name = "two's"
+id = 2
+roles = ["broker"]
+[commands]
+start = "echo start {node} >> %(log)s"
+kill = "echo kill {node} {id} >> %(log)s; echo braces {{stay}} >/dev/null"
+stop = "echo no such thing; exit 3"
+"""
+
+
+def _agent(directory: Path, text: str = _FILE) -> CommandAgent:
+    path = directory / "agent.toml"
+    path.write_text(text % {"log": directory / "log"} if "%(" in text else text)
+    return CommandAgent.from_file(str(path))
+
+
+async def test_commands_are_run_for_the_node_that_they_are_about(tmp_path: Path) -> None:
+    agent = _agent(tmp_path)
+    await agent.kill("two's")
+    await agent.start("one")
+    assert (tmp_path / "log").read_text() == "kill two's 2\nstart one\n"
+
+
+async def test_a_command_that_fails_tells_what_it_said(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"status 3: no such thing"):
+        await _agent(tmp_path).stop("one")
+
+
+async def test_what_there_is_no_command_for_cannot_be_done_and_drills_that_need_it_do_not_fit(
+    tmp_path: Path,
+) -> None:
+    agent = _agent(tmp_path)
+    assert agent.abilities == {Ability.KILL, Ability.STOP}
+    misfit = find_story("zombie-leader").misfit(agent)
+    assert misfit is not None
+    assert "pause and resume a node" in misfit
+    with pytest.raises(UnsupportedOperation, match="pause"):
+        await agent.pause("one")
+
+
+def test_a_story_that_needs_more_brokers_does_not_fit(tmp_path: Path) -> None:
+    misfit = find_story("leader-kill").misfit(_agent(tmp_path))
+    assert misfit == "it needs 3 brokers, and there are 2"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("bootstrap = ", "bootstraps = "), "bootstrap"),
+        (("stop = ", "slay = "), "slay: no such action"),
+        (("start = ", "pause = "), "pause needs resume"),
+        (("[commands]", "[command]"), "command"),
+        (('kind = "', "kind = "), "cannot be read"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_the_key(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=message):
+        _agent(tmp_path, _FILE.replace("%(log)s", "log").replace(*change))
+
+
+@pytest.mark.parametrize("path", sorted(_EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_examples_can_tell_most_stories(path: Path) -> None:
+    agent = CommandAgent.from_file(str(path))
+    assert {Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.ISOLATE} <= agent.abilities
+    told = [story.name for story in STORIES if story.misfit(agent) is None]
+    assert {"leader-kill", "rolling-kill", "zombie-leader", "rolling-restart", "everything"} <= set(told)
+
+
+def test_names_of_drills_are_unique_and_a_wrong_one_is_told_the_right_ones() -> None:
+    names = [story.name for story in STORIES]
+    assert len(set(names)) == len(names)
+    with pytest.raises(InvalidRequest, match="leader-kill"):
+        find_story("nosuchthing")

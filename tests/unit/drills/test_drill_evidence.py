@@ -1,0 +1,54 @@
+"""docs/evidence/drills.md is what docs/evidence/drills.jsonl amounts to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quorate.chaos.report.evidence import DRILLS_FILE, DrillRecord, append_record, read_records
+from quorate.chaos.report.evidence_page import DRILLS_PAGE, drills_page
+
+_ROOT = Path(__file__).parents[3]
+
+
+def _record(*, drill: str = "leader-kill", lost: int = 0, kind: str = "kill -9 of a leader") -> DrillRecord:
+    return DrillRecord(
+        drill=drill,
+        seed=7,
+        command=f"quorate drill run {drill} --seed=7",
+        began="2026-01-02 03:04:05 UTC",
+        seconds=90.0,
+        commit="0123456789abcdef",
+        is_clean=True,
+        sources="d1",
+        faults={kind: 4},
+        outcomes={"acknowledged": 1_000},
+        longest_gap_s=0.5,
+        examined={"lost-write": 1_000, "split-brain": 10},
+        found={"lost-write": lost} if lost else {},
+        figures={},
+        network="not used",
+        python="3.11",
+    )
+
+
+def test_runs_of_a_drill_add_up_and_violations_stand_out() -> None:
+    page = drills_page([_record(), _record(lost=3), _record(drill="other", kind="another")])
+    assert "| `leader-kill` | 2 | 3.0 | 8 | 2,000 | 0.50 s | **1** |" in page
+    assert "| kill -9 of a leader | 8 | 2 | 2,000 / **3** |" in page
+    assert "| another | 4 | 1 | 1,000 / 0 |" in page
+
+
+def test_lines_are_read_as_they_were_written_and_a_damaged_one_is_not_skipped(tmp_path: Path) -> None:
+    append_record(tmp_path, _record())
+    append_record(tmp_path, _record(lost=1))
+    assert read_records(tmp_path) == [_record(), _record(lost=1)]
+    with open(tmp_path / DRILLS_FILE, "a") as file:
+        file.write('{"drill": "half')
+    with pytest.raises(ValueError, match="line 3"):
+        read_records(tmp_path)
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert (_ROOT / DRILLS_PAGE).read_text(encoding="utf-8") == drills_page(read_records(_ROOT))
