@@ -17,6 +17,7 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.ids import Offset
 from quorate.core.transport import method_of
+from quorate.errors import Unavailable
 from quorate.v1 import admin_pb2, broker_pb2, errors_pb2, records_pb2
 
 SEEDS: Final = range(1, 25)
@@ -75,7 +76,7 @@ def test_a_leader_that_stops_and_has_not_heard_of_the_next_one_refuses_nothing(s
 def test_a_lease_that_is_kept_while_stopping_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 37."""
     monkeypatch.setattr(Lease, "revoke", lambda _: None)
-    assert "OFFSET_MISMATCH" in {_refusal_of_a_stopping_leader(seed) for seed in range(1, 4)}
+    assert "OFFSET_MISMATCH" in (_refusal_of_a_stopping_leader(seed) for seed in range(1, 20))
 
 
 def _refusal_of_a_stopping_leader(seed: int) -> str:
@@ -89,10 +90,13 @@ def _refusal_of_a_stopping_leader(seed: int) -> str:
         assert await _append(cluster, b"after") == 1
         if not leader.is_running:
             return "gone"
-        refusal = await _append_at_0(cluster, leader)
+        try:
+            code = (await _append_at_0(cluster, leader)).code
+        except Unavailable:
+            code = "gone"
         cluster.network.heal()
         await stopping
-        return refusal.code
+        return code
 
     return _simulate(scenario, seed=seed)
 

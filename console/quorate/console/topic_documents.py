@@ -111,6 +111,7 @@ def _partition_document(partition: admin_pb2.PartitionDescription) -> dict[str, 
         "adding_replicas": list(partition.adding_replicas),
         "removing_replicas": list(partition.removing_replicas),
         "is_recovering": partition.is_recovering,
+        "is_sync_pending": partition.is_sync_pending,
         "log_start_offset": partition.log_start_offset if partition.HasField("log_start_offset") else None,
         "high_watermark": partition.high_watermark if partition.HasField("high_watermark") else None,
         "size_bytes": partition.size_bytes if partition.HasField("size_bytes") else None,
@@ -142,6 +143,8 @@ def _state(document: dict[str, Any], min_isr: int) -> str:
         return "under min.insync.replicas"
     if document["is_recovering"]:
         return "recovering"
+    if document["is_sync_pending"]:
+        return "not synced yet"
     moves = [("+", document["adding_replicas"]), ("-", document["removing_replicas"])]
     changes = [f"{sign}{','.join(map(str, replicas))}" for sign, replicas in moves if replicas]
     if changes:

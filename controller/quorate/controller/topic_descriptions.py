@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from quorate.controller.configs import config_entries
 from quorate.controller.lookup import find_topic
+from quorate.core.config import Durability
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Recovery, TopicImage
-from quorate.metadata.topic_settings import replication_factor_of
+from quorate.metadata.topic_settings import durability_of, replication_factor_of
 from quorate.v1 import admin_pb2
 
 __all__ = ["describe_topic", "list_topics", "topic_description"]
@@ -39,7 +40,10 @@ def topic_description(image: MetadataImage, topic: TopicImage) -> admin_pb2.Topi
         topic_id=topic.topic_id,
         replication_factor=_replication_factor(topic),
         configs=config_entries(image, topic),
-        partitions=map(_partition_description, topic.partitions),
+        partitions=[
+            _partition_description(each, is_sync_promised=durability_of(image, topic) is Durability.FSYNC)
+            for each in topic.partitions
+        ],
     )
 
 
@@ -48,7 +52,9 @@ def _replication_factor(topic: TopicImage) -> int:
     return replication_factor_of(topic.partitions[0])
 
 
-def _partition_description(partition: PartitionImage) -> admin_pb2.PartitionDescription:
+def _partition_description(
+    partition: PartitionImage, *, is_sync_promised: bool
+) -> admin_pb2.PartitionDescription:
     return admin_pb2.PartitionDescription(
         partition=partition.partition,
         leader=None if partition.leader == NO_LEADER else partition.leader,
@@ -60,4 +66,5 @@ def _partition_description(partition: PartitionImage) -> admin_pb2.PartitionDesc
         adding_replicas=partition.adding_replicas,
         removing_replicas=partition.removing_replicas,
         is_recovering=partition.recovery is Recovery.RECOVERING,
+        is_sync_pending=is_sync_promised and not partition.is_synced,
     )

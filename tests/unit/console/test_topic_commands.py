@@ -104,7 +104,7 @@ def test_whoever_is_there_is_asked_before_a_topic_is_deleted(
 def test_describe_shows_eligible_leaders_and_the_worst_of_each_partition(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
-    topic = described(7)
+    topic = described(8)
     topic.configs.add(name="min.insync.replicas", value="2", source=admin_pb2.CONFIG_SOURCE_DEFAULT)
     for partition in topic.partitions:
         partition.replicas[:], partition.isr[:] = [1, 2, 3], [1, 2, 3]
@@ -115,13 +115,14 @@ def test_describe_shows_eligible_leaders_and_the_worst_of_each_partition(
     topic.partitions[4].error.code = "LOG_DAMAGED"
     topic.partitions[5].isr[:] = [1, 2]
     topic.partitions[6].isr[:] = [1]
+    topic.partitions[7].is_sync_pending = True
     FakeAdministration(describe_topic=topic).install(monkeypatch)
     assert main(["topic", "describe", "t"]) == 0
-    lines = capsys.readouterr().out.splitlines()[2:9]
+    lines = capsys.readouterr().out.splitlines()[2:10]
     states = [" ".join(line.split()[9:]) for line in lines]
     assert states == [
         "ok", "offline", "recovering", "moving +3 -1", "LOG_DAMAGED", "under-replicated",
-        "under min.insync.replicas",
+        "under min.insync.replicas", "not synced yet",
     ]  # fmt: skip
     told = json_of(capsys, "topic", "describe", "t")["topics"][0]["partitions"]
     assert [each["state"] for each in told] == states

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 
@@ -241,3 +242,20 @@ def test_no_descriptor_to_send_from(disk: SimDisk) -> None:
     with pytest.raises(OSError) as caught:
         disk.open("/data/a").fileno()
     assert caught.value.errno == errno.ENOTSUP
+
+
+async def test_sync_that_fails_fails_those_under_way_with_it() -> None:
+    disk = SimDisk(sync_delay_s=0.01)
+    file = disk.open("/a", create=True)
+    await disk.fsync_directory("/")
+    file.pwrite(b"first", 0)
+    under_way = asyncio.create_task(file.fdatasync())
+    await asyncio.sleep(0)
+    file.pwrite(b"second", 5)
+    disk.fault_hook = fail_nth(1, error(errno.EIO), names=["fdatasync"])
+    with pytest.raises(OSError, match="Input/output"):
+        await file.fdatasync()
+    with pytest.raises(OSError, match="Input/output"):
+        await under_way
+    disk.power_loss()
+    assert disk.read_file("/a") == b""

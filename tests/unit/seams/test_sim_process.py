@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.process import SimProcess
 
@@ -113,3 +115,27 @@ def test_a_dead_process_is_not_thawed() -> None:
         return list(counted)
 
     assert run_simulation(main, seed=1) == [0]
+
+
+def test_whoever_looks_on_is_called_after_every_turn_of_a_process_and_ends_the_run_by_raising() -> None:
+    seen: list[str] = []
+
+    def look(process: SimProcess) -> None:
+        seen.append(process.name)
+        if len(seen) == 5:
+            raise AssertionError("seen enough")
+
+    async def main(simulation: Simulation) -> None:
+        simulation.loop.after_turn = look
+        counted: list[int] = []
+        dead = SimProcess("dead")
+        dead.start(_count(counted))
+        SimProcess("alive").start(_count(counted))
+        await asyncio.sleep(1.5)
+        dead.kill()
+        await asyncio.sleep(1_000)
+
+    with pytest.raises(AssertionError, match="seen enough"):
+        run_simulation(main, seed=1)
+    assert seen[-1] == "alive"
+    assert len(seen) == 5

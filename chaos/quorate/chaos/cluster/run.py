@@ -29,6 +29,7 @@ from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
 from quorate.chaos.invariants.observer import Observer
 from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability
 from quorate.core.ids import TopicPartition
 from quorate.errors import QuorateError, ReplicaDiverged
@@ -87,7 +88,11 @@ def run_plan(plan: Plan, *, trace: Trace | None = None) -> RunReport:
     async def main(simulation: Simulation) -> RunReport:
         if trace is not None:
             trace.now_s = simulation.loop.time
-        return await _Run(simulation, plan, counts, trace).run()
+        try:
+            return await _Run(simulation, plan, counts, trace).run()
+        finally:
+            if trace is not None:
+                trace.end()
 
     with counting_events(trace) as counts:
         return run_simulation(main, seed=plan.seed, time_limit_s=_TIME_LIMIT_S)
@@ -97,6 +102,7 @@ class _Run:
     def __init__(self, simulation: Simulation, plan: Plan, counts: Counter[str], trace: Trace | None) -> None:
         self._simulation = simulation
         self._plan = plan
+        self._trace = trace
         self._counts = counts
         self._cluster = SimCluster(
             simulation, brokers=plan.brokers, is_combined=plan.is_combined, settings=_SETTINGS
@@ -135,7 +141,7 @@ class _Run:
 
     async def _begin(self) -> None:
         """All nodes run, and all topics are in sync."""
-        self._observer.install()
+        self._simulation.loop.after_turn = self._look
         await self._cluster.start()
         async with self._scene.admin(self._cluster.client_rng()) as admin:
             for topic in self._plan.topics:
@@ -158,6 +164,15 @@ class _Run:
             for machine in self._cluster.machines.values():
                 if not machine.is_running and not self._scene.is_held(machine):
                     machine.start()
+
+    def _look(self, process: SimProcess) -> None:
+        try:
+            self._observer.look(process)
+        except Violation:
+            # Whatever nodes do while they are taken down is not part of the run.
+            if self._trace is not None:
+                self._trace.end()
+            raise
 
     def _saw_partition(self, name: TopicPartition, partition: PartitionImage) -> None:
         self._history.saw_partition(

@@ -42,10 +42,17 @@ class Trace:
     def __init__(self) -> None:
         self.lines: list[TraceLine] = []
         self.now_s: Callable[[], float] = lambda: 0.0
+        self._is_over = False
 
     def note(self, machine: str, event: str, facts: Mapping[str, object]) -> None:
+        if self._is_over:
+            return
         told = " ".join(f"{key}={value}" for key, value in facts.items() if not key.startswith("_"))
         self.lines.append(TraceLine(self.now_s(), machine, event, told))
+
+    def end(self) -> None:
+        """What comes now is no part of the run."""
+        self._is_over = True
 
     # -- the history
 

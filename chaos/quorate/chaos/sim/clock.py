@@ -276,20 +276,18 @@ def run_simulation(
 ) -> T:
     """Run ``main`` on a loop of its own; tasks that it leaves behind are cancelled at the end."""
 
-    async def run(loop: SimLoop) -> T:
-        loop.watch_main()
-        try:
-            return await main(Simulation(seed, random.Random(seed), loop, SimClock(loop)))
-        finally:
-            loop.unwind_processes()
-            if loop.failure is not None:
-                # It came first: the main task was cancelled because of it.
-                raise loop.failure
-
     def make_loop() -> SimLoop:
         return SimLoop(time_limit_s=time_limit_s)
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, SimLoop)
-        return runner.run(run(loop))
+
+        async def run() -> T:
+            return await main(Simulation(seed, random.Random(seed), loop, SimClock(loop)))
+
+        try:
+            return runner.run(run())
+        finally:
+            # Also when whoever looks on has raised something past the program; before tasks are cancelled.
+            loop.unwind_processes()

@@ -70,6 +70,8 @@ class PartitionDescription:
     high_watermark: int | None
     size_bytes: int | None
     is_recovering: bool
+    #: changed to durability=fsync, and not everything is synced yet
+    is_sync_pending: bool
     #: why it cannot be served; None: it can
     error: QuorateError | None
 

@@ -40,13 +40,18 @@ async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
 
 
 async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
-    """A copy of a directory that is in use, and an operator who puts it back later."""
+    """A copy of a directory that is in use, and an operator who puts it back after a later start.
+
+    Within one run of the process nothing would tell it from what a crash leaves: see the fault model.
+    """
     with scene.any_of(rng, _mere_brokers(scene)) as machine:
         if machine is None:
             return None
         copy = machine.disk.snapshot()
-        await scene.rest(rng, SHORT_S)
-        if not machine.is_running or not scene.budget.spend_disk(machine):
+        machine.kill()
+        machine.start()
+        await scene.rest(rng, LONG_S)
+        if not machine.is_ready or not machine.is_running or not scene.budget.spend_disk(machine):
             return None
         machine.kill()
         machine.disk.restore(copy)
