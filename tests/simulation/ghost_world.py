@@ -34,6 +34,7 @@ def partition_image(
     leader_epoch: int = 0,
     partition_epoch: int = 0,
     unclean: Collection[int] = (),
+    is_synced: bool = False,
 ) -> PartitionImage:
     return PartitionImage(
         topic_id=TopicId("id"),
@@ -46,6 +47,7 @@ def partition_image(
         leader_epoch=LeaderEpoch(leader_epoch),
         partition_epoch=partition_epoch,
         unclean_leader_epochs=tuple(map(LeaderEpoch, unclean)),
+        is_synced=is_synced,
     )
 
 
@@ -55,8 +57,7 @@ class GhostWorld:
     def __init__(self, *, is_synced: bool = False) -> None:
         self.examined: Counter[str] = Counter()
         self.watch = PartitionWatch("t-0", self.examined)
-        self.image = partition_image()
-        self._is_synced = is_synced
+        self.image = partition_image(is_synced=is_synced)
         for broker_id in ALL:
             self.watch.copies[BrokerId(broker_id)] = Copy()
         self.commit_metadata()
@@ -75,11 +76,12 @@ class GhostWorld:
             "leader": self.image.leader,
             "leader_epoch": self.image.leader_epoch,
             "unclean": self.image.unclean_leader_epochs,
+            "is_synced": self.image.is_synced,
             **changes,
         }
         image = partition_image(**arguments)  # type: ignore[arg-type]  # by the caller's names
         self.image = replace(image, partition_epoch=self.image.partition_epoch + 1)
-        self.watch.image_changed(self.image, is_synced=self._is_synced)
+        self.watch.image_changed(self.image)
 
     # -- logs
 

@@ -47,9 +47,9 @@ def test_one_of_three_may_lose_something_until_it_is_in_sync_again() -> None:
         first.wipe()
         first.start()
         assert not budget.spend_unsynced(second)
-        await first.ready()
-        await cluster.until(lambda: is_whole(cluster))
-        assert budget.spend_unsynced(second)
+        await cluster.until(lambda: budget.spend_unsynced(second))
+        assert first.is_ready
+        assert is_whole(cluster)
 
     simulate(PLAIN, scenario)
 

@@ -145,8 +145,8 @@ def _check_all_are_here(image: MetadataImage, topic: TopicImage, partition: Part
     away = [each for each in (*partition.isr, *partition.elr) if not image.brokers[each].is_active]
     if away:
         raise NotEnoughReplicas(
-            f"{topic.name}-{partition.partition}: broker {away[0]} is away, and counts with what it synced; with "
-            f"{DURABILITY}={Durability.REPLICATED} it would not, if it has lost power. Start it first",
+            f"{topic.name}-{partition.partition}: broker {away[0]} is away, and counts with what it synced. "
+            f"With {DURABILITY}={Durability.REPLICATED} it would not, if it has lost power. Start it first",
             topic=topic.name,
             partition=partition.partition,
             broker_id=away[0],

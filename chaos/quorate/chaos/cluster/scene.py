@@ -63,8 +63,9 @@ class Scene:
         finally:
             for name in names:
                 del self._held[name]
-            for machine in machines:
-                self.bring_back(machine)
+        # Not when the run is being ended: a process that is started then would outlive it.
+        for machine in machines:
+            self.bring_back(machine)
 
     def bring_back(self, machine: SimMachine) -> None:
         if machine.is_paused:

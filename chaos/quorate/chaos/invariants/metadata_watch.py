@@ -80,8 +80,7 @@ class MetadataWatch:
                 old = before.partition(topic_id, partition.partition)
                 if old is not partition:
                     self._check_partition(old, partition)
-                # Also where only the topic's settings have changed.
-                yield ReplicaKey(topic_id, partition.partition), partition
+                    yield ReplicaKey(topic_id, partition.partition), partition
 
     def _check_topics(self, before: MetadataImage, now: MetadataImage) -> None:
         if before.topics is now.topics:

@@ -17,10 +17,8 @@ from quorate.chaos.invariants.controller_view import ControllerView
 from quorate.chaos.invariants.metadata_watch import MetadataWatch
 from quorate.chaos.invariants.partition_watch import PartitionWatch
 from quorate.chaos.sim.process import SimProcess
-from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, Offset, ReplicaKey, TopicId, TopicName, TopicPartition
 from quorate.metadata.image import MetadataImage, PartitionImage
-from quorate.metadata.topic_settings import durability_of
 
 __all__ = ["Observer"]
 
@@ -143,8 +141,7 @@ class Observer:
             if watch is None:
                 watch = PartitionWatch(str(TopicPartition(topic.name, key.partition)), self.examined)
                 self._partitions[key] = watch
-            is_synced = durability_of(image, topic) is Durability.FSYNC
-            watch.image_changed(partition, is_synced=is_synced)
+            watch.image_changed(partition)
             if self.on_partition is not None:
                 self.on_partition(TopicPartition(topic.name, key.partition), partition)
         self._end_excuses(image)

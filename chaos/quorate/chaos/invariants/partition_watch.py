@@ -8,8 +8,9 @@ step in which it comes about.
 The invariants (rule 1; the names are those of the violations):
 
 - ``leader-completeness``: who begins to lead holds all that leaders before it have committed.
-- ``candidate-completeness``: every member of ISR and ELR holds all that is committed; under ``fsync``, on the
-  device. ``unclean-exclusion`` where the member had lost something before its broker came back (rule 30).
+- ``candidate-completeness``: every member of ISR and ELR holds all that is committed; on the device, where
+  metadata calls the partition synced (rule 45). ``unclean-exclusion`` where the member had lost something
+  before its broker came back (rule 30).
 - ``log-matching``: below its high watermark each log is the committed one.
 - ``replication-quorum``: who may be elected next is waited for by the leader that commits now (rule 13).
 - ``min-isr-copies``: what becomes committed lies on MinISR brokers at that moment (rules 14 and 15).
@@ -68,8 +69,6 @@ class PartitionWatch:
         self.committed = CommittedLog()
         #: by broker, running or not
         self.copies: dict[BrokerId, Copy] = {}
-        #: durability=fsync, from the beginning: what was committed before a change to it need not be synced
-        self.is_synced = False
         self._image: PartitionImage | None = None
         self._examined = examined
         #: of brokers that run
@@ -78,12 +77,16 @@ class PartitionWatch:
         #: the highest that clients were shown, by leader epoch
         self._shown: dict[LeaderEpoch, Offset] = {}
 
+    @property
+    def is_synced(self) -> bool:
+        """What is committed has to be on devices (rule 45)."""
+        return self._image is not None and self._image.is_synced
+
     # -- what has happened
 
-    def image_changed(self, image: PartitionImage, *, is_synced: bool) -> None:
+    def image_changed(self, image: PartitionImage) -> None:
         """Committed metadata; the newest that anybody knows."""
         before, self._image = self._image, image
-        self.is_synced = is_synced and (before is None or self.is_synced)
         for broker_id in sorted(set(self.copies) - set(image.replicas) - set(self._seen)):
             del self.copies[broker_id]
         if before is not None and len(image.unclean_leader_epochs) > len(before.unclean_leader_epochs):

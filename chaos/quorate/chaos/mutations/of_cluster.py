@@ -10,26 +10,20 @@ from dataclasses import replace
 from typing import Final
 
 from quorate.chaos.cluster.faults.kinds import Fault
-from quorate.chaos.mutations import of_broker_lives, of_elections, of_isr_changes, of_storage
+from quorate.chaos.mutations import of_elections, of_isr_changes, of_storage
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.mutation import Mutation
 
 __all__ = ["MUTATIONS"]
 
 _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, ClusterHunt], ...]] = (
-    (of_broker_lives.wiped_disk_is_counted, ClusterHunt((Fault.LOSE_DISK,))),
-    (of_broker_lives.old_copy_of_a_directory_is_believed, ClusterHunt((Fault.RESTORE_OLD_COPY,))),
-    (of_broker_lives.lossy_start_passes_for_a_process_crash, ClusterHunt((Fault.LOSE_POWER,))),
-    (of_broker_lives.damage_is_ignored_at_registration, ClusterHunt((Fault.ROT, Fault.KILL_BROKER))),
     (of_elections.elr_is_not_kept, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_elections.elects_the_last_known_leader, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
-    (of_isr_changes.move_completes_before_everybody_has_caught_up, ClusterHunt((Fault.MOVE_REPLICAS,))),
     (of_isr_changes.move_adds_to_the_isr, ClusterHunt((Fault.MOVE_REPLICAS,))),
-    (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT,))),
+    (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT, Fault.KILL_BROKER))),
     (of_storage.recovery_checks_no_checksum, ClusterHunt((Fault.ROT, Fault.KILL_BROKER))),
 )
 
 MUTATIONS: Final[tuple[Mutation, ...]] = tuple(
-    replace(mutation, name=f"{mutation.name}-in-a-cluster", hunt=hunt)
-    for mutation, hunt in _SEEN_IN_A_CLUSTER
+    replace(each, name=f"{each.name}-in-a-cluster", hunt=hunt) for each, hunt in _SEEN_IN_A_CLUSTER
 )

@@ -180,7 +180,7 @@ def loss_of_power_passes_for_a_crash(patch: Patch) -> None:
     patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
 
 
-@mutation(42, hunt=ClusterHunt((Fault.ROT_JOURNAL, Fault.KILL_CONTROLLER)))
+@mutation(42, hunt=ClusterHunt((Fault.ROT_JOURNAL, Fault.KILL_CONTROLLER, Fault.KILL_BROKER)))
 def damaged_journal_is_cut_without_a_word(patch: Patch) -> None:
     """A voter that has lost part of its log to damage votes and counts as if it had not."""
 

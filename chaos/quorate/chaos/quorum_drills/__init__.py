@@ -1,1 +1,1 @@
-"""Drills: real processes, real faults, load from several clients, and a ledger that is checked at the end."""
+"""Drills of the metadata quorum by itself: real voters, real faults, and a ledger of every change."""

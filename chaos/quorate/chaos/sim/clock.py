@@ -284,10 +284,14 @@ def run_simulation(
         assert isinstance(loop, SimLoop)
 
         async def run() -> T:
+            loop.watch_main()
             return await main(Simulation(seed, random.Random(seed), loop, SimClock(loop)))
 
         try:
             return runner.run(run())
         finally:
-            # Also when whoever looks on has raised something past the program; before tasks are cancelled.
+            # Before the tasks that are left are cancelled.
             loop.unwind_processes()
+            if loop.failure is not None:
+                # It came first, and the program was cancelled because of it.
+                raise loop.failure
