@@ -9,7 +9,7 @@ from quorate.chaos.cluster.budget import FaultBudget
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.faults.operations import create_topic
 from quorate.chaos.cluster.plan import TopicPlan
-from quorate.chaos.cluster.view import is_whole
+from quorate.chaos.cluster.view import is_whole, newest_image
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
 from quorate.core.config import Durability
@@ -32,7 +32,7 @@ def simulate(topic: TopicPlan, scenario: Callable[[SimCluster, FaultBudget], Awa
         ) as admin:
             await create_topic(admin, topic)
         await cluster.until(lambda: is_whole(cluster))
-        await scenario(cluster, FaultBudget(cluster, [topic]))
+        await scenario(cluster, FaultBudget(cluster, [topic], lambda: newest_image(cluster)))
 
     run_simulation(main, seed=1, time_limit_s=600)
 

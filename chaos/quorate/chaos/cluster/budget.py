@@ -14,15 +14,15 @@ the kernel takes for written and the device does not have. They count to the end
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.plan import TopicPlan
-from quorate.chaos.cluster.view import newest_image, partitions_of
+from quorate.chaos.cluster.view import partitions_of
 from quorate.core.config import Durability
-from quorate.metadata.image import PartitionImage
+from quorate.metadata.image import MetadataImage, PartitionImage
 
 __all__ = ["FaultBudget"]
 
@@ -37,8 +37,13 @@ class _Loss:
 
 
 class FaultBudget:
-    def __init__(self, cluster: SimCluster, topics: Sequence[TopicPlan]) -> None:
+    """``image``: the newest committed metadata; not that of a controller that may be behind."""
+
+    def __init__(
+        self, cluster: SimCluster, topics: Sequence[TopicPlan], image: Callable[[], MetadataImage]
+    ) -> None:
         self._cluster = cluster
+        self._image = image
         self._min_isr = {topic.name: topic.min_insync_replicas for topic in topics}
         self._synced = {topic.name for topic in topics if topic.durability == Durability.FSYNC}
         self._losses: dict[str, _Loss] = {}
@@ -62,7 +67,7 @@ class FaultBudget:
     def _spend(self, machine: SimMachine, *, is_of_disk: bool, is_lasting: bool) -> bool:
         self._forget_what_is_restored()
         number = machine.config.node_id
-        for topic_partition, partition in partitions_of(newest_image(self._cluster)):
+        for topic_partition, partition in partitions_of(self._image()):
             is_exempt = not is_of_disk and topic_partition.topic in self._synced
             if number not in partition.replicas or is_exempt:
                 continue
@@ -103,7 +108,7 @@ class FaultBudget:
             return False
         number = machine.config.node_id
         held = {replica.key: replica for replica in broker.replicas}
-        for topic_partition, partition in partitions_of(newest_image(self._cluster)):
+        for topic_partition, partition in partitions_of(self._image()):
             if number not in partition.replicas:
                 continue
             replica = next((each for each in held.values() if each.topic_partition == topic_partition), None)

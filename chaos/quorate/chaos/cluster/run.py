@@ -49,7 +49,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 }
 _SUPERVISOR_S: Final = 0.2
 _POLL_S: Final = 0.05
-_HEALED_WITHIN_S: Final = 60.0
+_HEALED_WITHIN_S: Final = 30.0
 _TIME_LIMIT_S: Final = 600.0
 
 
@@ -110,7 +110,7 @@ class _Run:
         self._observer = Observer(self._cluster)
         self._history = History(simulation.loop.time, recorder=trace)
         self._observer.on_partition = self._saw_partition
-        self._scene = Scene(self._cluster, plan, self._history)
+        self._scene = Scene(self._cluster, plan, self._history, lambda: self._observer.image)
         self._nemesis = Nemesis(self._scene, trace)
         self._workload = Workload(
             self._cluster,

@@ -20,6 +20,7 @@ from quorate.chaos.cluster.plan import Plan
 from quorate.chaos.history.history import History
 from quorate.chaos.sim.network import LinkFaults
 from quorate.client.admin import AsyncAdmin
+from quorate.metadata.image import MetadataImage
 
 __all__ = ["LONG_S", "MOMENT_S", "SHORT_S", "Scene"]
 
@@ -30,11 +31,15 @@ LONG_S: Final = (1.3, 2.0)
 
 
 class Scene:
-    def __init__(self, cluster: SimCluster, plan: Plan, history: History) -> None:
+    """``image``: see the budget."""
+
+    def __init__(
+        self, cluster: SimCluster, plan: Plan, history: History, image: Callable[[], MetadataImage]
+    ) -> None:
         self.cluster = cluster
         self.plan = plan
         self.history = history
-        self.budget = FaultBudget(cluster, plan.topics)
+        self.budget = FaultBudget(cluster, plan.topics, image)
         #: topics whose old records were allowed to go
         self.may_delete: dict[str, None] = {}
         self._held: dict[str, None] = {}

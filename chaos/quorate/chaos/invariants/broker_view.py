@@ -71,7 +71,7 @@ class BrokerView:
         self._watches = watches
         self._node: Node | None = None
         self._process = ""
-        self._boot_id = machine.disk.boot_id()
+        self._power_losses = machine.disk.power_losses
         self._damages = machine.disk.damages
         self._rotten_count = 0
         self._readings: dict[Partition, _Reading] = {}
@@ -86,6 +86,7 @@ class BrokerView:
         disk = self.machine.disk
         return (
             self.machine.node is self._node
+            and disk.power_losses == self._power_losses
             and disk.damages == self._damages
             and len(disk.rotten) == self._rotten_count
         )
@@ -96,7 +97,7 @@ class BrokerView:
         for path in disk.rotten[self._rotten_count :]:
             self._note_rot(path)
         self._rotten_count = len(disk.rotten)
-        if self.machine.node is not self._node or disk.damages != self._damages:
+        if not self.is_as_before:
             self._process_ended(registered_epoch)
 
     def _note_rot(self, path: str) -> None:
@@ -107,8 +108,10 @@ class BrokerView:
 
     def _process_ended(self, registered_epoch: BrokerEpoch) -> None:
         disk = self.machine.disk
-        is_powered_off, is_damaged = disk.boot_id() != self._boot_id, disk.damages != self._damages
-        self._node, self._boot_id, self._damages = self.machine.node, disk.boot_id(), disk.damages
+        is_powered_off = disk.power_losses != self._power_losses
+        is_damaged = disk.damages != self._damages
+        self._node = self.machine.node
+        self._power_losses, self._damages = disk.power_losses, disk.damages
         self._process = f"{self.machine.name}#{self.machine.starts}"
         self._readings.clear()
         watches = [self._watches[key] for key in self._directories]

@@ -90,7 +90,7 @@ class Copy:
         #: quarantined: its broker has found out
         self.is_damaged = False
         self.is_rotten = False
-        #: it had lost something before its broker came back the last time
+        #: it had lost something before its broker came back, and was not complete since
         self.was_lost = False
 
     @property
@@ -101,6 +101,16 @@ class Copy:
         for batch in batches:
             self.batches[batch.base_offset] = batch
             self.log_end_offset = batch.next_offset
+
+    def between(self, start: Offset, end: Offset) -> list[Batch]:
+        """The batches that begin there; ``start`` is near the end of the log, so that is where to look."""
+        found = []
+        for batch in reversed(self.batches.values()):
+            if batch.base_offset < start:
+                break
+            if batch.base_offset < end:
+                found.append(batch)
+        return found[::-1]
 
     def empty(self, log_start_offset: Offset) -> None:
         """To be read anew."""

@@ -49,10 +49,16 @@ class Observer:
         #: ids that a name ever had
         self._ids: dict[TopicName, set[TopicId]] = {}
         self._views: dict[str, _View] = {}
+        self._brokers: list[BrokerView] = []
         self._has_failed = False
 
     def install(self) -> None:
         self._cluster.simulation.loop.after_turn = self.look
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest committed metadata that any node has, or had before it died."""
+        return self._metadata.image
 
     # -- what has happened
 
@@ -65,9 +71,9 @@ class Observer:
         try:
             if len(self._views) != len(self._cluster.machines):
                 self._add_machines()
-            for view in self._views.values():
-                if view.broker is not None and not view.broker.is_as_before:
-                    view.broker.machine_changed(self._registered_epoch(view.broker))
+            for broker in self._brokers:
+                if not broker.is_as_before:
+                    broker.machine_changed(self._registered_epoch(broker))
             if process is not None:
                 self._look_at(self._views[process.name.partition("#")[0]])
             else:
@@ -93,6 +99,8 @@ class Observer:
             if name not in self._views:
                 broker = BrokerView(machine, self._partitions) if machine.config.is_broker else None
                 self._views[name] = _View(machine, broker)
+                if broker is not None:
+                    self._brokers.append(broker)
 
     def _registered_epoch(self, broker: BrokerView) -> BrokerEpoch:
         registered = self._metadata.image.brokers.get(broker.broker_id)
@@ -147,9 +155,8 @@ class Observer:
         self._end_excuses(image)
 
     def _end_excuses(self, image: MetadataImage) -> None:
-        for view in self._views.values():
-            broker = view.broker
-            if broker is None or broker.lost_in_epoch is None:
+        for broker in self._brokers:
+            if broker.lost_in_epoch is None:
                 continue
             registered = image.brokers.get(broker.broker_id)
             if (
@@ -163,6 +170,5 @@ class Observer:
         for partition in before.topics[topic_id].partitions:
             key = ReplicaKey(topic_id, partition.partition)
             self._partitions.pop(key, None)
-            for view in self._views.values():
-                if view.broker is not None:
-                    view.broker.forget(key)
+            for broker in self._brokers:
+                broker.forget(key)

@@ -172,6 +172,8 @@ class PartitionWatch:
         if held < end:
             check = "unclean-exclusion" if copy is not None and copy.was_lost else "candidate-completeness"
             self._fail(check, f"broker {broker_id} may be elected and holds what is committed only to {held}")
+        if copy is not None:
+            copy.was_lost = False
 
     def _check_new_leader(self, broker_id: BrokerId, process: str, epoch: LeaderEpoch) -> None:
         self._examined["leaderships"] += 1
@@ -236,7 +238,7 @@ class PartitionWatch:
             self._fail(
                 "log-matching", f"broker {broker_id} commits up to {end} on another log than is committed"
             )
-        fresh = [each for each in copy.batches.values() if committed.end <= each.base_offset < end]
+        fresh = copy.between(committed.end, end)
         if not fresh or fresh[-1].next_offset != end:
             self._fail("high-watermark", f"broker {broker_id} commits up to {end}, where no batch ends")
         needed = leading.min_insync_replicas

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from quorate.chaos.cluster.faults.kinds import Fault
-from quorate.chaos.mutations import of_elections, of_isr_changes, of_storage
+from quorate.chaos.mutations import of_elections, of_isr_changes
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.mutation import Mutation
 
@@ -20,8 +20,6 @@ _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, ClusterHunt], ...]] = (
     (of_elections.elr_is_not_kept, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_elections.elects_the_last_known_leader, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_isr_changes.move_adds_to_the_isr, ClusterHunt((Fault.MOVE_REPLICAS,))),
-    (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT, Fault.KILL_BROKER))),
-    (of_storage.recovery_checks_no_checksum, ClusterHunt((Fault.ROT, Fault.KILL_BROKER))),
 )
 
 MUTATIONS: Final[tuple[Mutation, ...]] = tuple(

@@ -27,7 +27,6 @@ from quorate.chaos.mutations.patch import Patch
 from quorate.controller import elections
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId
-from quorate.metadata.raft.quorum_directory import QuorumDirectory
 from quorate.storage import LogRead
 
 __all__ = ["MUTATIONS"]
@@ -178,16 +177,6 @@ def unclean_election_is_on(patch: Patch) -> None:
 def loss_of_power_passes_for_a_crash(patch: Patch) -> None:
     """Every start counts as one after a mere crash of the process."""
     patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
-
-
-@mutation(42, hunt=ClusterHunt((Fault.ROT_JOURNAL, Fault.KILL_CONTROLLER, Fault.KILL_BROKER)))
-def damaged_journal_is_cut_without_a_word(patch: Patch) -> None:
-    """A voter that has lost part of its log to damage votes and counts as if it had not."""
-
-    async def note_nothing(*_: object) -> None:
-        """Cut without a word."""
-
-    patch.setattr(QuorumDirectory, "_note_tail", note_nothing)
 
 
 # --- answers

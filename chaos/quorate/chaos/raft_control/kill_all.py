@@ -39,6 +39,11 @@ class Losses:
     #: voters whose state is another one than the leader's, long after the last command
     diverged: int
 
+    @property
+    def is_caught(self) -> bool:
+        """As a control should be: it has broken a promise, and that was seen."""
+        return self.lost > 0 or self.diverged > 0
+
 
 async def kill_all_repeatedly(*, for_s: float, seed: int) -> Losses:
     chance = random.Random(seed)

@@ -178,7 +178,8 @@ class SimDisk:
         self._locks: WeakSet[SimFile] = WeakSet()
         #: how often the machine or its process died: what began before must not have effects after
         self._deaths = 0
-        self._power_losses = 0
+        #: each is another boot
+        self.power_losses = 0
 
     # ---- the Disk seam
 
@@ -274,7 +275,7 @@ class SimDisk:
         return file
 
     def boot_id(self) -> str:
-        return f"boot-{self._power_losses}"
+        return f"boot-{self.power_losses}"
 
     def file_system_id(self, path: str) -> str:
         self._node(path)
@@ -311,7 +312,7 @@ class SimDisk:
     def power_loss(self, rng: random.Random | None = None) -> None:
         """The machine dies: unsynced changes are lost; with ``rng``, any part of them."""
         self.crash()
-        self._power_losses += 1
+        self.power_losses += 1
         self.damages += self._has_failed_to_sync
         self._has_failed_to_sync = False
         self._root.lose_power(rng)

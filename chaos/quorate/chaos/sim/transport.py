@@ -74,6 +74,8 @@ class SimTransport:
 
         network.transmit(node, target, knock, not_before=0.0)
         try:
-            return await asyncio.wait_for(answer, timeout_s)
+            # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the answer.
+            async with asyncio.timeout(timeout_s):
+                return await answer
         except TimeoutError:
             return False

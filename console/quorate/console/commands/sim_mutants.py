@@ -6,12 +6,12 @@ import os
 
 import click
 
-from quorate.console.session import Session, pass_session
+from quorate.console.session import QuorateCommand, Session, pass_session
 
 __all__ = ["mutants"]
 
 
-@click.command()
+@click.command(cls=QuorateCommand)
 @click.option("--rule", type=click.IntRange(1, 66), help="Only mutations of this safety rule.")
 @click.option("--name", "names", multiple=True, help="Only this mutation; can be given several times.")
 @click.option(
