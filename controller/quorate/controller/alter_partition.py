@@ -14,7 +14,7 @@ again:
 - a recovering partition stays at one member until its leader confirms (rule 34).
 
 The leader also says when every member has synced its log, after a topic was changed to ``durability=fsync``
-(rule 45); partition epoch and members are those that it saw, so it speaks of all who count.
+(rule 45). It is believed where it speaks of all who count.
 
 A refusal is typed, because the leader acts on it (rule 22): after INELIGIBLE_REPLICA and
 OPERATION_NOT_ATTEMPTED it knows that nothing was changed and takes its proposal back; after anything else
@@ -102,13 +102,15 @@ def _alter(
     _check_members(partition, wish, recovery)
     _check_eligible(image, wish)
     isr = sorted(BrokerId(member.broker_id) for member in wish.isr)
-    is_synced = partition.is_synced or (wish.is_synced and _promises_syncs(image, partition))
+    is_synced = partition.is_synced or (wish.is_synced and _is_said_of_all(image, partition, isr))
     changed = elections.change(partition, isr=isr, recovery=recovery, is_synced=is_synced)
     return finish_move(elections, image, changed)
 
 
-def _promises_syncs(image: MetadataImage, partition: PartitionImage) -> bool:
-    return durability_of(image, image.topics[partition.topic_id]) is Durability.FSYNC
+def _is_said_of_all(image: MetadataImage, partition: PartitionImage, isr: list[BrokerId]) -> bool:
+    """A leader speaks for the members that it names. One that leaves now may go on to count, in the ELR."""
+    is_promised = durability_of(image, image.topics[partition.topic_id]) is Durability.FSYNC
+    return is_promised and {*partition.isr, *partition.elr}.issubset(isr)
 
 
 def _check_epochs(partition: PartitionImage, leader: BrokerId, wish: PartitionAlteration) -> None:

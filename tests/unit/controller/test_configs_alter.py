@@ -221,6 +221,15 @@ def test_a_topic_that_is_changed_to_fsync_is_synced_when_its_leader_says_so(leve
     assert not cluster.partition().is_synced
 
 
+def test_a_leader_cannot_speak_for_members_that_leave() -> None:
+    """They may count as eligible leaders, and nobody knows what they have synced."""
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2])
+    cluster.configure("t", {"durability": "fsync"})
+    ask_for_isr(cluster, 1, alteration(cluster, cluster.partition(), [1], is_synced=True))
+    assert (cluster.partition().elr, cluster.partition().is_synced) == ((2,), False)
+
+
 def test_a_leader_cannot_make_a_partition_synced_that_need_not_be() -> None:
     cluster = SmallCluster()
     cluster.create("t")

@@ -11,6 +11,7 @@ from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.controller import (
+    alter_partition,
     brokers,
     departures,
     elections,
@@ -149,6 +150,32 @@ def sync_is_promised_for_what_was_not_synced(patch: Patch) -> None:
         return {**wish, "is_synced": True} if wish.get("is_synced") is False else wish
 
     change_with(patch, altered)
+
+
+@mutation(45, hunt=CONTROLLER)
+def weaker_durability_leaves_the_partitions_synced(patch: Patch) -> None:
+    """A topic that is changed to durability=replicated still counts as synced."""
+
+    def altered(before: PartitionImage, wish: dict[str, Any]) -> dict[str, Any]:
+        return {**wish, "is_synced": None} if wish.get("is_synced") is False else wish
+
+    change_with(patch, altered)
+
+
+@mutation(45, hunt=CONTROLLER)
+def stricter_durability_begins_no_leader_epoch(patch: Patch) -> None:
+    """Positions that followers named before they knew of durability=fsync count as synced."""
+
+    def altered(before: PartitionImage, wish: dict[str, Any]) -> dict[str, Any]:
+        return {**wish, "bump_leader_epoch": False} if wish.get("is_synced") is False else wish
+
+    change_with(patch, altered)
+
+
+@mutation(45, hunt=CONTROLLER)
+def leader_speaks_for_members_that_leave(patch: Patch) -> None:
+    """Members that a leader drops as it says that all others have synced count as synced, in the ELR."""
+    patch.setattr(alter_partition, "_is_said_of_all", lambda *_: True)
 
 
 # --- recovery

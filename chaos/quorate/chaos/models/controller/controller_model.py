@@ -146,8 +146,9 @@ class ControllerModel(OperatorModel):
         """Power fails where some have heard of the new setting, and others have not (rule 45)."""
         self.calm()
         self.change_durability()
-        for _ in range(10):
-            self.rng.choice((self.follow_metadata, self.fetch, self.propose_isr, self.deliver))()
+        # Leaders may hear of it, sync and say so before their followers have fetched again.
+        for _ in range(16):
+            self.rng.choice((self.follow_metadata, self.produce, self.propose_isr, self.deliver))()
         self.lose_power()
 
     def move_to_and_fro(self) -> None:
