@@ -212,6 +212,8 @@ class _Run:
             await self._until("quiet", lambda: is_whole(self._cluster) and self._is_all_committed())
             if not self._find_damage():
                 return
+            # The cluster is whole until it has heard of the damage.
+            await self._cluster.clock.sleep(_POLL_S)
 
     def _is_all_committed(self) -> bool:
         for replicas in assigned_replicas(self._cluster).values():
