@@ -25,7 +25,7 @@ from bench.peers.kafka.drill_peer import KafkaDrillPeer
 from bench.peers.nats import installation as nats_installation
 from bench.peers.nats.drill_peer import NatsDrillPeer
 from bench.peers.tools import ROOT
-from quorate.chaos.campaign.checkout import commit_of
+from quorate.chaos.evidence.checkout import commit_of
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerFile
 from quorate.chaos.peers.evidence import append_record, record_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quorate.chaos.campaign.sources import SIMULATOR, SOURCES, SOURCES_LEFT_OUT
+from quorate.chaos.evidence.sources import SIMULATOR, SOURCES, SOURCES_LEFT_OUT
 
 __all__ = ["make_checkout"]
 

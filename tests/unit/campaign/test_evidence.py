@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from quorate.chaos.campaign.campaign import CampaignResult
-from quorate.chaos.campaign.checkout import commit_of, find_checkout
 from quorate.chaos.campaign.evidence import RunRecord, append_record, read_records, standing
 from quorate.chaos.campaign.evidence_page import EVIDENCE_PAGE, evidence_page
 from quorate.chaos.campaign.outcome import Failure, Outcome
-from quorate.chaos.campaign.recorder import Recorder, SourcesChanged
+from quorate.chaos.campaign.recorder import CampaignRecorder, SourcesChanged
 from quorate.chaos.campaign.seed_ranges import format_seeds, parse_seeds
-from quorate.chaos.campaign.sources import SOURCES, SOURCES_LEFT_OUT, digest_of, source_files
+from quorate.chaos.evidence.checkout import commit_of, find_checkout
+from quorate.chaos.evidence.sources import SOURCES, SOURCES_LEFT_OUT, digest_of, source_files
 from tests.unit.campaign.small_checkout import make_checkout
 
 ROOT = Path(__file__).parents[3]
@@ -131,7 +131,7 @@ def test_a_record_that_contradicts_itself_is_refused() -> None:
 
 
 def test_a_campaign_is_recorded_with_its_failures_and_the_page_follows(checkout: Path) -> None:
-    recorder = Recorder(checkout, world="cluster", jobs=2)
+    recorder = CampaignRecorder(checkout, world="cluster", jobs=2)
     result = CampaignResult(is_interrupted=True)
     recorder.seed_done(Outcome(3))
     recorder.seed_done(Outcome(1, Failure("lost-write", "gone")))
@@ -148,7 +148,7 @@ def test_a_long_campaign_is_recorded_on_its_way_and_each_seed_once(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quorate.chaos.campaign.recorder._RECORD_EVERY_S", 0.0)
-    recorder, result = Recorder(checkout, world="cluster", jobs=2), CampaignResult()
+    recorder, result = CampaignRecorder(checkout, world="cluster", jobs=2), CampaignResult()
     for seed in (1, 2):
         recorder.seed_done(Outcome(seed))
         recorder.waiting()
@@ -157,7 +157,7 @@ def test_a_long_campaign_is_recorded_on_its_way_and_each_seed_once(
 
 
 def test_sources_that_change_under_a_campaign_void_it(checkout: Path) -> None:
-    recorder, result = Recorder(checkout, world="cluster", jobs=2), CampaignResult()
+    recorder, result = CampaignRecorder(checkout, world="cluster", jobs=2), CampaignResult()
     recorder.seed_done(Outcome(1))
     (checkout / "storage/quorate/storage/module.py").write_text("x = 2\n")
     with pytest.raises(SourcesChanged, match="1 seeds are not recorded"):

@@ -11,7 +11,7 @@ import pytest
 
 from quorate.chaos.campaign.evidence import read_records
 from quorate.chaos.campaign.outcome import Outcome
-from quorate.chaos.campaign.recorder import Recorder
+from quorate.chaos.campaign.recorder import CampaignRecorder
 from quorate.chaos.campaign.world import WORLDS
 from quorate.console.main import main
 from tests.unit.campaign.fake_world import FAILING, FAKE_WORLD
@@ -31,7 +31,7 @@ def _a_fake_world_in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("quorate.chaos.campaign.checkout.find_checkout", lambda: tmp_path)
+    monkeypatch.setattr("quorate.chaos.evidence.checkout.find_checkout", lambda: tmp_path)
     return make_checkout(tmp_path)
 
 
@@ -77,14 +77,14 @@ def test_failures_as_a_document(capsys: Capture) -> None:
 def test_an_interrupted_run_tells_and_records_how_many_seeds_had_passed(
     capsys: Capture, checkout: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    seed_done = Recorder.seed_done
+    seed_done = CampaignRecorder.seed_done
 
-    def interrupt_after_two(recorder: Recorder, outcome: Outcome) -> None:
+    def interrupt_after_two(recorder: CampaignRecorder, outcome: Outcome) -> None:
         seed_done(recorder, outcome)
         if outcome.seed == 2:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(Recorder, "seed_done", interrupt_after_two)
+    monkeypatch.setattr(CampaignRecorder, "seed_done", interrupt_after_two)
     assert main(["sim", "run", "--seeds", "1..500", "--jobs", "1", "--record"]) == 130
     assert "2 seeds of the cluster world passed, then it was interrupted" in capsys.readouterr().out
     (record,) = read_records(checkout)
@@ -188,6 +188,6 @@ def test_status_fails_while_a_recorded_seed_does(capsys: Capture, checkout: Path
 def test_outside_a_checkout_there_is_no_evidence_to_keep(
     arguments: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.chaos.campaign.checkout.find_checkout", lambda: None)
+    monkeypatch.setattr("quorate.chaos.evidence.checkout.find_checkout", lambda: None)
     assert main(["sim", *arguments]) == 1
     assert "source checkout" in capsys.readouterr().err

@@ -8,18 +8,16 @@ that failed through a mistake of the simulator stands again once that is correct
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from quorate.chaos.campaign.seed_ranges import parse_seeds
+from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY, append_line, read_lines
 
-__all__ = ["EVIDENCE_DIRECTORY", "RunRecord", "Standing", "append_record", "read_records", "standing"]
+__all__ = ["RunRecord", "Standing", "append_record", "read_records", "standing"]
 
-EVIDENCE_DIRECTORY: Final = "docs/evidence"
 _FILE: Final = f"{EVIDENCE_DIRECTORY}/simulation.jsonl"
 
 
@@ -85,22 +83,11 @@ class Standing:
 
 
 def append_record(root: Path, record: RunRecord) -> None:
-    """In one write, so that two campaigns at once do not mix their lines."""
-    path = root / _FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(asdict(record), ensure_ascii=False) + "\n"
-    with open(path, "ab", buffering=0) as file:
-        file.write(line.encode())
-        os.fsync(file.fileno())
+    append_line(root / _FILE, asdict(record))
 
 
 def read_records(root: Path) -> list[RunRecord]:
-    """``ValueError`` with the line that is not a record: evidence that cannot be read is not skipped over."""
-    path = root / _FILE
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [_parse(number, line) for number, line in enumerate(lines, start=1)]
+    return read_lines(root / _FILE, lambda document: RunRecord(**document))
 
 
 def standing(records: Iterable[RunRecord], *, world: str, sources: str) -> Standing:
@@ -109,11 +96,3 @@ def standing(records: Iterable[RunRecord], *, world: str, sources: str) -> Stand
         if record.world == world and record.sources == sources:
             found.add(record)
     return found
-
-
-def _parse(number: int, line: str) -> RunRecord:
-    try:
-        document: dict[str, Any] = json.loads(line)
-        return RunRecord(**document)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{_FILE}, line {number}: {error}") from error

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from quorate.chaos.campaign.evidence import EVIDENCE_DIRECTORY, RunRecord, Standing, read_records
+from quorate.chaos.campaign.evidence import RunRecord, Standing, read_records
 from quorate.chaos.campaign.seed_ranges import format_seeds
+from quorate.chaos.evidence.checkout import commit_words
+from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 
 __all__ = ["EVIDENCE_PAGE", "evidence_page", "write_evidence_page"]
 
@@ -24,7 +26,7 @@ recorded run. Do not edit.
 
 A seed *stands* for a state of the sources when its last run on that state passed. A change to raft,
 replication or recovery makes a new state, for which nothing stands yet
-([which sources](../../chaos/quorate/chaos/campaign/sources.py); comments do not count).
+([which sources](../../chaos/quorate/chaos/evidence/sources.py); comments do not count).
 `quorate sim status` tells how many stand for the sources as they are in a checkout, and
 `quorate sim run --record --resume --target 20000` adds what is missing. How the simulator works, and how to
 replay a seed: [simulation.md](../simulation.md).
@@ -37,8 +39,6 @@ _TABLE_HEAD: Final = """\
 | sources | world | seeds that stand | which | failed | hours of runs | last run | on commit |
 |---|---|---|---|---|---|---|---|
 """
-
-_NAME_DIGITS: Final = 10
 
 
 def write_evidence_page(root: Path) -> None:
@@ -64,7 +64,6 @@ def _row(standing: Standing) -> str:
     last = standing.last
     assert last is not None
     failed = "; ".join(f"{seed} ({check})" for seed, check in sorted(standing.failed.items()))
-    commit = (last.commit or "-")[:_NAME_DIGITS] + ("" if last.is_clean else " and changes")
     cells = (
         f"`{standing.sources}`",
         standing.world,
@@ -73,6 +72,6 @@ def _row(standing: Standing) -> str:
         failed or "none",
         f"{standing.seconds / 3600:.2f}",
         last.recorded_at,
-        commit,
+        commit_words(last.commit, is_clean=last.is_clean),
     )
     return f"| {' | '.join(cells)} |\n"

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from quorate.chaos.campaign.campaign import CampaignResult
-from quorate.chaos.campaign.checkout import commit_of
 from quorate.chaos.campaign.evidence import RunRecord, append_record
 from quorate.chaos.campaign.evidence_page import write_evidence_page
 from quorate.chaos.campaign.failing_seed import FailingSeed
 from quorate.chaos.campaign.outcome import Outcome
 from quorate.chaos.campaign.seed_ranges import format_seeds
-from quorate.chaos.campaign.sources import SIMULATOR, SOURCES, SOURCES_LEFT_OUT, digest_of
+from quorate.chaos.evidence.checkout import commit_of
+from quorate.chaos.evidence.sources import SIMULATOR, current_sources, digest_of
 
-__all__ = ["Recorder", "SourcesChanged", "current_sources"]
+__all__ = ["CampaignRecorder", "SourcesChanged"]
 
 #: a campaign that is killed loses what it did since
 _RECORD_EVERY_S: Final = 300.0
@@ -27,11 +27,7 @@ class SourcesChanged(Exception):
     """Somebody has edited what the campaign was testing: nobody can say which seeds ran on what."""
 
 
-def current_sources(root: Path) -> str:
-    return digest_of(root, SOURCES, SOURCES_LEFT_OUT)
-
-
-class Recorder:
+class CampaignRecorder:
     """An observer of a campaign; ``finish`` has to be called at its end."""
 
     def __init__(self, root: Path, *, world: str, jobs: int) -> None:

@@ -49,6 +49,9 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 }
 _SUPERVISOR_S: Final = 0.2
 _POLL_S: Final = 0.05
+#: a broker tells of a damaged replica at once, and the metadata says so in a moment
+_REPAIR_S: Final = 0.5
+_REPAIRS_MAX: Final = 10
 _HEALED_WITHIN_S: Final = 30.0
 _TIME_LIMIT_S: Final = 600.0
 
@@ -208,12 +211,13 @@ class _Run:
 
     async def _until_quiet(self) -> None:
         """Everything is committed, known to be, and can be read; what has rotted unseen is seen now."""
-        while True:
+        for _ in range(_REPAIRS_MAX):
             await self._until("quiet", lambda: is_whole(self._cluster) and self._is_all_committed())
             if not self._find_damage():
                 return
             # The cluster is whole until it has heard of the damage.
-            await self._cluster.clock.sleep(_POLL_S)
+            await self._cluster.clock.sleep(_REPAIR_S)
+        raise Violation("damage is found again and again", check="not-converged")
 
     def _is_all_committed(self) -> bool:
         for replicas in assigned_replicas(self._cluster).values():

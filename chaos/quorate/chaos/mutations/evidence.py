@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.mutations.hunting import Outcome
 from quorate.chaos.mutations.mutation import Mutation
 
 __all__ = ["EVIDENCE_PAGE", "RunFacts", "evidence_page", "write_evidence_page"]
 
-EVIDENCE_PAGE: Final = "docs/evidence/mutations.md"
+EVIDENCE_PAGE: Final = f"{EVIDENCE_DIRECTORY}/mutations.md"
 
 _HEAD: Final = """\
 # Evidence: mutations

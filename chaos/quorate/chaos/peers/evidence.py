@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY, append_line, read_lines
 from quorate.chaos.peers.peer_drill import PeerReport
 
 __all__ = ["PeerRecord", "append_record", "read_records", "record_of"]
 
-_FILE: Final = "docs/evidence/peers.jsonl"
+_FILE: Final = f"{EVIDENCE_DIRECTORY}/peers.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +73,16 @@ def record_of(
 
 
 def append_record(root: Path, record: PeerRecord) -> None:
-    path = root / _FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(asdict(record), ensure_ascii=False) + "\n"
-    with open(path, "ab", buffering=0) as file:
-        file.write(line.encode())
-        os.fsync(file.fileno())
+    append_line(root / _FILE, asdict(record))
 
 
 def read_records(root: Path) -> list[PeerRecord]:
-    """``ValueError`` with the line that is not a record: evidence that cannot be read is not skipped over."""
-    path = root / _FILE
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [_parse(number, line) for number, line in enumerate(lines, start=1)]
+    return read_lines(root / _FILE, _parse)
 
 
-def _parse(number: int, line: str) -> PeerRecord:
-    try:
-        document: dict[str, Any] = json.loads(line)
-        checks = {
-            name: CheckRecord(each["examined"], each["found"], tuple(each["findings"]))
-            for name, each in document.pop("checks").items()
-        }
-        return PeerRecord(**document, checks=checks)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{_FILE}, line {number}: {error!r}") from error
+def _parse(document: dict[str, Any]) -> PeerRecord:
+    checks = {
+        name: CheckRecord(each["examined"], each["found"], tuple(each["findings"]))
+        for name, each in document.pop("checks").items()
+    }
+    return PeerRecord(**document, checks=checks)

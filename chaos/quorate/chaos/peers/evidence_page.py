@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from quorate.chaos.evidence.checkout import commit_words
+from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.peers.evidence import PeerRecord, read_records
 from quorate.chaos.peers.peer_drill import ACKNOWLEDGED_WITHIN_S, LOAD
 
 __all__ = ["EVIDENCE_PAGE", "evidence_page", "write_evidence_page"]
 
-EVIDENCE_PAGE: Final = "docs/evidence/peers.md"
-_COMMIT_DIGITS: Final = 10
+EVIDENCE_PAGE: Final = f"{EVIDENCE_DIRECTORY}/peers.md"
 
 _LOAD: Final = (
     f"{LOAD.producers} producers of unique records, {LOAD.records_per_s:g} a second together, "
@@ -128,7 +129,7 @@ def _of(checks: Mapping[str, tuple[int, int]], name: str) -> str:
 
 def _about(system: _System) -> str:
     last = system.last
-    commit = (last.commit or "unknown")[:_COMMIT_DIGITS] + ("" if last.is_clean else " and changes")
+    commit = commit_words(last.commit, is_clean=last.is_clean)
     lines = [f"- {key}: {value}\n" for key, value in last.settings.items()]
     lines.append(f"- last drill: {last.recorded_at}, {last.system}; commit {commit}\n")
     lines += [f"- violation: {finding}\n" for finding in system.findings]

@@ -5,21 +5,20 @@ Lines are only ever added, and the page is a function of them alone, so that it 
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from quorate.chaos.campaign.checkout import commit_of
-from quorate.chaos.campaign.sources import SOURCES, SOURCES_LEFT_OUT, digest_of
+from quorate.chaos.evidence.checkout import commit_of
+from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY, append_line, read_lines
+from quorate.chaos.evidence.sources import current_sources
 from quorate.chaos.report.run_report import RunReport
 
 __all__ = ["DRILLS_FILE", "DrillRecord", "append_record", "read_records", "record_of"]
 
-DRILLS_FILE: Final = "docs/evidence/drills.jsonl"
+DRILLS_FILE: Final = f"{EVIDENCE_DIRECTORY}/drills.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class DrillRecord:
     seconds: float
     commit: str | None
     is_clean: bool
-    #: digest of what decides about records, see campaign/sources.py
+    #: digest of what decides about records, see evidence/sources.py
     sources: str
     #: how often, by kind
     faults: dict[str, int]
@@ -62,7 +61,7 @@ def record_of(root: Path, report: RunReport) -> DrillRecord:
         seconds=round(report.seconds, 1),
         commit=commit.name,
         is_clean=commit.is_clean,
-        sources=digest_of(root, SOURCES, SOURCES_LEFT_OUT),
+        sources=current_sources(root),
         faults=dict(Counter(fault.kind for fault in report.faults)),
         outcomes=dict(report.outcomes),
         longest_gap_s=round(report.availability.longest_gap_s, 3),
@@ -75,27 +74,8 @@ def record_of(root: Path, report: RunReport) -> DrillRecord:
 
 
 def append_record(root: Path, record: DrillRecord) -> None:
-    """In one write, so that two drills at once do not mix their lines."""
-    path = root / DRILLS_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(asdict(record), ensure_ascii=False) + "\n"
-    with open(path, "ab", buffering=0) as file:
-        file.write(line.encode())
-        os.fsync(file.fileno())
+    append_line(root / DRILLS_FILE, asdict(record))
 
 
 def read_records(root: Path) -> list[DrillRecord]:
-    """``ValueError`` with the line that is none: evidence that cannot be read is not skipped over."""
-    path = root / DRILLS_FILE
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [_parse(number, line) for number, line in enumerate(lines, start=1)]
-
-
-def _parse(number: int, line: str) -> DrillRecord:
-    try:
-        document: dict[str, Any] = json.loads(line)
-        return DrillRecord(**document)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{DRILLS_FILE}, line {number}: {error}") from error
+    return read_lines(root / DRILLS_FILE, lambda document: DrillRecord(**document))

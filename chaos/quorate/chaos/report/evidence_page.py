@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from quorate.chaos.evidence.checkout import commit_words
+from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.report.evidence import DrillRecord, append_record, read_records, record_of
 from quorate.chaos.report.promises import Subject, promise_of
 from quorate.chaos.report.run_report import RunReport
 
 __all__ = ["DRILLS_PAGE", "drills_page", "record_drill"]
 
-DRILLS_PAGE: Final = "docs/evidence/drills.md"
+DRILLS_PAGE: Final = f"{EVIDENCE_DIRECTORY}/drills.md"
 
 _HEAD: Final = """\
 # Evidence: drills on real processes
@@ -110,10 +112,9 @@ def _checks_by_subject(records: Sequence[DrillRecord]) -> str:
 
 
 def _last_row(record: DrillRecord) -> tuple[str, ...]:
-    commit = "not known" if record.commit is None else f"`{record.commit[:10]}`"
     measured = "; ".join(f"{name}: {value}" for name, value in record.figures.items())
-    changed = "" if record.is_clean else " and changes"
-    return (f"`{record.drill}`", record.began, commit + changed, f"`{record.command}`", measured)
+    commit = commit_words(record.commit, is_clean=record.is_clean)
+    return (f"`{record.drill}`", record.began, commit, f"`{record.command}`", measured)
 
 
 def _bold_unless_zero(count: int) -> str:

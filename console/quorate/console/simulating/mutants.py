@@ -81,12 +81,12 @@ def run_mutations(
 
 
 def _record(root: Path, mutations: Sequence[Mutation], outcomes: dict[str, Outcome]) -> None:
-    from quorate.chaos.campaign.checkout import commit_of
-    from quorate.chaos.campaign.recorder import current_sources
+    from quorate.chaos.evidence.checkout import commit_of, commit_words
+    from quorate.chaos.evidence.sources import current_sources
     from quorate.chaos.mutations.evidence import RunFacts, write_evidence_page
 
     commit = commit_of(root)
-    name = (commit.name or "unknown")[:10] + ("" if commit.is_clean else " and changes")
+    name = commit_words(commit.name, is_clean=commit.is_clean)
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     write_evidence_page(root, mutations, outcomes, RunFacts(name, current_sources(root), now))
 

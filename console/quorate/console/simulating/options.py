@@ -36,7 +36,7 @@ def parse_seeds_option(
 
 def source_checkout() -> Path:
     """Evidence is kept beside the sources that it is about."""
-    from quorate.chaos.campaign.checkout import find_checkout
+    from quorate.chaos.evidence.checkout import find_checkout
 
     root = find_checkout()
     if root is None:

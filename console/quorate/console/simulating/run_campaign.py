@@ -24,7 +24,7 @@ __all__ = ["missing_seeds", "run_campaign"]
 def missing_seeds(root: Path, *, world: str, target: int) -> Sequence[int]:
     """What has yet to be run until ``target`` seeds stand for the sources as they are."""
     from quorate.chaos.campaign.evidence import read_records, standing
-    from quorate.chaos.campaign.recorder import current_sources
+    from quorate.chaos.evidence.sources import current_sources
 
     found = standing(read_records(root), world=world, sources=current_sources(root))
     return found.seeds_missing(target)
@@ -33,11 +33,11 @@ def missing_seeds(root: Path, *, world: str, target: int) -> Sequence[int]:
 def run_campaign(session: Session, settings: CampaignSettings, *, record_to: Path | None) -> int:
     """Exit status. ``record_to``: the checkout whose evidence grows by this."""
     from quorate.chaos.campaign.campaign import Campaign, Observer
-    from quorate.chaos.campaign.recorder import Recorder, SourcesChanged
+    from quorate.chaos.campaign.recorder import CampaignRecorder, SourcesChanged
 
     recorder = None
     if record_to is not None:
-        recorder = Recorder(record_to, world=settings.world, jobs=settings.jobs)
+        recorder = CampaignRecorder(record_to, world=settings.world, jobs=settings.jobs)
     try:
         with _ended_by_signals(), showing_progress(session, len(settings.seeds)) as progress:
             observers: list[Observer] = [progress] if recorder is None else [progress, recorder]

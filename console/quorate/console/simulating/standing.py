@@ -21,7 +21,7 @@ __all__ = ["print_standing", "write_page"]
 
 def print_standing(session: Session, root: Path, *, world: str, target: int | None) -> int:
     from quorate.chaos.campaign.evidence import read_records, standing
-    from quorate.chaos.campaign.recorder import current_sources
+    from quorate.chaos.evidence.sources import current_sources
 
     with _unreadable_told():
         records = read_records(root)

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SIMULATOR", "SOURCES", "SOURCES_LEFT_OUT", "digest_of", "source_files"]
+__all__ = ["SIMULATOR", "SOURCES", "SOURCES_LEFT_OUT", "current_sources", "digest_of", "source_files"]
 
 #: folders with all that is below them, and single files
 SOURCES: Final = (
@@ -62,6 +62,11 @@ SIMULATOR: Final = (
 )
 
 _DIGITS: Final = 16
+
+
+def current_sources(root: Path) -> str:
+    """The digest of what a recorded run puts to the test, as it is now."""
+    return digest_of(root, SOURCES, SOURCES_LEFT_OUT)
 
 
 def digest_of(root: Path, sources: Iterable[str], left_out: Iterable[str] = ()) -> str:

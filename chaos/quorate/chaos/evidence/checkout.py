@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Commit", "commit_of", "find_checkout"]
+__all__ = ["Commit", "commit_of", "commit_words", "find_checkout"]
 
-#: chaos/quorate/chaos/campaign/checkout.py
+#: chaos/quorate/chaos/evidence/checkout.py
 _FOLDERS_ABOVE: Final = 4
+_NAME_DIGITS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ def commit_of(root: Path) -> Commit:
         return Commit(None, is_clean=False)
     changes = _git(root, "status", "--porcelain", "--", ".", ":!docs/evidence")
     return Commit(name, is_clean=changes == "")
+
+
+def commit_words(name: str | None, *, is_clean: bool) -> str:
+    """For people."""
+    return (name or "unknown")[:_NAME_DIGITS] + ("" if is_clean else " and changes")
 
 
 def _git(root: Path, *arguments: str) -> str | None:
