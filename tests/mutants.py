@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quorate.chaos.mutations.hunting import hunt
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.patch import Patch
 from quorate.errors import QuorateError
@@ -26,5 +26,5 @@ def assert_is_noticed(mutation: Mutation, *, first_seed: int = 1) -> None:
 
 def assert_story_notices(apply: Callable[[Patch], None], story: Callable[[], Awaitable[None] | None]) -> None:
     """A test that is content with the code as it is, and not with the mutation."""
-    scene = Scene("a test", story, notices=_NOTICES)
-    assert_is_noticed(Mutation(apply.__name__, (1,), apply.__name__, apply, scene))
+    in_story = StoryHunt("a test", story, notices=_NOTICES)
+    assert_is_noticed(Mutation(apply.__name__, (1,), apply.__name__, apply, in_story))

@@ -33,6 +33,7 @@ from quorate.chaos.peers.evidence_page import write_evidence_page
 from quorate.chaos.peers.peer import Peer, PeerUnavailable
 from quorate.chaos.peers.peer_drill import PeerReport, drill_peer
 from quorate.chaos.peers.quorate_peer import QuoratePeer
+from quorate.chaos.report.file_names import HISTORY_FILE
 
 _PEERS: Final[Mapping[str, Callable[[], Peer]]] = {
     "quorate": QuoratePeer,
@@ -66,7 +67,7 @@ def main() -> int:
 def _drill(peer: Peer, seed: int, rounds: int, *, is_recorded: bool) -> PeerReport:
     """Its ledger stays if something was found or went wrong, so that others can look at it again."""
     directory = Path(tempfile.mkdtemp(prefix="peer-drill-"))
-    ledger_path = directory / "history.jsonl"
+    ledger_path = directory / HISTORY_FILE
     with LedgerFile.create(str(ledger_path)) as ledger:
         history = History(recorder=ledger)
         report = asyncio.run(

@@ -15,8 +15,8 @@ from quorate.chaos.drills.local_agent import LocalAgent
 from quorate.chaos.drills.options import DrillOptions
 from quorate.chaos.faults.mutated_node import mutated_launcher
 from quorate.chaos.history.ledger_file import read_ledger
-from quorate.chaos.report.files import HISTORY_FILE, PAGE_FILE, VERDICTS_FILE
-from quorate.chaos.report.run_report import RunReport
+from quorate.chaos.report.drill_report import DrillReport
+from quorate.chaos.report.file_names import HISTORY_FILE, PAGE_FILE, VERDICTS_FILE
 
 _HURRIED: Final = Pace(calm_s=0.2, quiet_s=0.1, fault_s=0.5)
 #: A hung broker is noticed sooner than by default. A dead one is noticed at once, whatever these say.
@@ -27,7 +27,7 @@ _QUICK: Final = {
 }
 
 
-async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> RunReport:
+async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> DrillReport:
     story = find_story(name)
     agent = LocalAgent.create(story.layout, settings=_QUICK, uses=story.uses)
     if (reason := story.misfit(agent)) is not None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from quorate.chaos.history.ledger_file import read_ledger
 from quorate.chaos.quorum_drills.__main__ import main
 from quorate.chaos.quorum_drills.quorum_faults import FAULTS
-from quorate.chaos.report.files import HISTORY_FILE
+from quorate.chaos.report.file_names import HISTORY_FILE
 from quorate.node.interruption import run_interruptible
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any, Final
 from quorate.chaos.history.history import History
 from quorate.chaos.ledger.load import LedgerLoad
 from quorate.chaos.ledger.proof import Proof, prove
-from quorate.chaos.ledger.waiting import topic_until, until_whole
+from quorate.chaos.ledger.waiting import topic_until, until_so, until_whole
 from quorate.client import AsyncAdmin
 from quorate.client.admin.types import PartitionDescription, TopicDescription
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
-from quorate.errors import QuorateError
 from quorate.node.local_cluster import LocalCluster
 from tests.integration.direct_calls import BrokerCalls
 
@@ -29,24 +27,10 @@ QUICK: Final[Mapping[str, str]] = {
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.heartbeat.interval.ms": "100",
 }
-_TIMEOUT_S: Final = 60.0
-_POLL_S: Final = 0.05
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Polls; errors that say "try again" mean that it is not so yet."""
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            while True:
-                try:
-                    if await is_so():
-                        return
-                except QuorateError as error:
-                    if not error.retriable:
-                        raise
-                await asyncio.sleep(_POLL_S)
-    except TimeoutError:
-        raise AssertionError(f"not within {_TIMEOUT_S:g} s: {what}") from None
+    await until_so(what, is_so, bool)
 
 
 class Trial:

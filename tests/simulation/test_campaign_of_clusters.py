@@ -9,7 +9,7 @@ import pytest
 
 from quorate.chaos.campaign.cluster_world import ClusterWorld
 from quorate.chaos.campaign.failing_seed import FailingSeed
-from quorate.chaos.campaign.outcome import Failure, Outcome
+from quorate.chaos.campaign.outcome import Failure, RunOutcome
 from quorate.chaos.campaign.worker_process import Job
 from quorate.chaos.campaign.workforce import Workforce
 from quorate.chaos.campaign.world import load_world, world_reference
@@ -39,12 +39,12 @@ def test_a_plan_can_be_taken_apart_down_to_the_events_that_matter(seed: int, tmp
     """With a made-up reason to fail: the last event of the plan."""
     world = ClusterWorld()
     failing = FailingSeed(
-        Outcome(seed, Failure("lost-write", "gone")), world, world_name="cluster", under=tmp_path
+        RunOutcome(seed, Failure("lost-write", "gone")), world, world_name="cluster", under=tmp_path
     )
     last = world.events(failing.plan)[-1]
     while (candidate := failing.candidate) is not None:
         sent = json.loads(json.dumps(candidate))  # as to a worker
         assert world.without(sent, []) == candidate
         is_there = last in world.events(sent)
-        failing.judge(Outcome(seed, Failure("lost-write", "gone") if is_there else None))
+        failing.judge(RunOutcome(seed, Failure("lost-write", "gone") if is_there else None))
     assert world.events(failing.smallest) == [last]

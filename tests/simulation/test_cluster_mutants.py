@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from quorate.chaos.mutations import of_clients
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.registry import find_mutation
 from tests.mutants import assert_is_noticed
@@ -26,7 +26,7 @@ QUICK: Final = {
     "producers-are-forgotten": 1,
 }
 
-STORIES: Final = [each for each in of_clients.MUTATIONS if isinstance(each.hunt, Scene)]
+STORIES: Final = [each for each in of_clients.MUTATIONS if isinstance(each.hunt, StoryHunt)]
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from quorate.chaos.mutations.evidence import RunFacts, evidence_page
-from quorate.chaos.mutations.hunting import Outcome, hunt
-from quorate.chaos.mutations.hunts import Scene, SeededHunt
+from quorate.chaos.mutations.hunting import HuntOutcome, hunt
+from quorate.chaos.mutations.hunts import SeededHunt, StoryHunt
 from quorate.chaos.mutations.mutation import Catch, Mutation
 from quorate.chaos.mutations.patch import Patch, _held_by
 from quorate.chaos.mutations.registry import MUTATIONS, find_mutation, mutations_of_rule
@@ -89,7 +89,7 @@ class Sample:
     value = 1
 
 
-def a_mutation(hunt: SeededHunt | Scene) -> Mutation:
+def a_mutation(hunt: SeededHunt | StoryHunt) -> Mutation:
     return Mutation("sample", (1,), "a sample", lambda patch: patch.setattr(Sample, "value", 2), hunt)
 
 
@@ -144,8 +144,8 @@ def test_the_page_says_who_caught_what_and_who_survived() -> None:
     caught = a_mutation(notice_from(2))
     survivor = Mutation("other", (2, 7), "another | sample", caught.apply, caught.hunt)
     outcomes = {
-        "sample": Outcome("sample", 2, Catch("lost-write", "gone"), 1.0, 2),
-        "other": Outcome("other", 5, None, 2.0),
+        "sample": HuntOutcome("sample", 2, Catch("lost-write", "gone"), 1.0, 2),
+        "other": HuntOutcome("other", 5, None, 2.0),
     }
     page = evidence_page([caught, survivor], outcomes, RunFacts("abc", "def", "today"))
     assert (

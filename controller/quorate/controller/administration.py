@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from quorate.controller.active import ActiveController
-from quorate.controller.alter_configs import alter_configs
+from quorate.controller.alter_configs import IsHeard, alter_configs
 from quorate.controller.decision import Decision
 from quorate.controller.decommission import decommission_broker
 from quorate.controller.draining import drain_broker
@@ -52,8 +52,10 @@ class Administration:
         clock: Clock,
         rng: random.Random,
         default_partition_count: int,
+        is_heard: IsHeard,
     ) -> None:
         self._active = active
+        self._is_heard = is_heard
         self._log_ends = log_ends
         self._clock = clock
         self._rng = rng
@@ -129,7 +131,7 @@ class Administration:
 
     async def _alter_configs(self, request: admin_pb2.AlterConfigsRequest) -> admin_pb2.AlterConfigsResponse:
         return await self._active.change(
-            lambda image, offset: alter_configs(image, request, next_offset=offset)
+            lambda image, offset: alter_configs(image, request, next_offset=offset, is_heard=self._is_heard)
         )
 
     async def _recover_partition(

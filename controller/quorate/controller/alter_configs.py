@@ -20,7 +20,8 @@ follows in the new one knows the new setting, and acknowledges only what it has 
 included. When every member of the ISR has done so, the leader says it, and from then on the partition is
 *synced*: a broker that lost what was in its page cache still counts (rule 30). The other way it is no longer
 synced from this moment on. A broker that lost power before, under the stricter setting, would be judged by
-the weaker one when it comes back; so the change is refused while one that counts is away.
+the weaker one when it comes back; so the change is refused while one that counts is away, or has not spoken
+to this controller yet.
 
 *unclean.leader.election.enable*. Whoever switches it on gives up the promise of the system for that topic,
 and it is logged as a warning. Partitions without a leader get one at once: that is what it was switched on
@@ -29,7 +30,8 @@ for.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from quorate.controller.configs import canonical_configs, config_entries, unclean_election_allowed
 from quorate.controller.decision import ControllerEvent, Decision
@@ -41,6 +43,7 @@ from quorate.core.config.topic import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
     Durability,
 )
+from quorate.core.ids import BrokerId
 from quorate.errors import InvalidRequest, NotEnoughReplicas
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -54,14 +57,24 @@ from quorate.metadata.topic_settings import (
 )
 from quorate.v1 import admin_pb2
 
-__all__ = ["alter_configs"]
+__all__ = ["IsHeard", "alter_configs"]
+
+IsHeard: TypeAlias = Callable[[BrokerId], bool]
+
+#: One decision holds up the controller's loop, and a whole second of that costs it its office.
+_PARTITIONS_MAX: Final = 10_000
 
 _REACH_INTO_PARTITIONS: Final = frozenset({MIN_INSYNC_REPLICAS, DURABILITY, UNCLEAN_LEADER_ELECTION_ENABLE})
 
 
 def alter_configs(
-    image: MetadataImage, request: admin_pb2.AlterConfigsRequest, *, next_offset: int
+    image: MetadataImage,
+    request: admin_pb2.AlterConfigsRequest,
+    *,
+    next_offset: int,
+    is_heard: IsHeard = lambda _broker_id: True,
 ) -> Decision[admin_pb2.AlterConfigsResponse]:
+    """``is_heard``: whether a broker has spoken to this controller; who has not may have lost power."""
     topic = find_topic(image, request.topic) if request.topic else None
     changes = _changes(image, topic, request)
     if not changes:
@@ -69,7 +82,7 @@ def alter_configs(
     topic_id = None if topic is None else topic.topic_id
     records = [config_record(topic_id, key, value) for key, value in changes.items()]
     after = apply_batch(image, records, next_offset)
-    elections = _settle_partitions(image, after, topic, changes)
+    elections = _settle_partitions(image, after, topic, changes, is_heard)
     topic_after = None if topic_id is None else after.topics[topic_id]
     response = admin_pb2.AlterConfigsResponse(configs=config_entries(after, topic_after))
     if request.validate_only:
@@ -100,17 +113,30 @@ def _changes(
 
 
 def _settle_partitions(
-    before: MetadataImage, after: MetadataImage, topic: TopicImage | None, changes: dict[str, str | None]
+    before: MetadataImage,
+    after: MetadataImage,
+    topic: TopicImage | None,
+    changes: dict[str, str | None],
+    is_heard: IsHeard,
 ) -> Elections:
     elections = Elections(after)
     if not _REACH_INTO_PARTITIONS.isdisjoint(changes):
         for affected in topics_in_order(before) if topic is None else (topic,):
-            _settle_topic(elections, before, affected, after)
+            _settle_topic(elections, before, affected, after, is_heard)
+    if len(elections.records) > _PARTITIONS_MAX and topic is None:
+        raise InvalidRequest(
+            f"{len(elections.records):,} partitions would change at once, {_PARTITIONS_MAX:,} are possible; "
+            "change the topics one by one"
+        )
     return elections
 
 
 def _settle_topic(
-    elections: Elections, before: MetadataImage, topic: TopicImage, after: MetadataImage
+    elections: Elections,
+    before: MetadataImage,
+    topic: TopicImage,
+    after: MetadataImage,
+    is_heard: IsHeard,
 ) -> None:
     topic_after = after.topics[topic.topic_id]
     old_setting, new_setting = min_insync_replicas(before, topic), min_insync_replicas(after, topic_after)
@@ -125,8 +151,8 @@ def _settle_topic(
         old, new = min(old_setting, replica_count), min(new_setting, replica_count)
         if old != new and not partition.isr and partition.elr:
             raise _only_elr_left(topic, partition)
-        if is_durability_changed and durability is Durability.REPLICATED:
-            _check_all_are_here(after, topic, partition)
+        if is_durability_changed and partition.is_synced:
+            _check_all_are_here(after, topic, partition, is_heard)
         changed = partition
         is_elr_void = old != new and bool(partition.elr)
         may_get_leader = is_now_unclean and partition.leader == NO_LEADER
@@ -141,8 +167,11 @@ def _settle_topic(
             elections.renew(partition)
 
 
-def _check_all_are_here(image: MetadataImage, topic: TopicImage, partition: PartitionImage) -> None:
-    away = [each for each in (*partition.isr, *partition.elr) if not image.brokers[each].is_active]
+def _check_all_are_here(
+    image: MetadataImage, topic: TopicImage, partition: PartitionImage, is_heard: IsHeard
+) -> None:
+    members = (*partition.isr, *partition.elr)
+    away = [each for each in members if not (image.brokers[each].is_active and is_heard(each))]
     if away:
         raise NotEnoughReplicas(
             f"{topic.name}-{partition.partition}: broker {away[0]} is away, and counts with what it synced. "

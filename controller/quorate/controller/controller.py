@@ -96,6 +96,7 @@ class Controller:
             clock=clock,
             rng=random.Random(int.from_bytes(random_bytes(_SEED_BYTES), "big")),
             default_partition_count=config.num_partitions,
+            is_heard=self._liveness.sessions.is_heard,
         )
         self._service = ControllerServiceHandlers(
             self._active,

@@ -126,6 +126,11 @@ class BrokerSessions:
         session = self._sessions.get(broker_id)
         return session is not None and now < self._deadline(session)
 
+    def is_heard(self, broker_id: BrokerId) -> bool:
+        """Whether it has spoken to this controller, and nothing is known against it since."""
+        session = self._sessions.get(broker_id)
+        return session is not None and session.metadata_offset >= 0 and not session.is_given_up
+
     def is_given_up(self, broker_id: BrokerId) -> bool:
         session = self._sessions.get(broker_id)
         return session is not None and session.is_given_up

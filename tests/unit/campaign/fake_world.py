@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from quorate.chaos.campaign.outcome import Failure, Outcome
+from quorate.chaos.campaign.outcome import Failure, RunOutcome
 from quorate.chaos.campaign.world import PlanDocument
 
 __all__ = ["DYING", "EVENTS", "FAILING", "FAKE_WORLD", "FICKLE", "STUCK", "FakeWorld"]
@@ -33,7 +33,7 @@ class FakeWorld:
     def without(self, plan: PlanDocument, events: Sequence[int]) -> PlanDocument:
         return {**plan, "events": [number for number in plan["events"] if number not in events]}
 
-    def run(self, plan: PlanDocument) -> Outcome:
+    def run(self, plan: PlanDocument) -> RunOutcome:
         seed, events = plan["seed"], plan["events"]
         counters = {"runs": 1, "pid": os.getpid()}
         if seed == STUCK:
@@ -43,11 +43,11 @@ class FakeWorld:
             os._exit(9)
         if seed in FAILING and not {2, 7} <= set(events):
             # Fails as well, but in another way, which shrinking must not mistake for the first.
-            return Outcome(seed, Failure("other", "not what was looked for"), counters)
+            return RunOutcome(seed, Failure("other", "not what was looked for"), counters)
         if seed in FAILING or seed == FICKLE:
-            return Outcome(seed, Failure("lost-write", f"offset {seed} is gone"), counters)
-        return Outcome(seed, None, counters, digest=f"{seed:08x}")
+            return RunOutcome(seed, Failure("lost-write", f"offset {seed} is gone"), counters)
+        return RunOutcome(seed, None, counters, digest=f"{seed:08x}")
 
-    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> Outcome:
+    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> RunOutcome:
         write(f"trace of {plan['seed']} with {plan['events']}")
-        return Outcome(FICKLE) if plan["seed"] == FICKLE else self.run(plan)
+        return RunOutcome(FICKLE) if plan["seed"] == FICKLE else self.run(plan)

@@ -10,7 +10,7 @@ import pytest
 
 from quorate.chaos.campaign.campaign import Campaign, CampaignResult, CampaignSettings
 from quorate.chaos.campaign.failing_seed import FailingSeed, read_plan
-from quorate.chaos.campaign.outcome import OUT_OF_TIME, WORKER_DIED, Outcome
+from quorate.chaos.campaign.outcome import OUT_OF_TIME, WORKER_DIED, RunOutcome
 from quorate.chaos.campaign.worker_process import Job, WorkerProcess
 from quorate.chaos.campaign.workforce import Workforce
 from tests.unit.campaign.fake_world import DYING, EVENTS, FAILING, FAKE_WORLD, FICKLE, STUCK
@@ -31,7 +31,7 @@ class Seen:
         self.tries = 0
         self._interrupt_after = interrupt_after
 
-    def seed_done(self, outcome: Outcome) -> None:
+    def seed_done(self, outcome: RunOutcome) -> None:
         self.seeds.append(outcome.seed)
         if len(self.seeds) == self._interrupt_after:
             raise KeyboardInterrupt

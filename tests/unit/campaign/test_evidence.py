@@ -10,7 +10,7 @@ import pytest
 from quorate.chaos.campaign.campaign import CampaignResult
 from quorate.chaos.campaign.evidence import RunRecord, append_record, read_records, standing
 from quorate.chaos.campaign.evidence_page import EVIDENCE_PAGE, evidence_page
-from quorate.chaos.campaign.outcome import Failure, Outcome
+from quorate.chaos.campaign.outcome import Failure, RunOutcome
 from quorate.chaos.campaign.recorder import CampaignRecorder, SourcesChanged
 from quorate.chaos.campaign.seed_ranges import format_seeds, parse_seeds
 from quorate.chaos.evidence.checkout import commit_of, find_checkout
@@ -133,8 +133,8 @@ def test_a_record_that_contradicts_itself_is_refused() -> None:
 def test_a_campaign_is_recorded_with_its_failures_and_the_page_follows(checkout: Path) -> None:
     recorder = CampaignRecorder(checkout, world="cluster", jobs=2)
     result = CampaignResult(is_interrupted=True)
-    recorder.seed_done(Outcome(3))
-    recorder.seed_done(Outcome(1, Failure("lost-write", "gone")))
+    recorder.seed_done(RunOutcome(3))
+    recorder.seed_done(RunOutcome(1, Failure("lost-write", "gone")))
     recorder.finish(result)
     (written,) = read_records(checkout)
     assert (written.seeds, written.seeds_run, written.failed) == ("1,3", 2, {"1": "lost-write"})
@@ -150,7 +150,7 @@ def test_a_long_campaign_is_recorded_on_its_way_and_each_seed_once(
     monkeypatch.setattr("quorate.chaos.campaign.recorder._RECORD_EVERY_S", 0.0)
     recorder, result = CampaignRecorder(checkout, world="cluster", jobs=2), CampaignResult()
     for seed in (1, 2):
-        recorder.seed_done(Outcome(seed))
+        recorder.seed_done(RunOutcome(seed))
         recorder.waiting()
     recorder.finish(result)
     assert [each.seeds for each in read_records(checkout)] == ["1", "2"]
@@ -158,7 +158,7 @@ def test_a_long_campaign_is_recorded_on_its_way_and_each_seed_once(
 
 def test_sources_that_change_under_a_campaign_void_it(checkout: Path) -> None:
     recorder, result = CampaignRecorder(checkout, world="cluster", jobs=2), CampaignResult()
-    recorder.seed_done(Outcome(1))
+    recorder.seed_done(RunOutcome(1))
     (checkout / "storage/quorate/storage/module.py").write_text("x = 2\n")
     with pytest.raises(SourcesChanged, match="1 seeds are not recorded"):
         recorder.finish(result)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quorate.chaos.campaign.evidence import read_records
-from quorate.chaos.campaign.outcome import Outcome
+from quorate.chaos.campaign.outcome import RunOutcome
 from quorate.chaos.campaign.recorder import CampaignRecorder
 from quorate.chaos.campaign.world import WORLDS
 from quorate.console.main import main
@@ -79,7 +79,7 @@ def test_an_interrupted_run_tells_and_records_how_many_seeds_had_passed(
 ) -> None:
     seed_done = CampaignRecorder.seed_done
 
-    def interrupt_after_two(recorder: CampaignRecorder, outcome: Outcome) -> None:
+    def interrupt_after_two(recorder: CampaignRecorder, outcome: RunOutcome) -> None:
         seed_done(recorder, outcome)
         if outcome.seed == 2:
             os.kill(os.getpid(), number)

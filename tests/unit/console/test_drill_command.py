@@ -11,7 +11,7 @@ import pytest
 from quorate.chaos.drills.catalogue import STORIES
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerFile
-from quorate.chaos.report.files import HISTORY_FILE, VERDICTS_FILE
+from quorate.chaos.report.file_names import HISTORY_FILE, VERDICTS_FILE
 from quorate.console.main import main
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord

@@ -252,6 +252,27 @@ def test_durability_is_not_weakened_while_a_member_is_away_that_may_have_lost_po
         cluster.configure("t", {"durability": "replicated"})
 
 
+def test_durability_is_not_weakened_before_every_member_has_spoken_to_this_controller() -> None:
+    """After an outage of everything, all brokers are active on record, and all may have lost power."""
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2], configs={"durability": "fsync"})
+    change = admin_pb2.ConfigChange(name="durability", value="replicated")
+    request = admin_pb2.AlterConfigsRequest(topic="t", changes=[change])
+    with pytest.raises(NotEnoughReplicas, match="broker 2 is away"):
+        alter_configs(
+            cluster.image, request, next_offset=cluster.next_offset, is_heard=lambda each: each == 1
+        )
+
+
+def test_a_change_that_was_never_in_force_can_be_taken_back_while_a_broker_is_away() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2])
+    cluster.commit(fence_broker(cluster.image, BrokerId(2)))
+    cluster.configure("t", {"durability": "fsync"})
+    cluster.configure("t", {"durability": "replicated"})
+    assert not cluster.partition().is_synced
+
+
 def test_a_topic_with_its_own_durability_does_not_mind_the_clusters() -> None:
     cluster = SmallCluster()
     cluster.create("t", configs={"durability": "replicated"})

@@ -52,7 +52,13 @@ def _recover(cluster: SmallCluster, meanwhile: Callable[[], object]) -> Any:
 
     async def scenario(simulation: Simulation) -> bytes:
         administration = Administration(
-            active, quorum, log_ends, clock=simulation.clock, rng=random.Random(1), default_partition_count=1
+            active,
+            quorum,
+            log_ends,
+            clock=simulation.clock,
+            rng=random.Random(1),
+            default_partition_count=1,
+            is_heard=lambda _broker_id: True,
         )
         partition = admin_pb2.PartitionName(topic="t", partition=0)
         request = admin_pb2.RecoverPartitionRequest(partition=partition, accept_missing_replicas=True)

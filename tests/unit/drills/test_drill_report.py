@@ -82,7 +82,7 @@ def test_verdicts_file_says_what_the_page_says() -> None:
     assert not document["passed"]
     [check] = document["checks"]
     assert (check["check"], check["found"], check["examined"]) == ("lost-write", 3, 10)
-    assert document["faults"][0]["whom"] == "node-1"
+    assert document["faults"][0]["target"] == "node-1"
     assert document["longest_gap_s"] == pytest.approx(2.01)
 
 

@@ -19,7 +19,7 @@ from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.own_copy import OwnCopy
 from quorate.chaos.models.replica.replica_harness import broker_image
 from quorate.chaos.mutations import of_leaders, of_replicas
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.patch import Patch
 from quorate.core.ids import BrokerId, Offset
@@ -240,7 +240,7 @@ FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], Awaitabl
 ]
 
 
-STORIES = tuple(each for each in of_leaders.MUTATIONS if isinstance(each.hunt, Scene))
+STORIES = tuple(each for each in of_leaders.MUTATIONS if isinstance(each.hunt, StoryHunt))
 
 
 @pytest.mark.parametrize("mutation", [*of_replicas.MUTATIONS, *STORIES], ids=lambda mutation: mutation.name)

@@ -149,6 +149,23 @@ def test_a_sync_of_an_earlier_epoch_names_nothing_in_the_next() -> None:
     with_follower(script, durability=Durability.FSYNC, sync_delay_s=1.0)
 
 
+def test_a_position_that_waited_since_the_epoch_before_is_not_named_of_a_damaged_log() -> None:
+    """Rule 44: it is about to be dropped, and a leader that counts it would admit an empty replica."""
+
+    async def script(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), high_watermark=2)
+        await harness.open(1)
+        leader = harness.follow_leader(2, 2, number=1)
+        await leader.position()
+        harness.follow_leader(2, 2)
+        _damage(harness, partition)
+        harness.follow_leader(2, 3, isr=(2, 3))
+        position = await leader.position()
+        assert (position.leader_epoch, position.fetch_offset) == (3, 0)
+
+    with_follower(script)
+
+
 def _damage(harness: FollowerHarness, partition: Partition) -> None:
     """A bit of the last batch rots; a read finds out."""
     directory = partition.log.directory

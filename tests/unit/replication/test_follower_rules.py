@@ -294,3 +294,21 @@ def test_a_full_disk_is_waited_for() -> None:
         assert partition.failure is None
 
     with_follower(script)
+
+
+def test_a_position_that_waited_since_the_epoch_before_is_not_named_before_the_sync() -> None:
+    """Rules 16 and 45: the topic was changed to fsync, and the same broker leads on."""
+
+    async def script(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1))
+        await harness.open(1)
+        leader = harness.follow_leader(2, 1, number=1)
+        await leader.position()
+        harness.follow_leader(2, 1)
+        harness.durability = Durability.FSYNC
+        harness.follow_leader(2, 2)
+        position = await leader.position()
+        assert (position.leader_epoch, position.fetch_offset) == (2, 2)
+        assert partition.log.recovery_point == 2
+
+    with_follower(script, sync_delay_s=0.5)

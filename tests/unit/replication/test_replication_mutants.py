@@ -11,7 +11,7 @@ from quorate.broker.replication import following, leader_fetcher
 from quorate.broker.replication.following import Next, TruncateTo
 from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.chaos.mutations import of_followers
-from quorate.chaos.mutations.hunts import Scene, SeededHunt
+from quorate.chaos.mutations.hunts import SeededHunt, StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.patch import Patch
 from quorate.core.config import Durability
@@ -84,7 +84,7 @@ MUTANTS: list[tuple[Mutant, Callable[[], None]]] = [
 ]
 
 
-STORIES = [each for each in of_followers.MUTATIONS if isinstance(each.hunt, Scene)]
+STORIES = [each for each in of_followers.MUTATIONS if isinstance(each.hunt, StoryHunt)]
 
 
 @pytest.mark.parametrize("mutation", STORIES, ids=lambda mutation: mutation.name)

@@ -226,7 +226,9 @@ class LeaderFetcher:
 
     def _position_to_send(self, key: ReplicaKey) -> FollowerPosition | None:
         followed = self._followed.get(key)
-        if followed is None or not self._is_current(followed):
+        # What was named in an earlier epoch may still wait in the outbox. In this one the log may have to be
+        # synced or cut first, and a position is an acknowledgement (rule 16).
+        if followed is None or followed.state is not _State.READY or not self._is_current(followed):
             return None
         followed.state = _State.NAMED
         return position_of(followed.partition, followed.leader_epoch)

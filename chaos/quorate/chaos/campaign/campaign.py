@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Protocol
 
 from quorate.chaos.campaign.failing_seed import FailingSeed
-from quorate.chaos.campaign.outcome import Outcome
+from quorate.chaos.campaign.outcome import RunOutcome
 from quorate.chaos.campaign.worker_process import Job
 from quorate.chaos.campaign.workforce import Workforce
 from quorate.chaos.campaign.world import load_world, world_reference
 
-__all__ = ["Campaign", "CampaignResult", "CampaignSettings", "Observer"]
+__all__ = ["Campaign", "CampaignObserver", "CampaignResult", "CampaignSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class CampaignResult:
     is_interrupted: bool = False
 
 
-class Observer(Protocol):
-    def seed_done(self, outcome: Outcome) -> None:
+class CampaignObserver(Protocol):
+    def seed_done(self, outcome: RunOutcome) -> None:
         """A seed was run; in the order in which they end."""
 
     def shrinking(self, failing: FailingSeed) -> None:
@@ -62,7 +62,7 @@ class Observer(Protocol):
 
 
 class Campaign:
-    def __init__(self, settings: CampaignSettings, observers: Iterable[Observer]) -> None:
+    def __init__(self, settings: CampaignSettings, observers: Iterable[CampaignObserver]) -> None:
         self._settings = settings
         self._observers = tuple(observers)
         self._world = load_world(settings.world)
@@ -103,7 +103,7 @@ class Campaign:
             for observer in self._observers:
                 observer.waiting()
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: RunOutcome) -> None:
         result = self._result
         result.counters.update(outcome.counters)
         if outcome.failure is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quorate.chaos.campaign.outcome import Failure, Outcome, failure_of
+from quorate.chaos.campaign.outcome import Failure, RunOutcome, failure_of
 from quorate.chaos.campaign.trace_text import render_trace
 from quorate.chaos.campaign.world import PlanDocument
 from quorate.chaos.cluster.plan import Plan
@@ -24,10 +24,10 @@ class ClusterWorld:
     def without(self, plan: PlanDocument, events: Sequence[int]) -> PlanDocument:
         return Plan.from_json(plan).without(events).to_json()
 
-    def run(self, plan: PlanDocument) -> Outcome:
+    def run(self, plan: PlanDocument) -> RunOutcome:
         return _run(Plan.from_json(plan), None)
 
-    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> Outcome:
+    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> RunOutcome:
         parsed, trace = Plan.from_json(plan), Trace()
         outcome = _run(parsed, trace)
         for line in render_trace(parsed, trace.lines, outcome.failure):
@@ -35,14 +35,14 @@ class ClusterWorld:
         return outcome
 
 
-def _run(plan: Plan, trace: Trace | None) -> Outcome:
+def _run(plan: Plan, trace: Trace | None) -> RunOutcome:
     failure: Failure
     try:
         report = run_plan(plan, trace=trace)
     except Exception as error:  # noqa: BLE001  # whatever the code under test raises is a finding
         failure = failure_of(error)
-        return Outcome(plan.seed, failure)
-    return Outcome(plan.seed, None, _counters(report), report.digest)
+        return RunOutcome(plan.seed, failure)
+    return RunOutcome(plan.seed, None, _counters(report), report.digest)
 
 
 def _counters(report: RunReport) -> dict[str, int]:

@@ -15,11 +15,11 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from quorate.chaos.campaign.outcome import Failure, Outcome
+from quorate.chaos.campaign.outcome import Failure, RunOutcome
 from quorate.chaos.campaign.shrinking import Shrinking
 from quorate.chaos.campaign.world import PlanDocument, World
 
-__all__ = ["FailingSeed", "read_plan", "write_plan"]
+__all__ = ["FailingSeed", "read_plan"]
 
 _PLAN: Final = "plan.json"
 _SHRUNK: Final = "shrunk.json"
@@ -30,7 +30,7 @@ _TRACE: Final = "trace.txt"
 class FailingSeed:
     """Made when it has failed; writes at once."""
 
-    def __init__(self, outcome: Outcome, world: World, *, world_name: str, under: Path) -> None:
+    def __init__(self, outcome: RunOutcome, world: World, *, world_name: str, under: Path) -> None:
         assert outcome.failure is not None
         self.seed = outcome.seed
         self.failure: Failure = outcome.failure
@@ -40,11 +40,11 @@ class FailingSeed:
         self._world = world
         self._world_name = world_name
         self._is_shrunk = False
-        self._last_run: Outcome | None = None
+        self._last_run: RunOutcome | None = None
         self.directory.mkdir(parents=True, exist_ok=True)
         for name in (_SHRUNK, _TRACE):
             (self.directory / name).unlink(missing_ok=True)  # of an earlier run
-        write_plan(self.directory / _PLAN, self.plan)
+        _write_plan(self.directory / _PLAN, self.plan)
         self._tell()
 
     @property
@@ -57,7 +57,7 @@ class FailingSeed:
         kept = self.shrinking.candidate
         return None if kept is None else self._only(kept)
 
-    def judge(self, outcome: Outcome) -> None:
+    def judge(self, outcome: RunOutcome) -> None:
         """What came of the candidate."""
         failure = outcome.failure
         self.shrinking.judge(still_fails=failure is not None and failure.check == self.failure.check)
@@ -70,11 +70,11 @@ class FailingSeed:
     def keep_smallest(self) -> None:
         """As far as it was made smaller."""
         if len(self.shrinking.smallest) < len(self._world.events(self.plan)):
-            write_plan(self.directory / _SHRUNK, self.smallest)
+            _write_plan(self.directory / _SHRUNK, self.smallest)
             self._is_shrunk = True
         self._tell()
 
-    def keep_trace(self, outcome: Outcome) -> None:
+    def keep_trace(self, outcome: RunOutcome) -> None:
         """It was written to ``trace_path``, and ended so."""
         self._last_run = outcome
         self._tell()
@@ -94,7 +94,7 @@ class FailingSeed:
             lines += self._report_trace(self._last_run)
         return lines
 
-    def _report_trace(self, outcome: Outcome) -> list[str]:
+    def _report_trace(self, outcome: RunOutcome) -> list[str]:
         lines = [f"  what every node did: {self._path(_TRACE)}"]
         check = None if outcome.failure is None else outcome.failure.check
         if check != self.failure.check:
@@ -119,7 +119,7 @@ class FailingSeed:
         (self.directory / _FAILURE).write_text("\n".join(self.report()) + "\n", encoding="utf-8")
 
 
-def write_plan(path: Path, plan: PlanDocument) -> None:
+def _write_plan(path: Path, plan: PlanDocument) -> None:
     path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
 
 

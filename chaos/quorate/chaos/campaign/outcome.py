@@ -10,7 +10,7 @@ from typing import Any, Final
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.sim.clock import SimulationStuck
 
-__all__ = ["OUT_OF_TIME", "STUCK", "WORKER_DIED", "Failure", "Outcome", "failure_of"]
+__all__ = ["OUT_OF_TIME", "STUCK", "WORKER_DIED", "Failure", "RunOutcome", "failure_of"]
 
 #: the simulated program waits for ever, spins, or is not done by its virtual time limit
 STUCK: Final = "stuck"
@@ -31,7 +31,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     seed: int
     #: None: everything held
     failure: Failure | None = None
@@ -50,9 +50,9 @@ class Outcome:
         }
 
     @staticmethod
-    def from_json(document: Mapping[str, Any]) -> Outcome:
+    def from_json(document: Mapping[str, Any]) -> RunOutcome:
         failure = document["failure"]
-        return Outcome(
+        return RunOutcome(
             seed=document["seed"],
             failure=failure and Failure(failure["check"], failure["message"]),
             counters=document["counters"],

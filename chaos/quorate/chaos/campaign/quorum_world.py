@@ -9,7 +9,7 @@ import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
 
-from quorate.chaos.campaign.outcome import Outcome, failure_of
+from quorate.chaos.campaign.outcome import RunOutcome, failure_of
 from quorate.chaos.campaign.world import PlanDocument
 from quorate.chaos.raft.simulation import Simulation
 
@@ -27,10 +27,10 @@ class QuorumWorld:
         assert not events, "a run of the quorum cannot be taken apart"
         return plan
 
-    def run(self, plan: PlanDocument) -> Outcome:
+    def run(self, plan: PlanDocument) -> RunOutcome:
         return _run(Simulation(plan["seed"]), plan["seed"])
 
-    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> Outcome:
+    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> RunOutcome:
         simulation = Simulation(plan["seed"], with_trace=True)
         outcome = _run(simulation, plan["seed"])
         assert simulation.trace is not None
@@ -41,7 +41,7 @@ class QuorumWorld:
         return outcome
 
 
-def _run(simulation: Simulation, seed: int) -> Outcome:
+def _run(simulation: Simulation, seed: int) -> RunOutcome:
     failure = None
     try:
         simulation.run()
@@ -49,4 +49,4 @@ def _run(simulation: Simulation, seed: int) -> Outcome:
         failure = failure_of(error)
     counters = dataclasses.asdict(simulation.counters)
     digest = f"{zlib.crc32(repr(sorted(counters.items())).encode()):08x}"
-    return Outcome(seed, failure, counters, digest)
+    return RunOutcome(seed, failure, counters, digest)

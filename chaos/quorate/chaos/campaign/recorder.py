@@ -12,7 +12,7 @@ from quorate.chaos.campaign.campaign import CampaignResult
 from quorate.chaos.campaign.evidence import RunRecord, append_record
 from quorate.chaos.campaign.evidence_page import write_evidence_page
 from quorate.chaos.campaign.failing_seed import FailingSeed
-from quorate.chaos.campaign.outcome import Outcome
+from quorate.chaos.campaign.outcome import RunOutcome
 from quorate.chaos.campaign.seed_ranges import format_seeds
 from quorate.chaos.evidence.checkout import commit_of
 from quorate.chaos.evidence.sources import SIMULATOR, current_sources, digest_of
@@ -46,7 +46,7 @@ class CampaignRecorder:
     def sources(self) -> str:
         return self._sources
 
-    def seed_done(self, outcome: Outcome) -> None:
+    def seed_done(self, outcome: RunOutcome) -> None:
         self._last_seed_s = time.monotonic()
         self._seeds.append(outcome.seed)
         if outcome.failure is not None:

@@ -16,7 +16,7 @@ import resource
 import sys
 from typing import Any, Final
 
-from quorate.chaos.campaign.outcome import Outcome
+from quorate.chaos.campaign.outcome import RunOutcome
 from quorate.chaos.campaign.world import World, load_world
 
 __all__ = ["main", "run_job"]
@@ -41,7 +41,7 @@ def main(world_name: str, seconds_max: float) -> None:
         outcomes.flush()
 
 
-def run_job(world: World, job: dict[str, Any]) -> Outcome:
+def run_job(world: World, job: dict[str, Any]) -> RunOutcome:
     plan = world.draw(job["seed"]) if job["plan"] is None else job["plan"]
     trace_path = job["trace_path"]
     if trace_path is None:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import IO, Final
 
-from quorate.chaos.campaign.outcome import OUT_OF_TIME, WORKER_DIED, Failure, Outcome
+from quorate.chaos.campaign.outcome import OUT_OF_TIME, WORKER_DIED, Failure, RunOutcome
 from quorate.chaos.campaign.world import PlanDocument
 
 __all__ = ["Job", "WorkerProcess"]
@@ -85,7 +85,7 @@ class WorkerProcess:
         except BrokenPipeError:
             return  # it is dead: receive says so
 
-    def receive(self) -> tuple[Job, Outcome] | None:
+    def receive(self) -> tuple[Job, RunOutcome] | None:
         """To be called when there is something to read. None: not all of it is there yet."""
         read = os.read(self.fileno(), _READ_BYTES)
         if not read:
@@ -97,9 +97,9 @@ class WorkerProcess:
         self._answer = b""
         self._jobs_done += 1
         self._memory_bytes = answer["memory_bytes"]
-        return self._end_job(Outcome.from_json(answer))
+        return self._end_job(RunOutcome.from_json(answer))
 
-    def kill_for_lateness(self) -> tuple[Job, Outcome]:
+    def kill_for_lateness(self) -> tuple[Job, RunOutcome]:
         self._process.kill()
         return self._end_job(self._outcome_of_death())
 
@@ -114,19 +114,19 @@ class WorkerProcess:
             except BrokenPipeError:
                 continue  # a job that it was given and never read
 
-    def _end_job(self, outcome: Outcome) -> tuple[Job, Outcome]:
+    def _end_job(self, outcome: RunOutcome) -> tuple[Job, RunOutcome]:
         job = self.job
         assert job is not None
         self.job = None
         return job, outcome
 
-    def _outcome_of_death(self) -> Outcome:
+    def _outcome_of_death(self) -> RunOutcome:
         assert self.job is not None
         status = self._process.wait()
         self._remarks.seek(0)
         lines = self._remarks.read().decode(errors="replace").splitlines()[-_REMARKS_LINES:]
         if time.monotonic() >= self._begun_s + self._seconds_max:
             said = [f"not done after {self._seconds_max:g} s of real time", *lines]
-            return Outcome(self.job.seed, Failure(OUT_OF_TIME, "\n".join(said)))
+            return RunOutcome(self.job.seed, Failure(OUT_OF_TIME, "\n".join(said)))
         said = [f"the process that ran it ended with status {status}", *lines]
-        return Outcome(self.job.seed, Failure(WORKER_DIED, "\n".join(said)))
+        return RunOutcome(self.job.seed, Failure(WORKER_DIED, "\n".join(said)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final
 
-from quorate.chaos.campaign.outcome import Outcome
+from quorate.chaos.campaign.outcome import RunOutcome
 from quorate.chaos.campaign.worker_process import Job, WorkerProcess
 
 __all__ = ["Workforce"]
@@ -54,7 +54,7 @@ class Workforce:
         self._busy.append(worker)
         worker.give(job)
 
-    def wait(self) -> Sequence[tuple[Job, Outcome]]:
+    def wait(self) -> Sequence[tuple[Job, RunOutcome]]:
         """For a while; also without any outcome."""
         assert self.is_busy
         ended = []

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-from quorate.chaos.campaign.outcome import Outcome
+from quorate.chaos.campaign.outcome import RunOutcome
 
 __all__ = ["WORLDS", "PlanDocument", "World", "load_world", "world_reference"]
 
@@ -32,10 +32,10 @@ class World(Protocol):
 
     def without(self, plan: PlanDocument, events: Sequence[int]) -> PlanDocument: ...
 
-    def run(self, plan: PlanDocument) -> Outcome:
+    def run(self, plan: PlanDocument) -> RunOutcome:
         """Whatever goes wrong is an outcome, not an exception."""
 
-    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> Outcome:
+    def trace(self, plan: PlanDocument, write: Callable[[str], object]) -> RunOutcome:
         """Run it, and write line by line what happened, for people."""
 
 

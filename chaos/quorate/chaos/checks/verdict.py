@@ -32,6 +32,11 @@ class Verdict:
     def passed(self) -> bool:
         return not self.findings
 
+    @staticmethod
+    def of(violation: Violation) -> Verdict:
+        """Somebody has found it before any check could."""
+        return Verdict(violation.check, None, (str(violation),), 1, found=1)
+
 
 class Findings:
     """Collects for a verdict."""

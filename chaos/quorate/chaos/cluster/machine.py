@@ -63,7 +63,7 @@ class SimMachine:
 
     @property
     def is_ready(self) -> bool:
-        return self._ready.is_set()
+        return self.is_running and self._ready.is_set()
 
     # -- what happens to it
 

@@ -58,7 +58,10 @@ def active_controller(cluster: SimCluster) -> SimMachine | None:
 def is_whole(cluster: SimCluster) -> bool:
     """Every partition has a leader that knows so, and every replica is in its ISR; nothing is being moved."""
     image = newest_image(cluster)
-    if any(broker.is_fenced for broker in image.brokers.values()):
+    # Controllers that have just started know of nothing yet, and of nothing that is not whole.
+    if len(image.brokers) < len(cluster.brokers) or any(each.is_fenced for each in image.brokers.values()):
+        return False
+    if not all(machine.is_ready and not machine.is_paused for machine in cluster.machines.values()):
         return False
     leading = {
         (replica.topic_partition, replica.topic_id): replica.leadership

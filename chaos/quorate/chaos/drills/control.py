@@ -7,7 +7,6 @@ once under load again and again, has to be caught; a control that is not caught 
 from __future__ import annotations
 
 import os
-import platform
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -19,8 +18,9 @@ from quorate.chaos.drills.progress import Progress
 from quorate.chaos.raft_control.kill_all import Losses, kill_all_repeatedly
 from quorate.chaos.raft_control.pysyncobj_package import load_pysyncobj
 from quorate.chaos.report.availability import availability_of
+from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.files import write_report
-from quorate.chaos.report.run_report import RunReport
+from quorate.chaos.report.this_machine import this_machine
 from quorate.errors import MissingExtra
 
 __all__ = ["CONTROL_NAME", "CONTROL_SHOWS", "misfit_of_control", "run_control"]
@@ -42,14 +42,14 @@ def misfit_of_control() -> str | None:
     return None
 
 
-async def run_control(options: DrillOptions, progress: Progress) -> RunReport:
+async def run_control(options: DrillOptions, progress: Progress) -> DrillReport:
     began = datetime.now(UTC)
     seconds = max(options.seconds, _SECONDS_MIN)
     progress.tell(
         f"{CONTROL_NAME}: kill -9 of three voters at once, until it is caught or {seconds:.0f} s are over"
     )
     losses = await _until_caught(options.seed, seconds)
-    report = RunReport(
+    report = DrillReport(
         drill=CONTROL_NAME,
         shows=CONTROL_SHOWS,
         seed=options.seed,
@@ -71,8 +71,7 @@ async def run_control(options: DrillOptions, progress: Progress) -> RunReport:
         },
         surroundings={
             "pysyncobj": version("pysyncobj"),
-            "Python": platform.python_version(),
-            "system": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
+            **this_machine(),
         },
     )
     os.makedirs(options.directory, exist_ok=True)

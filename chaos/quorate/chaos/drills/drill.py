@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ from quorate.chaos.faults.network import NetworkFaults
 from quorate.chaos.ledger.load import LedgerLoad
 from quorate.chaos.ledger.reader import LedgerReader
 from quorate.chaos.ledger.replica_files import replica_directory
-from quorate.chaos.ledger.waiting import topic_until, until_whole
+from quorate.chaos.ledger.waiting import topic_until, until_so, until_whole
 from quorate.client import AsyncAdmin
 from quorate.client.admin.types import ClusterDescription, PartitionDescription
 from quorate.core.ids import TopicId, TopicPartition
@@ -96,10 +96,10 @@ class Drill:
         await asyncio.sleep(self.random.uniform(0.5, 1.0) * seconds)
 
     @contextmanager
-    def fault(self, kind: str, whom: str) -> Iterator[None]:
+    def fault(self, kind: str, target: str) -> Iterator[None]:
         """Inside, the cluster is broken. ``kind`` is the same each time it is told."""
-        self.tell(f"{kind}: {whom}")
-        with self.timeline.fault(kind, whom):
+        self.tell(f"{kind}: {target}")
+        with self.timeline.fault(kind, target):
             yield
 
     def expect(self, is_so: bool, otherwise: str) -> None:  # noqa: FBT001  # reads as a sentence
@@ -136,6 +136,10 @@ class Drill:
         return count
 
     # -- looking
+
+    @property
+    def nodes(self) -> list[str]:
+        return [node.name for node in self.agent.nodes]
 
     @property
     def brokers(self) -> list[str]:
@@ -189,14 +193,7 @@ class Drill:
         return self.name_of(found.leader)
 
     async def cluster_until(self, is_so: Callable[[ClusterDescription], bool]) -> ClusterDescription:
-        found: list[ClusterDescription] = []
-
-        async def looks_so() -> bool:
-            found[:] = [await self.admin.describe_cluster()]
-            return is_so(found[0])
-
-        await self.until(looks_so)
-        return found[0]
+        return await until_so("the cluster", self.admin.describe_cluster, is_so)
 
     async def active_controller(self) -> str:
         described = await self.cluster_until(lambda each: each.controller is not None)
@@ -215,22 +212,9 @@ class Drill:
         return [each.partition for each in await self.admin.list_reassignments()]
 
     async def stops_moving(self) -> None:
-        async def nothing_moves() -> bool:
-            return not set(await self.moving()) & set(self.partitions)
-
-        await self.until(nothing_moves)
-
-    async def until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
-        """Errors that say "try again" mean that it is not so yet."""
-        async with asyncio.timeout(_TIMEOUT_S):
-            while True:
-                try:
-                    if await is_so():
-                        return
-                except QuorateError as error:
-                    if not error.retriable:
-                        raise
-                await asyncio.sleep(_POLL_S)
+        await until_so(
+            "partitions that move", self.moving, lambda moving: set(moving).isdisjoint(self.partitions)
+        )
 
     # -- doing
 
@@ -313,14 +297,17 @@ class Drill:
         finally:
             await reader.kill()
 
+    def data_dir(self, name: str) -> str:
+        found = self.agent.data_dir(name)
+        assert found is not None, "the story says that it needs files"
+        return found
+
     async def replica_directory(self, name: str, partition: TopicPartition) -> str:
         """Where that node keeps its replica."""
         topic_id = TopicId((await self.admin.describe_topic(partition.topic)).topic_id)
-        data_dir = self.agent.data_dir(name)
-        assert data_dir is not None, "the story says that it needs files"
         disk = OsDisk(read_only=True)
         try:
-            found = replica_directory(disk, data_dir, topic_id, partition.partition)
+            found = replica_directory(disk, self.data_dir(name), topic_id, partition.partition)
         finally:
             disk.close()
         assert found is not None, f"{name} is a replica of {partition}"

@@ -31,8 +31,9 @@ from quorate.chaos.history.entries import Acks
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerFile
 from quorate.chaos.ledger.load import LedgerLoad
-from quorate.chaos.report.files import HISTORY_FILE, write_report
-from quorate.chaos.report.run_report import RunReport
+from quorate.chaos.report.drill_report import DrillReport
+from quorate.chaos.report.file_names import HISTORY_FILE
+from quorate.chaos.report.files import write_report
 from quorate.client import AsyncAdmin
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import QuorateError
@@ -47,7 +48,7 @@ _PRODUCERS: Final = 2
 
 async def run_drill(
     story: Story, agent: ClusterAgent, options: DrillOptions, progress: Progress | None = None
-) -> RunReport:
+) -> DrillReport:
     """The story must fit the agent. Returns the report, which has been written to the directory."""
     os.makedirs(options.directory, exist_ok=True)
     with LedgerFile.create(f"{options.directory}/{HISTORY_FILE}") as ledger:
@@ -72,7 +73,7 @@ class _Run:
         self._progress = progress
         self._history = history
 
-    async def whole(self) -> RunReport:
+    async def whole(self) -> DrillReport:
         began = datetime.now(UTC)
         self._progress.tell(f"{self._story.name}: {_layout(self._agent)}")
         async with (

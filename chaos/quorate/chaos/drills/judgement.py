@@ -27,7 +27,7 @@ _DAMAGE_NOTICED: Final = "log_damaged"
 async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
     """Nobody writes any more, and every node runs."""
     own = [
-        *(_failed(violation.check, str(violation)) for violation in drill.violations),
+        *map(Verdict.of, drill.violations),
         _one_controller_in_each_term(watch),
         _story(drill),
     ]
@@ -35,9 +35,10 @@ async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
     try:
         final = await collect(_reach(drill, watch), history, list(drill.topics.values()))
     except Violation as violation:
-        return [*own, _failed(violation.check, str(violation))]
+        return [*own, Verdict.of(violation)]
     except (QuorateError, TimeoutError) as error:
-        return [*own, _failed("unavailable", f"the cluster could not be read: {error!r}")]
+        unread = Violation(f"the cluster could not be read: {error!r}", check="unavailable")
+        return [*own, Verdict.of(unread)]
     final = replace(
         final,
         counters={kind.value: drill.timeline.count(kind) for kind in EventKind},
@@ -74,7 +75,3 @@ def _one_controller_in_each_term(watch: ClusterWatch) -> Verdict:
         if len(leaders) > 1
     )
     return Verdict("two-controllers", None, findings, len(watch.controllers), found=len(findings))
-
-
-def _failed(check: str, finding: str) -> Verdict:
-    return Verdict(check, None, (finding,), 1, found=1)

@@ -15,7 +15,7 @@ from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerDamaged, read_ledger
 from quorate.chaos.ledger.final_state import Reach, collect
-from quorate.chaos.report.files import HISTORY_FILE
+from quorate.chaos.report.file_names import HISTORY_FILE
 from quorate.core.ids import Offset, TopicPartition
 from quorate.errors import InvalidRequest
 

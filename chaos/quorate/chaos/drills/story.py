@@ -17,7 +17,7 @@ from quorate.chaos.history.entries import Acks
 if TYPE_CHECKING:
     from quorate.chaos.drills.drill import Drill
 
-__all__ = ["APART", "DEFAULT_TOPICS", "SMALL_SEGMENTS", "Layout", "Story", "Strike", "story"]
+__all__ = ["APART", "SMALL_SEGMENTS", "Layout", "Story", "story"]
 
 Strike = Callable[["Drill"], Awaitable[None]]
 
@@ -25,7 +25,7 @@ Strike = Callable[["Drill"], Awaitable[None]]
 SMALL_SEGMENTS: Final = {"segment.bytes": "256KiB"}
 
 #: Both ways of keeping what was acknowledged: on enough machines, or on enough disks.
-DEFAULT_TOPICS: Final[Mapping[str, Mapping[str, Any]]] = {
+_DEFAULT_TOPICS: Final[Mapping[str, Mapping[str, Any]]] = {
     "replicated": {"partitions": 4, "replication_factor": 3, "configs": SMALL_SEGMENTS},
     "synced": {
         "partitions": 2,
@@ -95,11 +95,11 @@ def story(
     shows: str,
     needs: tuple[Ability, ...] = (),
     uses: Iterable[Ability] = (),
-    topics: Mapping[str, Mapping[str, Any]] = DEFAULT_TOPICS,
+    topics: Mapping[str, Mapping[str, Any]] = _DEFAULT_TOPICS,
     layout: Layout | None = None,
     leaves: tuple[EventKind, ...] = (),
     weak_acks: Mapping[str, Acks] | None = None,
-    mixes: bool = False,
+    is_in_the_mix: bool = False,
 ) -> Callable[[Strike], Story]:
     """Makes the decorated function the story of that name."""
 
@@ -114,7 +114,7 @@ def story(
             layout=layout or Layout(),
             leaves=leaves,
             weak_acks=weak_acks or {},
-            is_in_the_mix=mixes,
+            is_in_the_mix=is_in_the_mix,
         )
 
     return make

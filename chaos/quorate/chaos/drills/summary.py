@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from datetime import datetime
 from importlib.metadata import version
@@ -17,19 +15,20 @@ from quorate.chaos.drills.timeline import EventKind, Timeline
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
 from quorate.chaos.report.availability import Availability, availability_of, longest_gap
-from quorate.chaos.report.run_report import Fault, Mark, RunReport
+from quorate.chaos.report.drill_report import DrillReport, Mark, ReportedFault
+from quorate.chaos.report.this_machine import this_machine
 
 __all__ = ["summarise"]
 
 
 def summarise(
     drill: Drill, story: Story, options: DrillOptions, verdicts: Sequence[Verdict], *, began: datetime
-) -> RunReport:
+) -> DrillReport:
     timeline, history = drill.timeline, drill.timeline.history
     assert timeline.ended_s is not None
     availability = availability_of(history.sent, began_s=timeline.began_s, ended_s=timeline.ended_s)
     outcomes = history.outcomes()
-    return RunReport(
+    return DrillReport(
         drill=story.name,
         shows=story.shows,
         seed=options.seed,
@@ -67,15 +66,15 @@ def _losses(history: History, verdicts: Sequence[Verdict]) -> dict[str, str]:
     }
 
 
-def _faults(timeline: Timeline, availability: Availability) -> list[Fault]:
+def _faults(timeline: Timeline, availability: Availability) -> list[ReportedFault]:
     found = []
     for window in timeline.history.faults:
-        begin_s = window.begun_s - timeline.began_s
-        end_s = availability.seconds if window.ended_s is None else window.ended_s - timeline.began_s
+        begun_s = window.begun_s - timeline.began_s
+        ended_s = availability.seconds if window.ended_s is None else window.ended_s - timeline.began_s
         whole_s = timeline.whole_s.get(window.serial)
         whole_s = None if whole_s is None else whole_s - timeline.began_s
-        gap_s = longest_gap(availability.times_s, begin_s, end_s if whole_s is None else whole_s)
-        found.append(Fault(window.kind, window.target, begin_s, end_s, whole_s, gap_s))
+        gap_s = longest_gap(availability.times_s, begun_s, ended_s if whole_s is None else whole_s)
+        found.append(ReportedFault(window.kind, window.target, begun_s, ended_s, whole_s, gap_s))
     return found
 
 
@@ -88,8 +87,7 @@ def _surroundings(drill: Drill, story: Story) -> dict[str, str]:
     )
     return {
         "quorate": version("quorate"),
-        "Python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
+        **this_machine(),
         "agent": drill.agent.kind,
         "nodes": nodes,
         "topics": topics,

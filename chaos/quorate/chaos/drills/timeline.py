@@ -44,8 +44,8 @@ class Timeline:
         self.events.append(Event(self.history.now_s(), kind, what))
 
     @contextmanager
-    def fault(self, kind: str, whom: str) -> Iterator[None]:
-        window = self.history.inflict(kind, whom)
+    def fault(self, kind: str, target: str) -> Iterator[None]:
+        window = self.history.inflict(kind, target)
         try:
             yield
         finally:

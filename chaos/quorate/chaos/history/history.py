@@ -46,7 +46,6 @@ class Recorder(Protocol):
 
     def flush(self) -> None:
         """What was told up to here outlives this process."""
-        ...
 
 
 class History:

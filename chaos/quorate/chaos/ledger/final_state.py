@@ -34,7 +34,7 @@ from quorate.metadata.image import MetadataImage
 from quorate.node.local_cluster import LocalCluster
 from quorate.rpc.grpcio_transport import GrpcioTransport
 
-__all__ = ["Reach", "collect", "committed_metadata"]
+__all__ = ["Reach", "collect"]
 
 #: without a record, or without an answer
 _TIMEOUT_S: Final = 60.0
@@ -179,14 +179,14 @@ async def _unclean_epochs(reach: Reach, name: TopicName) -> UncleanEpochs:
         return {}
     async with AsyncAdmin(reach.bootstrap) as admin:
         offset = (await admin.describe_cluster()).metadata_offset
-    topic = (await committed_metadata(reach.controllers, offset)).topic_named(name)
+    topic = (await _committed_metadata(reach.controllers, offset)).topic_named(name)
     return {
         TopicPartition(name, partition.partition): partition.unclean_leader_epochs
         for partition in (() if topic is None else topic.partitions)
     }
 
 
-async def committed_metadata(controllers: Sequence[str], offset: int) -> MetadataImage:
+async def _committed_metadata(controllers: Sequence[str], offset: int) -> MetadataImage:
     """As of ``offset`` or later."""
     follower = MetadataFollower(
         GrpcioTransport(),

@@ -11,7 +11,7 @@ from typing import Final
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
 from quorate.client.consumer.async_consumer import AsyncConsumer
@@ -33,7 +33,7 @@ _PRODUCE: Final = method_of(
 )
 
 
-def cluster_story(tell: Callable[[SimCluster], Awaitable[None]]) -> Scene:
+def cluster_story(tell: Callable[[SimCluster], Awaitable[None]]) -> StoryHunt:
     def play() -> None:
         async def main(simulation: Simulation) -> None:
             cluster = SimCluster(simulation)
@@ -42,7 +42,7 @@ def cluster_story(tell: Callable[[SimCluster], Awaitable[None]]) -> Scene:
 
         run_simulation(main, seed=1, time_limit_s=_TIME_LIMIT_S)
 
-    return Scene("whole cluster, a story", play)
+    return StoryHunt("whole cluster, a story", play)
 
 
 async def a_reader_is_told_what_has_vanished(cluster: SimCluster) -> None:
@@ -95,7 +95,7 @@ async def a_topic_made_anew_is_another_one(cluster: SimCluster) -> None:
         assert code, f"{machine.name} wrote to the new topic what was meant for the old one"
 
 
-# --- what the stories share
+# -- what the stories share
 
 
 def _admin(cluster: SimCluster) -> AsyncAdmin:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
-from quorate.chaos.mutations.hunting import Outcome
+from quorate.chaos.mutations.hunting import HuntOutcome
 from quorate.chaos.mutations.mutation import Mutation
 
 __all__ = ["EVIDENCE_PAGE", "RunFacts", "evidence_page", "write_evidence_page"]
@@ -76,12 +76,12 @@ class RunFacts:
 
 
 def write_evidence_page(
-    root: Path, mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome], facts: RunFacts
+    root: Path, mutations: Sequence[Mutation], outcomes: Mapping[str, HuntOutcome], facts: RunFacts
 ) -> None:
     (root / EVIDENCE_PAGE).write_text(evidence_page(mutations, outcomes, facts), encoding="utf-8")
 
 
-def evidence_page(mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome], facts: RunFacts) -> str:
+def evidence_page(mutations: Sequence[Mutation], outcomes: Mapping[str, HuntOutcome], facts: RunFacts) -> str:
     found = [each for each in mutations if outcomes[each.name].catch is not None]
     rules = {rule for each in mutations for rule in each.rules}
     seconds = sum(outcome.seconds for outcome in outcomes.values())
@@ -94,7 +94,7 @@ def evidence_page(mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome]
     return _HEAD + summary + _TABLE_HEAD + rows + _TAIL
 
 
-def _row(mutation: Mutation, outcome: Outcome) -> str:
+def _row(mutation: Mutation, outcome: HuntOutcome) -> str:
     caught_by = "**nobody**" if outcome.catch is None else f"`{outcome.catch.check}`"
     cells = (
         ", ".join(map(str, mutation.rules)),

@@ -17,11 +17,11 @@ from quorate.chaos.cluster.trace import counting_events
 from quorate.chaos.mutations.mutation import Catch, Mutation
 from quorate.chaos.mutations.patch import Patch
 
-__all__ = ["Outcome", "hunt", "hunt_all"]
+__all__ = ["HuntOutcome", "hunt", "hunt_all"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HuntOutcome:
     mutation: str
     #: how many were run, the last one included
     seeds: int
@@ -34,7 +34,7 @@ class Outcome:
     red_anyway: tuple[int, ...] = ()
 
 
-def hunt(mutation: Mutation, *, first_seed: int = 1, seeds_max: int | None = None) -> Outcome:
+def hunt(mutation: Mutation, *, first_seed: int = 1, seeds_max: int | None = None) -> HuntOutcome:
     """Until the first violation."""
     if not __debug__:
         raise RuntimeError("mutations are noticed by assertions: run Python without -O")
@@ -48,9 +48,9 @@ def hunt(mutation: Mutation, *, first_seed: int = 1, seeds_max: int | None = Non
             continue
         if _trial(mutation, seed, is_applied=False) is None:
             seconds = time.monotonic() - began
-            return Outcome(mutation.name, number + 1, catch, seconds, seed, tuple(red_anyway))
+            return HuntOutcome(mutation.name, number + 1, catch, seconds, seed, tuple(red_anyway))
         red_anyway.append(seed)
-    return Outcome(mutation.name, count, None, time.monotonic() - began, None, tuple(red_anyway))
+    return HuntOutcome(mutation.name, count, None, time.monotonic() - began, None, tuple(red_anyway))
 
 
 def _trial(mutation: Mutation, seed: int, *, is_applied: bool) -> Catch | None:
@@ -63,7 +63,7 @@ def _trial(mutation: Mutation, seed: int, *, is_applied: bool) -> Catch | None:
 
 def hunt_all(
     mutations: Sequence[Mutation], *, jobs: int = 1, seeds_max: int | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[HuntOutcome]:
     """As they end."""
     if jobs == 1:
         for each in mutations:
@@ -78,7 +78,7 @@ def hunt_all(
             executor.shutdown(cancel_futures=True)
 
 
-def _hunt_by_name(name: str, seeds_max: int | None) -> Outcome:
+def _hunt_by_name(name: str, seeds_max: int | None) -> HuntOutcome:
     """In a process of its own: functions do not travel there, names do."""
     from quorate.chaos.mutations.registry import find_mutation
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from quorate.chaos.mutations.mutation import Catch
 
-__all__ = ["Scene", "SeededHunt", "caught"]
+__all__ = ["SeededHunt", "StoryHunt", "caught"]
 
 _LINE_MAX: Final = 160
 
@@ -51,7 +51,7 @@ class SeededHunt:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class StoryHunt:
     """One story in a model, without chance: for what no seed comes to within reason."""
 
     where: str

@@ -26,7 +26,7 @@ from quorate.v1.controller_pb2 import RegisterBrokerRequest
 __all__ = ["MUTATIONS"]
 
 
-# --- starts
+# -- starts
 
 
 @mutation(30, hunt=CONTROLLER)
@@ -118,7 +118,7 @@ def second_process_is_registered(patch: Patch) -> None:
     patch.setattr(controller_model, "register_broker", register)
 
 
-# --- sessions and heartbeats
+# -- sessions and heartbeats
 
 
 @mutation(36, hunt=CONTROLLER)
@@ -151,7 +151,7 @@ def earlier_runs_are_listened_to(patch: Patch) -> None:
     patch.setattr(heartbeats, "require_broker_epoch", lambda image, broker_id, _: image.brokers[broker_id])
 
 
-# --- pieces
+# -- pieces
 
 
 @mutation(36, hunt=CONTROLLER)

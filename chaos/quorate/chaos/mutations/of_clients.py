@@ -16,7 +16,7 @@ from quorate.chaos.mutations.cluster_stories import (
     a_topic_made_anew_is_another_one,
     cluster_story,
 )
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.client.consumer.positions import EpochEnd, Need, PartitionReader
@@ -32,7 +32,7 @@ __all__ = ["MUTATIONS"]
 _LEADER_TROUBLE: Final = (Fault.KILL_LEADER, Fault.CUT_LEADER_FROM_FOLLOWERS)
 
 
-# --- conditional append (rules 19, 37 and 50 in one)
+# -- conditional append (rules 19, 37 and 50 in one)
 
 
 @mutation(19, hunt=ClusterHunt(_LEADER_TROUBLE, is_competition=True))
@@ -76,7 +76,7 @@ def condition_is_compared_with_the_high_watermark(patch: Patch) -> None:
     patch.setattr(Leadership, "append_if", append_if)
 
 
-# --- idempotence
+# -- idempotence
 
 
 @mutation(49, 50, hunt=ClusterHunt((Fault.LOSE_ANSWERS,)))
@@ -85,7 +85,7 @@ def producers_are_forgotten(patch: Patch) -> None:
     patch.setattr(ProducerStates, "check", lambda *_: None)
 
 
-@mutation(51, hunt=Scene("lives of a log", log_checkers.check_duplicates_are_told_from_gaps))
+@mutation(51, hunt=StoryHunt("lives of a log", log_checkers.check_duplicates_are_told_from_gaps))
 def duplicate_is_called_out_of_order(patch: Patch) -> None:
     """So that the client begins a new epoch, and writes it again (Redpanda #3039)."""
 
@@ -111,7 +111,7 @@ def new_producer_epoch_keeps_the_old_window(patch: Patch) -> None:
     patch.setattr(ProducerStates, "check", check)
 
 
-# --- topics and positions
+# -- topics and positions
 
 
 @mutation(43, hunt=cluster_story(a_topic_made_anew_is_another_one))

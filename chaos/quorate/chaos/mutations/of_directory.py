@@ -10,7 +10,7 @@ from quorate.broker.directory import broker_directory, run_notes
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.broker.directory.run_notes import RunNotes, RunNotesFile
 from quorate.chaos.models.directory import directory_checkers as check
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.core.disk import Disk
@@ -20,21 +20,21 @@ from quorate.storage.log_context import LogContext, tolerate_full_disk
 __all__ = ["MUTATIONS"]
 
 
-def _scene(checker: Callable[[], Awaitable[None]]) -> Scene:
-    return Scene("lives of a directory", checker)
+def _story(checker: Callable[[], Awaitable[None]]) -> StoryHunt:
+    return StoryHunt("lives of a directory", checker)
 
 
-@mutation(31, hunt=_scene(check.check_failed_sync))
+@mutation(31, hunt=_story(check.check_failed_sync))
 def storage_errors_are_not_on_record(patch: Patch) -> None:
     patch.setattr(RunNotesFile, "note_storage_error", lambda *_: None)
 
 
-@mutation(31, hunt=_scene(check.check_failed_sync))
+@mutation(31, hunt=_story(check.check_failed_sync))
 def storage_errors_do_not_forbid_a_clean_stop(patch: Patch) -> None:
     patch.setattr(LogContext, "note_storage_error", lambda *_: None)
 
 
-@mutation(30, hunt=_scene(check.check_power_loss_after_a_clean_stop))
+@mutation(30, hunt=_story(check.check_power_loss_after_a_clean_stop))
 def marker_of_a_clean_stop_stays(patch: Patch) -> None:
     original = RunNotesFile.change
 
@@ -47,7 +47,7 @@ def marker_of_a_clean_stop_stays(patch: Patch) -> None:
     patch.setattr(RunNotesFile, "change", change)
 
 
-@mutation(30, hunt=_scene(check.check_crash_before_the_epoch_is_noted))
+@mutation(30, hunt=_story(check.check_crash_before_the_epoch_is_noted))
 def incarnation_is_not_noted(patch: Patch) -> None:
     async def note_incarnation(*_: object) -> None:
         pass
@@ -55,12 +55,12 @@ def incarnation_is_not_noted(patch: Patch) -> None:
     patch.setattr(BrokerDirectory, "note_incarnation", note_incarnation)
 
 
-@mutation(30, hunt=_scene(check.check_power_loss_after_a_clean_stop))
+@mutation(30, hunt=_story(check.check_power_loss_after_a_clean_stop))
 def boot_is_not_looked_at(patch: Patch) -> None:
     patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
 
 
-@mutation(30, hunt=_scene(check.check_power_loss_before_a_start_that_died))
+@mutation(30, hunt=_story(check.check_power_loss_before_a_start_that_died))
 def boot_is_noted_before_the_logs_are_recovered(patch: Patch) -> None:
     original = BrokerDirectory.recover_logs
 
@@ -72,7 +72,7 @@ def boot_is_noted_before_the_logs_are_recovered(patch: Patch) -> None:
     patch.setattr(BrokerDirectory, "recover_logs", recover_logs)
 
 
-@mutation(30, hunt=_scene(check.check_another_file_system))
+@mutation(30, hunt=_story(check.check_another_file_system))
 def file_system_is_not_looked_at(patch: Patch) -> None:
     def is_same_boot(disk: Disk, _: str, notes: RunNotes) -> bool:
         return notes.boot_id == disk.boot_id()
@@ -80,7 +80,7 @@ def file_system_is_not_looked_at(patch: Patch) -> None:
     patch.setattr(broker_directory, "_is_same_boot", is_same_boot)
 
 
-@mutation(30, hunt=_scene(check.check_power_loss_after_a_clean_stop))
+@mutation(30, hunt=_story(check.check_power_loss_after_a_clean_stop))
 def notes_are_not_synced(patch: Patch) -> None:
     async def write(disk: Disk, path: str, state: dict[str, Any]) -> None:
         write_cached(disk, path, state)
@@ -88,7 +88,7 @@ def notes_are_not_synced(patch: Patch) -> None:
     patch.setattr(run_notes, "write_durably", write)
 
 
-@mutation(30, 44, hunt=_scene(check.check_cut_by_a_start_that_died))
+@mutation(30, 44, hunt=_story(check.check_cut_by_a_start_that_died))
 def damage_is_cut_without_a_note(patch: Patch) -> None:
     async def tell(*_: object) -> None:
         pass
@@ -96,7 +96,7 @@ def damage_is_cut_without_a_note(patch: Patch) -> None:
     patch.setattr(LogContext, "tell_of_recovery_damage", tell)
 
 
-@mutation(31, hunt=_scene(check.check_full_disk))
+@mutation(31, hunt=_story(check.check_full_disk))
 def full_disk_keeps_the_old_notes(patch: Patch) -> None:
     async def replace_notes(self: BrokerDirectory, notes: RunNotes) -> None:
         with tolerate_full_disk("note the epoch", self.path):

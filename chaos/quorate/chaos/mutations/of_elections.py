@@ -29,7 +29,7 @@ from quorate.v1.admin_pb2 import RecoverPartitionRequest
 __all__ = ["MUTATIONS", "change_with"]
 
 
-# --- elections
+# -- elections
 
 
 @mutation(27, 1, hunt=CONTROLLER)
@@ -96,7 +96,7 @@ def registered_broker_keeps_its_leaders(patch: Patch) -> None:
     patch.setattr(brokers, "leave_partitions", leave)
 
 
-# --- the ELR
+# -- the ELR
 
 
 @mutation(28, 29, hunt=CONTROLLER)
@@ -134,7 +134,7 @@ def change_with(patch: Patch, altered: Callable[[PartitionImage, dict[str, Any]]
     patch.setattr(Elections, "change", change)
 
 
-# --- settings
+# -- settings
 
 
 @mutation(29, hunt=CONTROLLER)
@@ -178,7 +178,7 @@ def leader_speaks_for_members_that_leave(patch: Patch) -> None:
     patch.setattr(alter_partition, "_is_said_of_all", lambda *_: True)
 
 
-# --- recovery
+# -- recovery
 
 
 @mutation(33, hunt=CONTROLLER)

@@ -12,7 +12,7 @@ from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.replication import follower_stories
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.core.config import Durability
@@ -20,16 +20,16 @@ from quorate.core.ids import LeaderEpoch, Offset, PartitionId, ReplicaKey, Topic
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1.replica_pb2 import ReplicaUpdate
 
-__all__ = ["MUTATIONS", "follow_differently"]
+__all__ = ["MUTATIONS"]
 
 _KILLS: Final = (Fault.KILL_BROKER, Fault.KILL_ALL_BROKERS, Fault.KILL_LEADER)
 
 
-def _scene(story: Callable[[], None]) -> Scene:
-    return Scene("a follower and a leader by script", story)
+def _story(story: Callable[[], None]) -> StoryHunt:
+    return StoryHunt("a follower and a leader by script", story)
 
 
-def follow_differently(patch: Patch, change: Callable[[Partition, Next], Next]) -> None:
+def _follow_differently(patch: Patch, change: Callable[[Partition, Next], Next]) -> None:
     """Have a follower do something else than what is due."""
     proceed = LeaderFetcher._proceed
 
@@ -39,7 +39,7 @@ def follow_differently(patch: Patch, change: Callable[[Partition, Next], Next]) 
     patch.setattr(LeaderFetcher, "_proceed", proceed_differently)
 
 
-# --- cutting
+# -- cutting
 
 
 @mutation(8, hunt=ClusterHunt(_KILLS))
@@ -55,7 +55,7 @@ def follower_cuts_to_its_high_watermark(patch: Patch) -> None:
         is_longer = partition.high_watermark < partition.log.log_end_offset
         return TruncateTo(partition.high_watermark) if is_longer else due
 
-    follow_differently(patch, cut_first)
+    _follow_differently(patch, cut_first)
 
 
 @mutation(9, hunt=ClusterHunt((*_KILLS, Fault.CUT_OFF)))
@@ -70,7 +70,7 @@ def follower_cuts_when_a_question_fails(patch: Patch) -> None:
     patch.setattr(following, "_refused", refused)
 
 
-@mutation(10, hunt=_scene(follower_stories.an_answer_of_an_older_epoch_is_dropped))
+@mutation(10, hunt=_story(follower_stories.an_answer_of_an_older_epoch_is_dropped))
 def follower_believes_answers_of_any_epoch(patch: Patch) -> None:
     """An answer that was asked for in an earlier leader epoch is obeyed."""
 
@@ -82,25 +82,25 @@ def follower_believes_answers_of_any_epoch(patch: Patch) -> None:
     patch.setattr(LeaderFetcher, "_take", take)
 
 
-@mutation(11, hunt=_scene(follower_stories.a_cut_below_the_high_watermark_is_refused))
+@mutation(11, hunt=_story(follower_stories.a_cut_below_the_high_watermark_is_refused))
 def follower_obeys_any_cut(patch: Patch) -> None:
     """A demand to cut below the own high watermark is obeyed. Without a bug elsewhere nobody demands it."""
     patch.setattr(following, "crosses_unclean_epoch", lambda *_, **__: True)
 
 
-@mutation(12, hunt=_scene(follower_stories.a_follower_before_the_leaders_start_begins_anew))
+@mutation(12, hunt=_story(follower_stories.a_follower_before_the_leaders_start_begins_anew))
 def follower_never_begins_anew(patch: Patch) -> None:
     """One that ends before the leader's log begins asks for ever."""
     patch.setattr(following, "_refused", lambda _, update: TryAgain(error_from_detail(update.error)))
 
 
-# --- acknowledging
+# -- acknowledging
 
 
 @mutation(16, hunt=ClusterHunt((Fault.LOSE_POWER_EVERYWHERE,), Durability.FSYNC))
 def follower_acknowledges_before_the_sync(patch: Patch) -> None:
     """A position is named when its records are in the page cache, under durability=fsync too."""
-    follow_differently(patch, lambda _, due: NAME_POSITION if isinstance(due, Sync) else due)
+    _follow_differently(patch, lambda _, due: NAME_POSITION if isinstance(due, Sync) else due)
 
 
 @mutation(16, hunt=ClusterHunt((Fault.CUT_OFF, Fault.KILL_LEADER)))

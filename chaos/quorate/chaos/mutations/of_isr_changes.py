@@ -24,7 +24,7 @@ from quorate.v1.controller_pb2 import PartitionAlteration
 __all__ = ["MUTATIONS"]
 
 
-# --- AlterPartition
+# -- AlterPartition
 
 
 @mutation(21, hunt=CONTROLLER)
@@ -96,7 +96,7 @@ def recovering_partition_grows(patch: Patch) -> None:
     patch.setattr(alter_partition, "_check_members", check)
 
 
-# --- reassignment
+# -- reassignment
 
 
 @mutation(47, hunt=CONTROLLER)

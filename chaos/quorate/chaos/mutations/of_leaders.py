@@ -20,11 +20,11 @@ from quorate.broker.replica.own_copy import OwnCopy
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.replica import leader_stories
+from quorate.chaos.mutations import of_elections, of_replicas
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
-from quorate.controller import elections
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.storage import LogRead
@@ -34,11 +34,11 @@ __all__ = ["MUTATIONS"]
 _CUTS: Final = (Fault.CUT_OFF, Fault.CUT_LEADER_FROM_FOLLOWERS, Fault.CUT_LEADER_FROM_CONTROLLERS)
 
 
-def _scene(story: Callable[[], None]) -> Scene:
-    return Scene("a leader and its followers' positions", story)
+def _story(story: Callable[[], None]) -> StoryHunt:
+    return StoryHunt("a leader and its followers' positions", story)
 
 
-# --- committing
+# -- committing
 
 
 @mutation(13, hunt=ClusterHunt((Fault.CUT_OFF,)))
@@ -77,17 +77,17 @@ def readers_see_what_is_not_committed(patch: Patch) -> None:
     patch.setattr(Leadership, "read", read)
 
 
-# --- epochs
+# -- epochs
 
 
-@mutation(3, hunt=_scene(leader_stories.only_the_current_leader_epoch_is_served))
+@mutation(3, hunt=_story(leader_stories.only_the_current_leader_epoch_is_served))
 def leader_serves_whatever_epoch_is_named(patch: Patch) -> None:
     """A follower, or a client, of another leader epoch is served as one of this one."""
     original = Partition.require_leadership
     patch.setattr(Partition, "require_leadership", lambda self, _: original(self, None))
 
 
-@mutation(4, hunt=_scene(leader_stories.an_answer_is_not_undone_by_older_metadata))
+@mutation(4, hunt=_story(leader_stories.an_answer_is_not_undone_by_older_metadata))
 def older_metadata_is_applied(patch: Patch) -> None:
     """Answer and metadata race, and whichever comes last counts."""
     original = InSyncReplicas.commit
@@ -101,7 +101,7 @@ def older_metadata_is_applied(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "commit", commit)
 
 
-@mutation(7, hunt=_scene(leader_stories.a_follower_counts_only_after_a_fetch_in_this_epoch))
+@mutation(7, hunt=_story(leader_stories.a_follower_counts_only_after_a_fetch_in_this_epoch))
 def followers_are_carried_over(patch: Patch) -> None:
     """What a follower had in the last leader epoch of the same broker counts in the next one."""
     original = Leadership.__init__
@@ -121,7 +121,7 @@ def followers_are_carried_over(patch: Patch) -> None:
     patch.setattr(Leadership, "__init__", init)
 
 
-@mutation(25, 23, hunt=_scene(leader_stories.a_fetch_of_an_earlier_process_does_not_count))
+@mutation(25, 23, hunt=_story(leader_stories.a_fetch_of_an_earlier_process_does_not_count))
 def fetches_of_an_earlier_process_count(patch: Patch) -> None:
     """A fetch counts for the process that is registered by now, whoever has sent it (KIP-903)."""
     original = Leadership.follower_at
@@ -135,42 +135,28 @@ def fetches_of_an_earlier_process_count(patch: Patch) -> None:
     patch.setattr(Leadership, "follower_at", follower_at)
 
 
-# --- the ISR
+# -- the ISR
 
 
 @mutation(21, hunt=ClusterHunt(_CUTS))
 def leader_shrinks_its_isr_by_itself(patch: Patch) -> None:
     """What it has asked the controller for counts at once."""
-    original = InSyncReplicas.send
-
-    def send(self: InSyncReplicas) -> Any:
-        alteration = original(self)
-        if alteration is not None:
-            self.committed = frozenset(BrokerId(member.broker_id) for member in alteration.isr)
-        return alteration
-
-    patch.setattr(InSyncReplicas, "send", send)
+    of_replicas.wish_is_taken_for_granted.apply(patch)
 
 
 @mutation(26, 13, hunt=ClusterHunt(_CUTS))
 def members_to_be_removed_do_not_count(patch: Patch) -> None:
     """As if a removal were accepted as soon as it is asked for."""
-
-    def maximal(self: InSyncReplicas) -> frozenset[BrokerId]:
-        if self._wish is None:
-            return self.committed
-        return frozenset(BrokerId(member.broker_id) for member in self._wish.alteration.isr)
-
-    patch.setattr(InSyncReplicas, "maximal", property(maximal))
+    of_replicas.members_proposed_for_removal_do_not_count.apply(patch)
 
 
-# --- elections and starts
+# -- elections and starts
 
 
 @mutation(27, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,)))
 def unclean_election_is_on(patch: Patch) -> None:
     """Somebody leads rather than nobody, whoever asked for it."""
-    patch.setattr(elections, "unclean_election_enabled", lambda *_: True)
+    of_elections.elects_uncleanly_without_leave.apply(patch)
 
 
 @mutation(30, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,)))
@@ -179,7 +165,7 @@ def loss_of_power_passes_for_a_crash(patch: Patch) -> None:
     patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
 
 
-# --- answers
+# -- answers
 
 
 @mutation(19, hunt=ClusterHunt((Fault.PAUSE_LEADER, Fault.CUT_LEADER_FROM_FOLLOWERS)))

@@ -46,7 +46,7 @@ def always(*, answer: object) -> Callable[..., object]:
     return lambda *_, **__: answer
 
 
-# --- the driver ---------------------------------------------------------------------------------------
+# -- the driver
 
 
 @mutation(38, hunt=RAFT)
@@ -79,7 +79,7 @@ def an_installed_snapshot_is_not_given_to_the_state_machine(patch: Patch) -> Non
     patch.setattr(SimulatedNode, "_install", lambda self, snapshot: None)
 
 
-# --- elections ----------------------------------------------------------------------------------------
+# -- elections
 
 
 @mutation(38, hunt=RAFT)
@@ -133,7 +133,7 @@ def votes_of_earlier_campaigns_count(patch: Patch) -> None:
     patch.setattr(Elections, "_answers_this_campaign", always(answer=True))
 
 
-# --- following ----------------------------------------------------------------------------------------
+# -- following
 
 
 @mutation(38, hunt=RAFT)
@@ -212,7 +212,7 @@ def the_whole_log_is_acknowledged_not_what_matched(patch: Patch) -> None:
     patch.setattr(Following, "_acknowledge", acknowledge)
 
 
-# --- snapshots ----------------------------------------------------------------------------------------
+# -- snapshots
 
 
 @mutation(38, hunt=RAFT)
@@ -233,7 +233,7 @@ def a_snapshot_moves_the_commit_index_unchecked(patch: Patch) -> None:
     patch.setattr(Following, "_holds_snapshot_entry", holds_snapshot_entry)
 
 
-# --- recovering ---------------------------------------------------------------------------------------
+# -- recovering
 
 
 @mutation(42, hunt=RAFT)
@@ -274,7 +274,7 @@ def a_leader_counts_what_a_voter_had_before_it_lost_it(patch: Patch) -> None:
     patch.setattr(Progress, "note_lost_log", note_lost_log)
 
 
-# --- leading ------------------------------------------------------------------------------------------
+# -- leading
 
 
 @mutation(38, hunt=RAFT)
@@ -325,7 +325,7 @@ def a_lost_leadership_refuses_what_it_has_appended(patch: Patch) -> None:
     patch.setattr(RaftState, "disown_uncommitted", disown_uncommitted)
 
 
-# --- reading ------------------------------------------------------------------------------------------
+# -- reading
 
 
 @mutation(39, hunt=RAFT)
@@ -338,7 +338,7 @@ def a_read_needs_no_majority(patch: Patch) -> None:
     patch.setattr(ReadBarriers, "_is_round_confirmed", always(answer=True))
 
 
-# --- voters -------------------------------------------------------------------------------------------
+# -- voters
 
 
 @mutation(41, hunt=RAFT)
@@ -369,7 +369,7 @@ def a_wiped_disk_speaks_for_the_old_one(patch: Patch) -> None:
     patch.setattr(RaftCore, "_on_received", on_received)
 
 
-# --- liveness -----------------------------------------------------------------------------------------
+# -- liveness
 
 
 @mutation(40, hunt=RAFT)

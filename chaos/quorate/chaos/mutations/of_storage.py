@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from quorate.chaos.models.log import log_checkers as check
-from quorate.chaos.mutations.hunts import Scene
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.core.ids import Offset
@@ -34,8 +34,8 @@ from quorate.storage.sync_state import SyncState
 __all__ = ["MUTATIONS"]
 
 
-def _scene(checker: Callable[[], Awaitable[None]]) -> Scene:
-    return Scene("lives of a log", checker)
+def _story(checker: Callable[[], Awaitable[None]]) -> StoryHunt:
+    return StoryHunt("lives of a log", checker)
 
 
 def scan_without_checksums(batches: bytes, position: int = 0) -> ScanResult:
@@ -52,7 +52,7 @@ def scan_without_checksums(batches: bytes, position: int = 0) -> ScanResult:
     return ScanResult(headers, position, None)
 
 
-@mutation(44, hunt=_scene(check.check_damage_above_the_recovery_point))
+@mutation(44, hunt=_story(check.check_damage_above_the_recovery_point))
 def recovery_checks_no_checksum(patch: Patch) -> None:
     def scan_chunk(self: LogScanner, segment: Segment, chunk: memoryview) -> str | None:
         result = scan_without_checksums(bytes(chunk))
@@ -72,7 +72,7 @@ def recovery_checks_no_checksum(patch: Patch) -> None:
     patch.setattr(LogScanner, "_scan_chunk", scan_chunk)
 
 
-@mutation(44, 5, hunt=_scene(check.check_damage_above_the_recovery_point))
+@mutation(44, 5, hunt=_story(check.check_damage_above_the_recovery_point))
 def recovery_accepts_any_epoch(patch: Patch) -> None:
     original = LogScanner._reason_against
 
@@ -83,17 +83,17 @@ def recovery_accepts_any_epoch(patch: Patch) -> None:
     patch.setattr(LogScanner, "_reason_against", reason_against)
 
 
-@mutation(44, hunt=_scene(check.check_damage_above_the_recovery_point))
+@mutation(44, hunt=_story(check.check_damage_above_the_recovery_point))
 def recovery_takes_every_short_batch_for_torn(patch: Patch) -> None:
     patch.setattr(recovery, "_complete_elsewhere", lambda *_: False)
 
 
-@mutation(44, hunt=_scene(check.check_damage_above_the_recovery_point))
+@mutation(44, hunt=_story(check.check_damage_above_the_recovery_point))
 def recovery_cuts_at_any_fault(patch: Patch) -> None:
     patch.setattr(opening, "cut_is_allowed", lambda *_, **__: True)
 
 
-@mutation(44, 46, hunt=_scene(check.check_damage_below_the_recovery_point))
+@mutation(44, 46, hunt=_story(check.check_damage_below_the_recovery_point))
 def recovery_ignores_the_recovery_point(patch: Patch) -> None:
     patch.setattr(opening, "cut_is_allowed", lambda fault, **_: fault.torn)
     patch.setattr(opening._Opening, "_apply_log_checkpoint", _without_recovery_point)
@@ -109,17 +109,17 @@ def _without_recovery_point(
     return result
 
 
-@mutation(44, hunt=_scene(check.check_reads))
+@mutation(44, hunt=_story(check.check_reads))
 def reads_check_no_checksum(patch: Patch) -> None:
     patch.setattr(log_reader, "scan_batches", scan_without_checksums)
 
 
-@mutation(44, 5, hunt=_scene(check.check_reads))
+@mutation(44, 5, hunt=_story(check.check_reads))
 def reads_check_neither_offsets_nor_epochs(patch: Patch) -> None:
     patch.setattr(log_reader.LogReader, "_check_chain", lambda *_: None)
 
 
-@mutation(44, hunt=_scene(check.check_index_files))
+@mutation(44, hunt=_story(check.check_index_files))
 def index_files_are_believed(patch: Patch) -> None:
     def unseal(content: bytes, entry_bytes: int) -> memoryview:
         count = (len(content) - 12) // entry_bytes
@@ -128,17 +128,17 @@ def index_files_are_believed(patch: Patch) -> None:
     patch.setattr(index, "_unseal", unseal)
 
 
-@mutation(44, hunt=_scene(check.check_torn_bytes_are_cut))
+@mutation(44, hunt=_story(check.check_torn_bytes_are_cut))
 def torn_bytes_of_a_failed_append_stay(patch: Patch) -> None:
     patch.setattr(Segment, "cut_file", lambda self: None)
 
 
-@mutation(49, hunt=_scene(check.check_failed_append_is_undone))
+@mutation(49, hunt=_story(check.check_failed_append_is_undone))
 def producers_are_not_undone(patch: Patch) -> None:
     patch.setattr(AppendGroup, "undo", lambda self: None)
 
 
-@mutation(45, hunt=_scene(check.check_failed_sync))
+@mutation(45, hunt=_story(check.check_failed_sync))
 def failed_sync_is_swallowed(patch: Patch) -> None:
     original = Segment.sync
 
@@ -149,7 +149,7 @@ def failed_sync_is_swallowed(patch: Patch) -> None:
     patch.setattr(Segment, "sync", sync)
 
 
-@mutation(45, hunt=_scene(check.check_power_loss))
+@mutation(45, hunt=_story(check.check_power_loss))
 def flush_does_not_sync(patch: Patch) -> None:
     async def sync(self: Segment) -> None:
         pass
@@ -157,7 +157,7 @@ def flush_does_not_sync(patch: Patch) -> None:
     patch.setattr(Segment, "sync", sync)
 
 
-@mutation(45, hunt=_scene(check.check_power_loss_after_a_roll))
+@mutation(45, hunt=_story(check.check_power_loss_after_a_roll))
 def names_are_not_synced(patch: Patch) -> None:
     original = SyncState._sync
 
@@ -168,7 +168,7 @@ def names_are_not_synced(patch: Patch) -> None:
     patch.setattr(SyncState, "_sync", sync)
 
 
-@mutation(46, hunt=_scene(check.check_truncation_and_power_loss))
+@mutation(46, hunt=_story(check.check_truncation_and_power_loss))
 def recovery_point_is_not_lowered_before_a_truncation(patch: Patch) -> None:
     async def lower_on_disk(self: SyncState, offset: Offset) -> None:
         self.lower(offset)
@@ -176,7 +176,7 @@ def recovery_point_is_not_lowered_before_a_truncation(patch: Patch) -> None:
     patch.setattr(SyncState, "lower_on_disk", lower_on_disk)
 
 
-@mutation(46, hunt=_scene(check.check_truncation_and_power_loss))
+@mutation(46, hunt=_story(check.check_truncation_and_power_loss))
 def truncation_is_not_synced(patch: Patch) -> None:
     async def sync_cut(self: SyncState) -> None:
         pass
@@ -184,7 +184,7 @@ def truncation_is_not_synced(patch: Patch) -> None:
     patch.setattr(SyncState, "sync_cut", sync_cut)
 
 
-@mutation(46, hunt=_scene(check.check_truncation_during_sync))
+@mutation(46, hunt=_story(check.check_truncation_during_sync))
 def running_sync_does_not_hear_of_a_truncation(patch: Patch) -> None:
     def lower(self: GroupCommit, offset: Offset) -> None:
         self.synced_offset = min(self.synced_offset, offset)
@@ -192,7 +192,7 @@ def running_sync_does_not_hear_of_a_truncation(patch: Patch) -> None:
     patch.setattr(GroupCommit, "lower", lower)
 
 
-@mutation(46, 45, hunt=_scene(check.check_flush_covers_what_was_before_it))
+@mutation(46, 45, hunt=_story(check.check_flush_covers_what_was_before_it))
 def sync_claims_what_was_appended_while_it_ran(patch: Patch) -> None:
     async def run(self: GroupCommit) -> None:
         try:
@@ -204,7 +204,7 @@ def sync_claims_what_was_appended_while_it_ran(patch: Patch) -> None:
     patch.setattr(GroupCommit, "_run", run)
 
 
-@mutation(5, hunt=_scene(check.check_follower_epochs))
+@mutation(5, hunt=_story(check.check_follower_epochs))
 def epoch_is_saved_after_its_first_batch(patch: Patch) -> None:
     save, write = LogWriter._save_epochs, LogWriter._write
 
@@ -216,7 +216,7 @@ def epoch_is_saved_after_its_first_batch(patch: Patch) -> None:
     patch.setattr(LogWriter, "_write", write_and_save)
 
 
-@mutation(5, hunt=_scene(check.check_follower_epochs))
+@mutation(5, hunt=_story(check.check_follower_epochs))
 def epoch_that_was_taken_back_stays_on_disk(patch: Patch) -> None:
     patch.setattr(leader_epochs.LeaderEpochCache, "replace", _replace_and_pretend_that_it_was_saved)
 
@@ -230,12 +230,12 @@ def _replace_and_pretend_that_it_was_saved(
     self.is_saved = True
 
 
-@mutation(6, hunt=_scene(check.check_leader_epoch_is_on_record_before_its_first_batch))
+@mutation(6, hunt=_story(check.check_leader_epoch_is_on_record_before_its_first_batch))
 def leader_epoch_is_not_saved(patch: Patch) -> None:
     patch.setattr(LogWriter, "_save_epochs", lambda self: None)
 
 
-@mutation(46, hunt=_scene(check.check_no_append_before_a_cut_that_was_asked_for))
+@mutation(46, hunt=_story(check.check_no_append_before_a_cut_that_was_asked_for))
 def cut_refuses_appends_only_from_its_turn_on(patch: Patch) -> None:
     async def cut_alone(self: LogTrimmer, cut: Callable[[Offset], Awaitable[None]], offset: Offset) -> None:
         async with self._sync_state.files_lock:
@@ -245,7 +245,7 @@ def cut_refuses_appends_only_from_its_turn_on(patch: Patch) -> None:
     patch.setattr(LogTrimmer, "_cut_alone", cut_alone)
 
 
-@mutation(48, hunt=_scene(check.check_retention_below_high_watermark))
+@mutation(48, hunt=_story(check.check_retention_below_high_watermark))
 def retention_ignores_the_high_watermark(patch: Patch) -> None:
     original = retention.count_deletable
 
@@ -255,7 +255,7 @@ def retention_ignores_the_high_watermark(patch: Patch) -> None:
     patch.setattr(log_trimmer, "count_deletable", count)
 
 
-@mutation(48, hunt=_scene(check.check_log_start_before_deletion))
+@mutation(48, hunt=_story(check.check_log_start_before_deletion))
 def segments_are_deleted_before_the_log_start_is_raised(patch: Patch) -> None:
     original = LogTrimmer._raise_log_start
 

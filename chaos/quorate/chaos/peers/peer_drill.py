@@ -25,9 +25,9 @@ from quorate.chaos.peers.peer import Extent, Peer
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.errors import QuorateError
 
-__all__ = ["ACKNOWLEDGED_WITHIN_S", "FAULT", "LOAD", "Load", "PeerReport", "drill_peer"]
+__all__ = ["ACKNOWLEDGED_WITHIN_S", "LOAD", "Load", "PeerReport", "drill_peer"]
 
-FAULT: Final = "kill -9 of all nodes at once"
+_FAULT: Final = "kill -9 of all nodes at once"
 
 #: What takes a look inside a cluster, which nobody took here: their verdicts would say nothing.
 _INSIDE: Final = frozenset(
@@ -112,7 +112,7 @@ async def drill_peer(
                     await _strike(peer, writing, history, calm_s=load.calm_s * rng.random())
                     tell(f"{peer.name}: round {struck} of {rounds}, {_told(history)}")
         except Violation as violation:
-            failures.append(_failed(violation))
+            failures.append(Verdict.of(violation))
         seconds = history.now_s() - began_s
         tell(f"{peer.name}: reading everything")
         verdicts = [*failures, *await _judged(peer, history, struck)]
@@ -135,7 +135,7 @@ def _load_of(peer: Peer, history: History, partitions: Sequence[TopicPartition],
 async def _strike(peer: Peer, writing: LedgerLoad, history: History, *, calm_s: float) -> None:
     await writing.acknowledges()
     await asyncio.sleep(calm_s)
-    fault = history.inflict(FAULT, "all")
+    fault = history.inflict(_FAULT, "all")
     await peer.kill_all()
     await peer.start()
     history.heal(fault)
@@ -173,9 +173,10 @@ async def _judged(peer: Peer, history: History, struck: int) -> list[Verdict]:
         extents = await _watermarks(peer, history)
         read = await _read_all(peer, history, extents)
     except Violation as violation:
-        return [_failed(violation)]
+        return [Verdict.of(violation)]
     except QuorateError as error:
-        return [_failed(Violation(f"the cluster could not be read: {error!r}", check="unavailable"))]
+        unread = Violation(f"the cluster could not be read: {error!r}", check="unavailable")
+        return [Verdict.of(unread)]
     partitions = {
         partition: FinalPartition(
             high_watermark=extent.high_watermark,
@@ -186,8 +187,8 @@ async def _judged(peer: Peer, history: History, struck: int) -> list[Verdict]:
     }
     final = FinalState(
         partitions,
-        counters={FAULT: struck},
-        expected=(FAULT,),
+        counters={_FAULT: struck},
+        expected=(_FAULT,),
         acknowledged_within_s=ACKNOWLEDGED_WITHIN_S,
     )
     return [each for each in check_all(history, final) if each.check not in _INSIDE]
@@ -229,10 +230,6 @@ async def _read_all(
 
 
 # -- what comes out
-
-
-def _failed(violation: Violation) -> Verdict:
-    return Verdict(violation.check, None, (str(violation),), 1, found=1)
 
 
 def _told(history: History) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 from quorate.chaos.evidence.checkout import commit_of
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY, append_line, read_lines
 from quorate.chaos.evidence.sources import current_sources
-from quorate.chaos.report.run_report import RunReport
+from quorate.chaos.report.drill_report import DrillReport
 
 __all__ = ["DRILLS_FILE", "DrillRecord", "append_record", "read_records", "record_of"]
 
@@ -51,7 +51,7 @@ class DrillRecord:
         return len(self.found)
 
 
-def record_of(root: Path, report: RunReport) -> DrillRecord:
+def record_of(root: Path, report: DrillReport) -> DrillRecord:
     commit = commit_of(root)
     return DrillRecord(
         drill=report.drill,

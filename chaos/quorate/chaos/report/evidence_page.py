@@ -9,9 +9,9 @@ from typing import Final
 
 from quorate.chaos.evidence.checkout import commit_words
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
+from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.evidence import DrillRecord, append_record, read_records, record_of
 from quorate.chaos.report.promises import Subject, promise_of
-from quorate.chaos.report.run_report import RunReport
 
 __all__ = ["DRILLS_PAGE", "drills_page", "record_drill"]
 
@@ -38,7 +38,7 @@ _RUNS_HEAD: Final = """
 """
 
 
-def record_drill(root: Path, report: RunReport) -> None:
+def record_drill(root: Path, report: DrillReport) -> None:
     append_record(root, record_of(root, report))
     (root / DRILLS_PAGE).write_text(drills_page(read_records(root)), encoding="utf-8")
 

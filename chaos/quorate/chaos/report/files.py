@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Final
+from typing import Any
 
+from quorate.chaos.report.drill_report import DrillReport
+from quorate.chaos.report.file_names import PAGE_FILE, VERDICTS_FILE
 from quorate.chaos.report.page import report_page
-from quorate.chaos.report.run_report import RunReport
 from quorate.chaos.report.verdicts_file import verdicts_text
 
-__all__ = ["HISTORY_FILE", "PAGE_FILE", "VERDICTS_FILE", "write_report", "write_skipped"]
-
-PAGE_FILE: Final = "report.html"
-VERDICTS_FILE: Final = "verdicts.json"
-#: every operation of every client; written while the drill runs
-HISTORY_FILE: Final = "history.jsonl"
+__all__ = ["write_report", "write_skipped"]
 
 
-def write_report(report: RunReport, directory: str) -> None:
+def write_report(report: DrillReport, directory: str) -> None:
     """Beside the history, which is there already."""
     for name, content in ((PAGE_FILE, report_page(report)), (VERDICTS_FILE, verdicts_text(report))):
         with open(f"{directory}/{name}", "w", encoding="utf-8") as file:

@@ -7,18 +7,18 @@ from html import escape
 from typing import Final
 
 from quorate.chaos.checks.verdict import Verdict
+from quorate.chaos.report.drill_report import DrillReport, ReportedFault
+from quorate.chaos.report.file_names import HISTORY_FILE, VERDICTS_FILE
 from quorate.chaos.report.promises import promise_of
-from quorate.chaos.report.run_report import Fault, RunReport
 from quorate.chaos.report.style import STYLE
 from quorate.chaos.report.timeline_figure import timeline_figure
 
 __all__ = ["report_page"]
 
 _FAULTS_SHOWN: Final = 12
-_HISTORY: Final = "history.jsonl"
 
 
-def report_page(report: RunReport) -> str:
+def report_page(report: DrillReport) -> str:
     title = f"Drill {report.drill}, seed {report.seed}: {_verdict_words(report)}"
     body = "".join(
         (
@@ -40,13 +40,13 @@ def report_page(report: RunReport) -> str:
     )
 
 
-def _verdict_words(report: RunReport) -> str:
+def _verdict_words(report: DrillReport) -> str:
     if report.passed:
         return "passed"
     return f"{report.violations} of {len(report.verdicts)} checks failed"
 
 
-def _heading(report: RunReport) -> str:
+def _heading(report: DrillReport) -> str:
     class_ = "passed" if report.passed else "failed"
     return (
         f"<h1>{escape(report.drill)} <span class='verdict {class_}'>{_verdict_words(report)}</span></h1>"
@@ -60,7 +60,7 @@ def _rounds(count: int) -> str:
     return "1 round" if count == 1 else f"{count:,} rounds"
 
 
-def _cards(report: RunReport) -> str:
+def _cards(report: DrillReport) -> str:
     availability = report.availability
     cards = [
         *((f"{count:,}", name) for name, count in report.outcomes.items()),
@@ -117,17 +117,17 @@ def _findings(verdict: Verdict) -> str:
     return listed + (f"<span class='soft'>{measured}</span>" if measured else "")
 
 
-def _faults(faults: Sequence[Fault]) -> str:
-    columns = ("#", "#At", "Fault", "Whom", "#Lasted", "#Longest gap", "#In sync again after")
+def _faults(faults: Sequence[ReportedFault]) -> str:
+    columns = ("#", "#At", "Fault", "Target", "#Lasted", "#Longest gap", "#In sync again after")
     rows = [
         (
             str(number),
-            f"{fault.begin_s:.1f} s",
+            f"{fault.begun_s:.1f} s",
             escape(fault.kind),
-            escape(fault.whom),
-            f"{fault.end_s - fault.begin_s:.2f} s",
+            escape(fault.target),
+            f"{fault.ended_s - fault.begun_s:.2f} s",
             f"{fault.gap_s:.2f} s",
-            "not" if fault.whole_s is None else f"{fault.whole_s - fault.begin_s:.2f} s",
+            "not" if fault.whole_s is None else f"{fault.whole_s - fault.begun_s:.2f} s",
         )
         for number, fault in enumerate(faults, start=1)
     ]
@@ -149,12 +149,12 @@ def _facts(title: str, facts: Mapping[str, str]) -> str:
     return f"<h2>{escape(title)}</h2><div class='facts'>{_table((), rows)}</div>"
 
 
-def _how_to_check_again(report: RunReport) -> str:
+def _how_to_check_again(report: DrillReport) -> str:
     return (
         "<h2>To see it again</h2>"
         f"<p><code>{escape(report.command)}</code></p>"
-        f"<p class='soft'><code>{_HISTORY}</code> beside this page holds every operation of every client "
-        "with its times and its outcome, one JSON document on each line; <code>verdicts.json</code> holds "
+        f"<p class='soft'><code>{HISTORY_FILE}</code> beside this page holds every operation of every client "
+        f"with its times and its outcome, one JSON document on each line; <code>{VERDICTS_FILE}</code> holds "
         "this page's tables.</p>"
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from quorate.chaos.report.availability import Bin
-from quorate.chaos.report.run_report import Fault, Mark, RunReport
+from quorate.chaos.report.drill_report import DrillReport, Mark, ReportedFault
 from quorate.chaos.report.scale import LinearScale, LogScale, time_label
 from quorate.chaos.report.svg import broken_line, element, group, text, titled
 
@@ -33,7 +33,7 @@ _CHARACTER: Final = 6.2
 _SAMPLE: Final = 22.0
 
 
-def timeline_figure(report: RunReport) -> str:
+def timeline_figure(report: DrillReport) -> str:
     seconds = max(report.availability.seconds, 0.1)
     across = LinearScale(0.0, seconds, _LEFT, _RIGHT)
     latency_top = _TOP + _PANEL + _GAP
@@ -60,12 +60,12 @@ def timeline_figure(report: RunReport) -> str:
 # -- faults, behind everything
 
 
-def _faults(faults: Sequence[Fault], across: LinearScale, top: float, bottom: float) -> str:
+def _faults(faults: Sequence[ReportedFault], across: LinearScale, top: float, bottom: float) -> str:
     shapes = []
     labelled_to = 0.0
     for number, fault in enumerate(faults, start=1):
-        begin, end = across(fault.begin_s), across(fault.end_s)
-        whole = across(fault.end_s if fault.whole_s is None else fault.whole_s)
+        begin, end = across(fault.begun_s), across(fault.ended_s)
+        whole = across(fault.ended_s if fault.whole_s is None else fault.whole_s)
         shaded = [
             _shade(begin, end, top, bottom, "fault"),
             _shade(end, whole, top, bottom, "recovery"),
@@ -75,7 +75,7 @@ def _faults(faults: Sequence[Fault], across: LinearScale, top: float, bottom: fl
         if begin >= labelled_to:
             shaded.append(text(begin + 2, top - 6, str(number), class_="fault-number"))
             labelled_to = begin + _FIGURE_WIDTH_PX * (len(str(number)) + 1)
-        title = f"{number}. {fault.kind}: {fault.whom} ({fault.end_s - fault.begin_s:.1f} s)"
+        title = f"{number}. {fault.kind}: {fault.target} ({fault.ended_s - fault.begun_s:.1f} s)"
         shapes.append(titled("".join(shaded), title))
     return group(shapes)
 

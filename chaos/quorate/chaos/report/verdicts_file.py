@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from quorate.chaos.checks.verdict import Verdict
-from quorate.chaos.report.run_report import RunReport
+from quorate.chaos.report.drill_report import DrillReport
 
 __all__ = ["verdict_document", "verdicts_document", "verdicts_text"]
 
 
-def verdicts_document(report: RunReport) -> dict[str, Any]:
+def verdicts_document(report: DrillReport) -> dict[str, Any]:
     availability = report.availability
     return {
         "drill": report.drill,
@@ -46,5 +46,5 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def verdicts_text(report: RunReport) -> str:
+def verdicts_text(report: DrillReport) -> str:
     return json.dumps(verdicts_document(report), indent=2, ensure_ascii=False) + "\n"

@@ -44,6 +44,7 @@ Ts = TypeVarTuple("Ts")
 #: 2026-01-01, so that timestamps in simulated logs look like timestamps
 _WALL_START_MS: Final = 1_767_225_600_000
 _TIME_LIMIT_S: Final = 30 * 24 * 3600.0
+_ROUNDING_S: Final = 1e-9
 #: how many loop turns may pass at one instant before the program counts as spinning
 _TURNS_PER_INSTANT_MAX: Final = 1_000_000
 
@@ -241,10 +242,17 @@ class SimClock:
         return TimestampMs(self.wall_start_ms + int(self.monotonic() * 1000))
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self._rate)
+        await asyncio.sleep(self._true_seconds(seconds))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        return self._loop.call_later(seconds / self._rate, callback)
+        return self._loop.call_later(self._true_seconds(seconds), callback)
+
+    def _true_seconds(self, seconds: float) -> float:
+        """Never so few, by rounding, that somebody who waits for a moment finds that it has not come yet.
+
+        He would wait again, for a time that is too short to be added to the present, for ever.
+        """
+        return seconds if self._rate == 1.0 else seconds / self._rate + _ROUNDING_S
 
     def jump_wall(self, milliseconds: int) -> None:
         self.wall_start_ms += milliseconds

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from quorate.console.option_values import settings_option
 from quorate.console.output import print_json, print_table
 from quorate.console.session import QuorateGroup, Session, pass_session
+
+if TYPE_CHECKING:
+    from quorate.chaos.faults.network import NetworkKind
 
 __all__ = ["drill"]
 
@@ -61,7 +66,6 @@ def check(session: Session, *, directory: str, live: bool) -> int:
 )
 @click.option(
     "--report",
-    "report",
     type=click.Path(file_okay=False),
     metavar="DIR",
     help="Where report.html, verdicts.json and history.jsonl go; default: a new one in drill-reports.",
@@ -100,7 +104,7 @@ def run(
     agent_file: str | None,
     directory: str | None,
     brokers: int | None,
-    network: str | None,
+    network: NetworkKind | None,
     rate: float,
     record: bool,
     settings: dict[str, str],
@@ -123,7 +127,7 @@ def run(
         agent_file=agent_file,
         directory=directory,
         brokers=brokers,
-        network="proxy" if network == "proxy" else "namespaces" if network else None,
+        network=network,
         records_per_s=rate,
         is_recorded=record,
         settings=settings,

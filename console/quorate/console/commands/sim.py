@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import click
 
 from quorate.console.commands.sim_mutants import mutants
 from quorate.console.session import QuorateGroup, Session, pass_session
-from quorate.console.simulating.options import parse_seeds_option, source_checkout, world_option
+from quorate.console.simulating.options import jobs_option, parse_seeds_option, world_option
+from quorate.console.source_checkout import source_checkout
 
 __all__ = ["sim"]
 
@@ -25,12 +25,7 @@ def sim() -> None:
 @click.option(
     "--seeds", metavar="FIRST..LAST", callback=parse_seeds_option, help="Run all of these (default 1..200)."
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=lambda: os.cpu_count() or 1,
-    help="Processes that share them (default: as many as there are cores).",
-)
+@jobs_option
 @world_option
 @click.option(
     "--failures-max",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.console.simulating.options import jobs_option
+from quorate.console.source_checkout import source_checkout
 
 __all__ = ["mutants"]
 
@@ -14,12 +14,7 @@ __all__ = ["mutants"]
 @click.command(cls=QuorateCommand)
 @click.option("--rule", type=click.IntRange(1, 66), help="Only mutations of this safety rule.")
 @click.option("--name", "names", multiple=True, help="Only this mutation; can be given several times.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=lambda: os.cpu_count() or 1,
-    help="Processes that share them (default: as many as there are cores).",
-)
+@jobs_option
 @click.option(
     "--seeds-max",
     type=click.IntRange(min=1),
@@ -43,7 +38,6 @@ def mutants(
     A mutation changes the running code of this process and of those that it starts, and nothing else.
     """
     from quorate.console.simulating.mutants import choose_mutations, list_mutations, run_mutations
-    from quorate.console.simulating.options import source_checkout
 
     if record and (rule is not None or names or seeds_max is not None):
         raise click.UsageError("--record writes down a run of all mutations: leave the other options out")

@@ -25,12 +25,14 @@ from quorate.chaos.drills.progress import Progress
 from quorate.chaos.drills.recheck import recheck, recheck_live
 from quorate.chaos.drills.story import Story
 from quorate.chaos.faults.network import NetworkKind
-from quorate.chaos.report.files import HISTORY_FILE, PAGE_FILE, write_skipped
-from quorate.chaos.report.run_report import RunReport
+from quorate.chaos.report.drill_report import DrillReport
+from quorate.chaos.report.file_names import HISTORY_FILE, PAGE_FILE
+from quorate.chaos.report.files import write_skipped
 from quorate.chaos.report.verdicts_file import verdict_document, verdicts_document
 from quorate.console.drilling.progress import showing_progress
 from quorate.console.output import print_json, print_table
 from quorate.console.session import Session
+from quorate.console.source_checkout import source_checkout
 from quorate.errors import InvalidRequest
 from quorate.node.interruption import run_interruptible
 from quorate.node.local_cluster import LocalCluster
@@ -62,15 +64,13 @@ class RunOptions:
 def run_drills(session: Session, names: Sequence[str], options: RunOptions) -> int:
     """Returns the exit status: 1 if a promise was broken, or if nothing could be run."""
     if options.is_recorded:
-        from quorate.console.simulating.options import source_checkout
-
         source_checkout()
     for name in names:
         if name != CONTROL_NAME:
             find_story(name)
     seed = random.SystemRandom().randrange(_SEEDS) if options.seed is None else options.seed
     documents: list[dict[str, Any]] = []
-    reports: list[RunReport] = []
+    reports: list[DrillReport] = []
     for name in names:
         directory = _report_directory(options, name, seed, is_only=len(names) == 1)
         report = _run(session, name, options, seed=seed, directory=directory)
@@ -87,7 +87,7 @@ def run_drills(session: Session, names: Sequence[str], options: RunOptions) -> i
     return 0 if reports and all(report.passed for report in reports) else 1
 
 
-def _run(session: Session, name: str, options: RunOptions, *, seed: int, directory: str) -> RunReport | str:
+def _run(session: Session, name: str, options: RunOptions, *, seed: int, directory: str) -> DrillReport | str:
     """The report; or why it cannot be run."""
     drill_options = DrillOptions(
         seed=seed,
@@ -103,7 +103,6 @@ def _run(session: Session, name: str, options: RunOptions, *, seed: int, directo
             report = _tell(find_story(name), options, drill_options, progress)
     if options.is_recorded and not isinstance(report, str):
         from quorate.chaos.report.evidence_page import record_drill
-        from quorate.console.simulating.options import source_checkout
 
         record_drill(source_checkout(), report)
     return report
@@ -111,7 +110,7 @@ def _run(session: Session, name: str, options: RunOptions, *, seed: int, directo
 
 def _tell(
     story: Story, options: RunOptions, drill_options: DrillOptions, progress: Progress
-) -> RunReport | str:
+) -> DrillReport | str:
     agent = _agent(story, options)
     misfit = story.misfit(agent)
     if misfit is not None:
@@ -152,6 +151,7 @@ def _command(name: str, options: RunOptions, seed: int) -> str:
         "dir": options.directory,
         "brokers": options.brokers,
         "network": options.network,
+        "rate": f"{options.records_per_s:g}",
     }
     words += [f"--{option}={value}" for option, value in given.items() if value is not None]
     words += [f"--set={key}={value}" for key, value in options.settings.items()]
@@ -168,7 +168,7 @@ def check_again(session: Session, directory: str, *, is_live: bool) -> int:
     return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 
-def _print_verdicts(report: RunReport, directory: str) -> None:
+def _print_verdicts(report: DrillReport, directory: str) -> None:
     _print_table(report.verdicts)
     outcomes = ", ".join(f"{count:,} {name}" for name, count in report.outcomes.items())
     gap = f", longest gap {report.availability.longest_gap_s:.2f} s" if report.availability.times_s else ""

@@ -15,7 +15,7 @@ from quorate.console.session import Session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quorate.chaos.mutations.hunting import Outcome
+    from quorate.chaos.mutations.hunting import HuntOutcome
     from quorate.chaos.mutations.mutation import Mutation
 
 __all__ = ["choose_mutations", "list_mutations", "run_mutations"]
@@ -65,7 +65,7 @@ def run_mutations(
     """Exit status. ``record_to``: the checkout whose evidence this is."""
     from quorate.chaos.mutations.hunting import hunt_all
 
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, HuntOutcome] = {}
     try:
         with _showing_progress(session, len(mutations)) as progress:
             for outcome in hunt_all(mutations, jobs=min(jobs, len(mutations)), seeds_max=seeds_max):
@@ -80,7 +80,7 @@ def run_mutations(
     return 1 if any(outcome.catch is None for outcome in outcomes.values()) else 0
 
 
-def _record(root: Path, mutations: Sequence[Mutation], outcomes: dict[str, Outcome]) -> None:
+def _record(root: Path, mutations: Sequence[Mutation], outcomes: dict[str, HuntOutcome]) -> None:
     from quorate.chaos.evidence.checkout import commit_of, commit_words
     from quorate.chaos.evidence.sources import current_sources
     from quorate.chaos.mutations.evidence import RunFacts, write_evidence_page
@@ -91,7 +91,9 @@ def _record(root: Path, mutations: Sequence[Mutation], outcomes: dict[str, Outco
     write_evidence_page(root, mutations, outcomes, RunFacts(name, current_sources(root), now))
 
 
-def _print_outcomes(session: Session, mutations: Sequence[Mutation], outcomes: dict[str, Outcome]) -> None:
+def _print_outcomes(
+    session: Session, mutations: Sequence[Mutation], outcomes: dict[str, HuntOutcome]
+) -> None:
     run = [(each, outcomes[each.name]) for each in mutations if each.name in outcomes]
     if session.json:
         print_json([{**_described(each), **_result(outcome)} for each, outcome in run])
@@ -120,7 +122,7 @@ def _described(mutation: Mutation) -> dict[str, object]:
     }
 
 
-def _result(outcome: Outcome) -> dict[str, object]:
+def _result(outcome: HuntOutcome) -> dict[str, object]:
     catch = outcome.catch
     return {
         "seeds": outcome.seeds,
@@ -131,7 +133,7 @@ def _result(outcome: Outcome) -> dict[str, object]:
 
 
 class _Progress(Protocol):
-    def done(self, outcome: Outcome) -> None: ...
+    def done(self, outcome: HuntOutcome) -> None: ...
 
 
 class _Lines:
@@ -142,7 +144,7 @@ class _Lines:
         self._total = total
         self._count = 0
 
-    def done(self, outcome: Outcome) -> None:
+    def done(self, outcome: HuntOutcome) -> None:
         self._count += 1
         self._session.note(f"{self._count} of {self._total}: {_told(outcome)}")
 
@@ -160,7 +162,7 @@ def _showing_progress(session: Session, total: int) -> Iterator[_Progress]:
         task = progress.add_task("mutations", total=total)
 
         class Bar:
-            def done(self, outcome: Outcome) -> None:
+            def done(self, outcome: HuntOutcome) -> None:
                 progress.advance(task)
                 if outcome.catch is None:
                     progress.console.print(_told(outcome), markup=False, highlight=False)
@@ -168,7 +170,7 @@ def _showing_progress(session: Session, total: int) -> Iterator[_Progress]:
         yield Bar()
 
 
-def _told(outcome: Outcome) -> str:
+def _told(outcome: HuntOutcome) -> str:
     if outcome.catch is None:
         return f"{outcome.mutation}: not noticed in {outcome.seeds} seeds"
     return f"{outcome.mutation}: seed {outcome.seed}, {outcome.catch.check}"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
 
 import click
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["parse_seeds_option", "source_checkout", "world_option"]
+__all__ = ["jobs_option", "parse_seeds_option", "world_option"]
 
 world_option = click.option(
     "--world",
@@ -17,6 +14,13 @@ world_option = click.option(
     default="cluster",
     show_default=True,
     help="Whole clusters with their clients, or the metadata quorum's Raft core alone.",
+)
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    help="Processes that share them (default: as many as there are cores).",
 )
 
 
@@ -32,16 +36,3 @@ def parse_seeds_option(
         return parse_seed_range(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-
-
-def source_checkout() -> Path:
-    """Evidence is kept beside the sources that it is about."""
-    from quorate.chaos.evidence.checkout import find_checkout
-
-    root = find_checkout()
-    if root is None:
-        raise click.ClickException(
-            "evidence is about sources and kept beside them, in docs/evidence, and this quorate does not run "
-            "from a source checkout"
-        )
-    return root

@@ -12,9 +12,9 @@ from quorate.console.session import Session
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from quorate.chaos.campaign.campaign import Observer
+    from quorate.chaos.campaign.campaign import CampaignObserver
     from quorate.chaos.campaign.failing_seed import FailingSeed
-    from quorate.chaos.campaign.outcome import Outcome
+    from quorate.chaos.campaign.outcome import RunOutcome
 
 __all__ = ["showing_progress"]
 
@@ -22,7 +22,7 @@ _LINE_EVERY_S: Final = 10.0
 
 
 @contextmanager
-def showing_progress(session: Session, total: int) -> Iterator[Observer]:
+def showing_progress(session: Session, total: int) -> Iterator[CampaignObserver]:
     """``total``: seeds that are to be run."""
     if not session.shows_progress:
         yield _Lines(session, total)
@@ -41,7 +41,7 @@ class _Bar:
         self._progress = progress
         self._task = progress.add_task("seeds", total=total)
 
-    def seed_done(self, outcome: Outcome) -> None:
+    def seed_done(self, outcome: RunOutcome) -> None:
         self._progress.advance(self._task)
         if outcome.failure is not None:
             self._progress.console.print(_one_failed(outcome), markup=False, highlight=False)
@@ -61,7 +61,7 @@ class _Lines:
         self._done = self._failed = 0
         self._last_s = self._began_s = time.monotonic()
 
-    def seed_done(self, outcome: Outcome) -> None:
+    def seed_done(self, outcome: RunOutcome) -> None:
         self._done += 1
         self._failed += outcome.failure is not None
         if outcome.failure is not None:
@@ -86,7 +86,7 @@ class _Lines:
         return True
 
 
-def _one_failed(outcome: Outcome) -> str:
+def _one_failed(outcome: RunOutcome) -> str:
     assert outcome.failure is not None
     return f"seed {outcome.seed} failed: {outcome.failure.check}"
 

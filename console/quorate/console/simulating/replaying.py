@@ -14,7 +14,7 @@ from quorate.console.output import print_json
 from quorate.console.session import Session
 
 if TYPE_CHECKING:
-    from quorate.chaos.campaign.outcome import Outcome
+    from quorate.chaos.campaign.outcome import RunOutcome
     from quorate.chaos.campaign.world import PlanDocument, World
 
 __all__ = ["replay_plan", "replay_seed"]
@@ -61,7 +61,7 @@ def _writing_to(path: Path) -> Iterator[Callable[[str], object]]:
         yield lambda line: file.write(line + "\n")
 
 
-def _print_outcome(session: Session, outcome: Outcome) -> None:
+def _print_outcome(session: Session, outcome: RunOutcome) -> None:
     if session.json:
         print_json(outcome.to_json())
         return

@@ -32,7 +32,7 @@ def missing_seeds(root: Path, *, world: str, target: int) -> Sequence[int]:
 
 def run_campaign(session: Session, settings: CampaignSettings, *, record_to: Path | None) -> int:
     """Exit status. ``record_to``: the checkout whose evidence grows by this."""
-    from quorate.chaos.campaign.campaign import Campaign, Observer
+    from quorate.chaos.campaign.campaign import Campaign, CampaignObserver
     from quorate.chaos.campaign.recorder import CampaignRecorder, SourcesChanged
 
     recorder = None
@@ -40,7 +40,7 @@ def run_campaign(session: Session, settings: CampaignSettings, *, record_to: Pat
         recorder = CampaignRecorder(record_to, world=settings.world, jobs=settings.jobs)
     try:
         with _ended_by_signals(), showing_progress(session, len(settings.seeds)) as progress:
-            observers: list[Observer] = [progress] if recorder is None else [progress, recorder]
+            observers: list[CampaignObserver] = [progress] if recorder is None else [progress, recorder]
             result = Campaign(settings, observers).run()
         if recorder is not None:
             recorder.finish(result)

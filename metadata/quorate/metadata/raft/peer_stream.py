@@ -110,12 +110,12 @@ class PeerStream:
             outbox = self._outbox = self._outbox or Outbox(self._greeting, self._clock)
             began = self._clock.monotonic()
             is_lost = await self._connected(outbox) or is_lost
+            was_there = self._clock.monotonic() - began > self._redial_s_max
             # One that has just ended may listen for a moment still; so this is asked again with every redial.
             if is_lost and await self._transport.is_refused(self.address, timeout_s=self._redial_s_max):
                 is_lost = False
                 self._on_gone(self._key)
             # Who is not there is asked less and less often; who was there for a while, at once.
-            was_there = self._clock.monotonic() - began > self._redial_s_max
             pause_s = _REDIAL_S_MIN if was_there else min(pause_s * 2, self._redial_s_max)
             await self._clock.sleep(pause_s)
 

@@ -60,7 +60,10 @@ async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
 
 
 async def rot(scene: Scene, rng: random.Random) -> str | None:
-    """A bit flips in any file of a broker, while its process runs or while it does not."""
+    """A bit flips: in any file of a broker that is down, or in a log of one that runs.
+
+    What a broker reads only when it starts would be found by the next start, whoever causes that: see below.
+    """
     is_stopped = rng.random() < 0.5
     with scene.any_of(
         rng, _mere_brokers(scene), may=lambda each: scene.budget.spend_disk(each, is_lasting=True)
@@ -69,7 +72,7 @@ async def rot(scene: Scene, rng: random.Random) -> str | None:
             return None
         if is_stopped:
             machine.kill()
-        path = _flip_a_bit(machine, rng, "/")
+        path = _flip_a_bit(machine, rng, "/" if is_stopped else ".log")
         if path is None:
             return None
         if is_stopped:

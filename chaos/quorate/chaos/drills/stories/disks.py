@@ -1,4 +1,4 @@
-"""Disks that are full, fail, forget, rot, or are replaced by empty ones."""
+"""Disks that are full, fail to sync, forget, or are replaced by empty ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["disk_full", "failing_fsync", "power_loss", "power_loss_of_one", "wip
     needs=(Ability.KILL, Ability.WIPE),
     layout=APART,
     leaves=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def wiped_disk(drill: Drill) -> None:
     partition = drill.a_partition()
@@ -79,12 +79,11 @@ async def failing_fsync(drill: Drill) -> None:
     leaves=(EventKind.CONTROLLER,),
 )
 async def power_loss(drill: Drill) -> None:
-    everybody = [node.name for node in drill.agent.nodes]
-    with drill.fault("power loss of all nodes at once", ", ".join(everybody)):
-        await drill.kill(*everybody)
-        for name in everybody:
+    with drill.fault("power loss of all nodes at once", ", ".join(drill.nodes)):
+        await drill.kill(*drill.nodes)
+        for name in drill.nodes:
             drill.lose_power(name)
-        await drill.start(*everybody)
+        await drill.start(*drill.nodes)
         await drill.acknowledges()
 
 

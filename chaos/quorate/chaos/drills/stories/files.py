@@ -56,8 +56,6 @@ async def bit_rot(drill: Drill) -> None:
 
 
 async def _damage(drill: Drill, victim: str, kind: FileKind, partition: TopicPartition) -> None:
-    data_dir = drill.agent.data_dir(victim)
-    assert data_dir is not None, "the story says that it needs files"
     harm = drill.random.choice(list(Harm))
     within, end = "", None
     if kind is FileKind.SEGMENT:
@@ -65,7 +63,7 @@ async def _damage(drill: Drill, victim: str, kind: FileKind, partition: TopicPar
         # A log that is merely shorter is filled up again from the leader, like any that has fallen behind.
         drill.damage_done += harm is not Harm.CUT
     try:
-        drill.tell(f"  {damage(data_dir, kind, harm, drill.random, within=within, end=end)}")
+        drill.tell(f"  {damage(drill.data_dir(victim), kind, harm, drill.random, within=within, end=end)}")
     except QuorateError as error:
         drill.tell(f"  {error.message}")
 
@@ -85,11 +83,9 @@ def _surely_committed(directory: str) -> tuple[str, int]:
 )
 async def old_copy(drill: Drill) -> None:
     victim = drill.random.choice(drill.brokers)
-    data_dir = drill.agent.data_dir(victim)
-    assert data_dir is not None, "the story says that it needs files"
     with drill.fault("a directory from an old copy", victim):
         await drill.kill(victim)
-        copy = OldCopy(data_dir)
+        copy = OldCopy(drill.data_dir(victim))
         await drill.start(victim)
         await drill.becomes_whole()
         await drill.acknowledges()
@@ -110,17 +106,15 @@ async def old_copy(drill: Drill) -> None:
 )
 async def swapped_disks(drill: Drill) -> None:
     one, other = drill.shuffled(drill.brokers)[:2]
-    directories = drill.agent.data_dir(one), drill.agent.data_dir(other)
-    assert directories[0] is not None, "the story says that it needs files"
-    assert directories[1] is not None
+    directories = drill.data_dir(one), drill.data_dir(other)
     with drill.fault("swapped directories", f"{one} and {other}"):
         await drill.kill(one, other)
-        swap_directories(directories[0], directories[1])
+        swap_directories(*directories)
         try:
             for name in (one, other):
                 drill.expect(not await drill.starts(name), f"{name} started with somebody else's directory")
         finally:
             await drill.kill(one, other)
-            swap_directories(directories[0], directories[1])
+            swap_directories(*directories)
         await drill.start(one, other)
         await drill.acknowledges()

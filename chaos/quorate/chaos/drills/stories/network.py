@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import APART, story
 from quorate.chaos.drills.timeline import EventKind
-from quorate.chaos.faults.network import CLIENTS, NetworkFaults
+from quorate.chaos.faults.network import CLIENTS
 
 __all__ = ["isolated_leader", "slow_follower", "split_brain"]
 
-#: how a leader is cut off, and whether another one has to take over
-_CUTS: Final = {
-    "a leader cut off from everybody": True,
-    "a leader that hears nobody": True,
-    "a leader that nobody hears": True,
-    "a leader cut off from the controllers": True,
-    "a leader cut off from its followers": False,
-    "a leader cut off from clients": False,
-}
+
+class _Cut(StrEnum):
+    """How a leader is cut off."""
+
+    FROM_EVERYBODY = "a leader cut off from everybody"
+    HEARS_NOBODY = "a leader that hears nobody"
+    IS_NOT_HEARD = "a leader that nobody hears"
+    FROM_CONTROLLERS = "a leader cut off from the controllers"
+    FROM_FOLLOWERS = "a leader cut off from its followers"
+    FROM_CLIENTS = "a leader cut off from clients"
+
+
+#: The controllers still hear it, so that it goes on to lead.
+_LEAVES_THE_LEADER: Final = frozenset({_Cut.FROM_FOLLOWERS, _Cut.FROM_CLIENTS})
 _SLOW_MS: Final = (50.0, 400.0)
 _LOSS_PERCENT: Final = (5.0, 30.0)
 
@@ -30,12 +36,12 @@ _LOSS_PERCENT: Final = (5.0, 30.0)
     shows="a leader that nobody reaches: another takes over, and the old one returns as a follower",
     needs=(Ability.ISOLATE,),
     leaves=(EventKind.ELECTION, EventKind.FENCED),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def isolated_leader(drill: Drill) -> None:
     partition = drill.a_partition()
     leader = await drill.leader(partition)
-    with drill.fault("a leader cut off from everybody", leader):
+    with drill.fault(_Cut.FROM_EVERYBODY, leader):
         await drill.isolate(leader)
         await drill.another_leads(partition, leader)
         await drill.acknowledges()
@@ -52,46 +58,38 @@ async def isolated_leader(drill: Drill) -> None:
 async def split_brain(drill: Drill) -> None:
     partition = drill.a_partition()
     leader, followers = await drill.leader(partition), await drill.followers(partition)
-    kind = drill.next_of("ways to cut", list(_CUTS))
-    network = drill.disturb_network()
-    with drill.fault(kind, leader):
-        await _cut(network, kind, leader, followers=followers, controllers=drill.controllers, drill=drill)
-        if _CUTS[kind]:
-            await drill.another_leads(partition, leader)
-            await drill.acknowledges()
-        else:
+    cut = drill.next_of("ways to cut", list(_Cut))
+    with drill.fault(cut, leader):
+        await _inflict(drill, cut, leader, followers)
+        if cut in _LEAVES_THE_LEADER:
             begun_s = drill.timeline.history.now_s()
             await drill.lasts(drill.pace.fault_s)
             count = drill.acknowledged_since(begun_s, partition)
-            drill.expect(count == 0, f"{count} records were acknowledged by {kind}")
+            drill.expect(count == 0, f"{count} records were acknowledged by {cut}")
+        else:
+            await drill.another_leads(partition, leader)
+            await drill.acknowledges()
         await drill.heal()
     await drill.acknowledges()
 
 
-async def _cut(
-    network: NetworkFaults,
-    kind: str,
-    leader: str,
-    *,
-    followers: list[str],
-    controllers: list[str],
-    drill: Drill,
-) -> None:
-    others = [node.name for node in drill.agent.nodes if node.name != leader]
-    match kind:
-        case "a leader cut off from everybody":
+async def _inflict(drill: Drill, cut: _Cut, leader: str, followers: list[str]) -> None:
+    network = drill.disturb_network()
+    others = [CLIENTS, *(name for name in drill.nodes if name != leader)]
+    match cut:
+        case _Cut.FROM_EVERYBODY:
             await network.isolate(leader)
-        case "a leader that hears nobody":
-            for other in (*others, CLIENTS):
+        case _Cut.HEARS_NOBODY:
+            for other in others:
                 await network.block(other, leader)
-        case "a leader that nobody hears":
-            for other in (*others, CLIENTS):
+        case _Cut.IS_NOT_HEARD:
+            for other in others:
                 await network.block(leader, other)
-        case "a leader cut off from the controllers":
-            await network.partition([leader], controllers)
-        case "a leader cut off from its followers":
+        case _Cut.FROM_CONTROLLERS:
+            await network.partition([leader], drill.controllers)
+        case _Cut.FROM_FOLLOWERS:
             await network.partition([leader], followers)
-        case "a leader cut off from clients":
+        case _Cut.FROM_CLIENTS:
             await network.partition([leader], [CLIENTS])
 
 
@@ -99,7 +97,7 @@ async def _cut(
     "slow-follower",
     shows="a follower behind a slow link that loses: it leaves the ISR or holds nobody up",
     needs=(Ability.LINKS,),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def slow_follower(drill: Drill) -> None:
     partition = drill.a_partition()
@@ -108,7 +106,7 @@ async def slow_follower(drill: Drill) -> None:
     percent = drill.random.uniform(*_LOSS_PERCENT)
     network = drill.disturb_network()
     with drill.fault("slow and lossy links of a follower", f"{slow}: {delay_ms:.0f} ms, {percent:.0f} %"):
-        for other in (node.name for node in drill.agent.nodes if node.name != slow):
+        for other in (name for name in drill.nodes if name != slow):
             for source, target in ((slow, other), (other, slow)):
                 await network.delay(source, target, delay_ms=delay_ms, jitter_ms=delay_ms / 4)
                 await network.loss(source, target, percent=percent)

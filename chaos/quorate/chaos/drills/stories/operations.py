@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import Layout, story
 from quorate.chaos.drills.timeline import EventKind
+from quorate.chaos.ledger.waiting import until_so
 from quorate.client import AsyncConsumer, AsyncProducer
+from quorate.client.admin.types import DecommissionProgress
 
 __all__ = ["drain", "grow_and_shrink", "reassign_under_fire", "rolling_restart", "topic_recreate"]
 
@@ -21,7 +24,7 @@ _READ_TIMEOUT_S: Final = 30.0
     shows="every broker is stopped with SIGTERM and started again: leaders move away before it ends",
     needs=(Ability.STOP,),
     leaves=(EventKind.ELECTION,),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def rolling_restart(drill: Drill) -> None:
     for name in drill.shuffled(drill.brokers):
@@ -36,21 +39,21 @@ async def rolling_restart(drill: Drill) -> None:
     shows="leaders are moved away from each broker before it is killed: nobody waits for an election",
     needs=(Ability.KILL,),
     leaves=(EventKind.ELECTION,),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def drain(drill: Drill) -> None:
     victim = drill.random.choice(drill.brokers)
     broker_id = drill.id_of(victim)
     with drill.fault("drain, then kill -9 of a broker", victim):
-        await drill.until(lambda: _is_drained(drill, broker_id))
+        await until_so(
+            f"the drain of {victim}",
+            lambda: drill.admin.drain_broker(broker_id),
+            lambda still_led: not still_led,
+        )
         await drill.kill(victim)
         await drill.acknowledges()
         await drill.start(victim)
         await drill.admin.drain_broker(broker_id, cancel=True)
-
-
-async def _is_drained(drill: Drill, broker_id: int) -> bool:
-    return not await drill.admin.drain_broker(broker_id)
 
 
 @story(
@@ -74,18 +77,16 @@ async def grow_and_shrink(drill: Drill) -> None:
         count = len((await drill.admin.describe_topic(topic)).partitions)
         await drill.admin.create_partitions(topic, count + 1)
         await drill.acknowledges()
-        await drill.until(lambda: _is_empty(drill, broker_id))
+        await _decommissioned(drill, newcomer, lambda found: found.remaining_replica_count == 0)
         await drill.agent.stop(newcomer)
-        await drill.until(lambda: _is_forgotten(drill, broker_id))
+        await _decommissioned(drill, newcomer, lambda found: found.is_removed)
         await drill.acknowledges()
 
 
-async def _is_empty(drill: Drill, broker_id: int) -> bool:
-    return (await drill.admin.decommission_broker(broker_id)).remaining_replica_count == 0
-
-
-async def _is_forgotten(drill: Drill, broker_id: int) -> bool:
-    return (await drill.admin.decommission_broker(broker_id)).is_removed
+async def _decommissioned(drill: Drill, name: str, is_so: Callable[[DecommissionProgress], bool]) -> None:
+    """Until it is so far."""
+    broker_id = drill.id_of(name)
+    await until_so(f"the leave of {name}", lambda: drill.admin.decommission_broker(broker_id), is_so)
 
 
 @story(

@@ -19,7 +19,7 @@ _CRASHES: Final = 4
     shows="kill -9 of a leader: a replica in sync takes over, writes go on",
     needs=(Ability.KILL,),
     leaves=(EventKind.ELECTION, EventKind.ISR_SHRUNK),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def leader_kill(drill: Drill) -> None:
     partition = drill.a_partition()
@@ -36,7 +36,7 @@ async def leader_kill(drill: Drill) -> None:
     shows="kill -9 of every broker in turn, the next as soon as the last is back in sync",
     needs=(Ability.KILL,),
     leaves=(EventKind.ELECTION, EventKind.ISR_SHRUNK),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def rolling_kill(drill: Drill) -> None:
     for victim in drill.shuffled(drill.brokers):
@@ -53,7 +53,7 @@ async def rolling_kill(drill: Drill) -> None:
     needs=(Ability.KILL,),
     layout=Layout(is_combined=False),
     leaves=(EventKind.CONTROLLER,),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def controller_kill(drill: Drill) -> None:
     victim = await drill.active_controller()
@@ -69,13 +69,12 @@ async def controller_kill(drill: Drill) -> None:
     shows="kill -9 of all nodes at once: what was acknowledged is there when they come back",
     needs=(Ability.KILL,),
     leaves=(EventKind.CONTROLLER,),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def kill_all(drill: Drill) -> None:
-    everybody = [node.name for node in drill.agent.nodes]
-    with drill.fault("kill -9 of all nodes at once", ", ".join(everybody)):
-        await drill.kill(*everybody)
-        await drill.start(*everybody)
+    with drill.fault("kill -9 of all nodes at once", ", ".join(drill.nodes)):
+        await drill.kill(*drill.nodes)
+        await drill.start(*drill.nodes)
         await drill.acknowledges()
 
 
@@ -84,7 +83,7 @@ async def kill_all(drill: Drill) -> None:
     shows="a broker that dies again and again while it starts, wherever it is then",
     needs=(Ability.KILL,),
     leaves=(EventKind.ISR_SHRUNK,),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def crash_loop(drill: Drill) -> None:
     victim = drill.random.choice(drill.brokers)
@@ -102,7 +101,7 @@ async def crash_loop(drill: Drill) -> None:
     shows="a leader that is paused beyond its session: replaced meanwhile, and without authority after",
     needs=(Ability.PAUSE,),
     leaves=(EventKind.ELECTION, EventKind.FENCED),
-    mixes=True,
+    is_in_the_mix=True,
 )
 async def zombie_leader(drill: Drill) -> None:
     partition = drill.a_partition()

@@ -77,10 +77,6 @@ class PageCache:
         if os.path.exists(self._journal):
             os.unlink(self._journal)
 
-    def unsynced_changes(self) -> int:
-        """How many entries a power loss at this moment would take back; a run of appends is one."""
-        return len(unsynced(self._entries()))
-
     # -- two more faults that need the shim
 
     def fill(self) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CLIENTS", "Link", "Links"]
+__all__ = ["CLIENTS", "Links"]
 
 #: everybody who is not a node of the cluster
 CLIENTS: Final = "clients"
 
 
 @dataclass(slots=True)
-class Link:
+class _Link:
     """From one end to another; the way back is another link."""
 
     is_blocked: bool = False
@@ -25,7 +25,7 @@ class Link:
     loss: float = 0.0
 
 
-_SOUND: Final = Link()
+_SOUND: Final = _Link()
 
 
 class Links:
@@ -33,7 +33,7 @@ class Links:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str], _Link] = {}
 
     def block(self, source: str, target: str) -> None:
         self._link(source, target).is_blocked = True
@@ -72,5 +72,5 @@ class Links:
             return 0.0
         return max(0.0, link.delay_s + self._rng.uniform(-link.jitter_s, link.jitter_s))
 
-    def _link(self, source: str, target: str) -> Link:
-        return self._links.setdefault((source, target), Link())
+    def _link(self, source: str, target: str) -> _Link:
+        return self._links.setdefault((source, target), _Link())

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from quorate.chaos.models.replication.replicas import leader_batch
 from quorate.chaos.models.replication.scripted_leader import FollowerHarness, update, with_follower
-from quorate.errors import OffsetOutOfRange, ReplicaDiverged, UnknownServerError
+from quorate.errors import OffsetOutOfRange, ReplicaDiverged
 
 __all__ = [
     "a_cut_below_the_high_watermark_is_refused",
     "a_follower_before_the_leaders_start_begins_anew",
-    "a_question_without_an_answer_cuts_nothing",
     "an_answer_of_an_older_epoch_is_dropped",
 ]
-
-
-def a_question_without_an_answer_cuts_nothing() -> None:
-    """Rule 9."""
-
-    async def story(harness: FollowerHarness) -> None:
-        partition = await harness.open_with((0, 1), (1, 1), high_watermark=1)
-        leader = harness.follow_leader(2, 2)
-        for _ in range(4):
-            assert (await leader.position()).fetch_offset == 2
-            leader.send(update(2, error=UnknownServerError("?")))
-        assert (await leader.position()).fetch_offset == 2
-        assert partition.log.log_end_offset == 2
-
-    with_follower(story)
 
 
 def an_answer_of_an_older_epoch_is_dropped() -> None:

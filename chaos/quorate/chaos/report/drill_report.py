@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.report.availability import Availability
 
-__all__ = ["Fault", "Mark", "RunReport"]
+__all__ = ["DrillReport", "Mark", "ReportedFault"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ReportedFault:
     kind: str
-    whom: str
-    begin_s: float
+    target: str
+    begun_s: float
     #: it was undone
-    end_s: float
+    ended_s: float
     #: every replica was in sync again; None: not before the end
     whole_s: float | None
     #: the longest time without any acknowledgement, while it lasted and until all was whole
@@ -34,7 +34,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport:
+class DrillReport:
     drill: str
     shows: str
     seed: int
@@ -46,7 +46,7 @@ class RunReport:
     rounds: int
     verdicts: Sequence[Verdict]
     availability: Availability
-    faults: Sequence[Fault]
+    faults: Sequence[ReportedFault]
     marks: Sequence[Mark]
     #: all kinds of marks that there can be, in the order in which they are drawn
     lanes: Sequence[str]

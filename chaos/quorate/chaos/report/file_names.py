@@ -1,0 +1,12 @@
+"""What the files of a report directory are called."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["HISTORY_FILE", "PAGE_FILE", "VERDICTS_FILE"]
+
+PAGE_FILE: Final = "report.html"
+VERDICTS_FILE: Final = "verdicts.json"
+#: every operation of every client; written while the drill runs
+HISTORY_FILE: Final = "history.jsonl"
