@@ -29,12 +29,12 @@ class Budget(NamedTuple):
 
 
 BUDGETS: Final[tuple[Budget, ...]] = (
-    Budget("unit", ("unit", "datadriven", "fuzz"), 120),
+    Budget("unit", ("unit", "datadriven", "fuzz"), 150),
     Budget("log", ("log",), 60),
-    Budget("raft", ("raft",), 120),
-    Budget("simulation", ("simulation",), 180),
-    Budget("integration", ("integration",), 240),
-    Budget("drills", ("drills",), 150),
+    Budget("raft", ("raft",), 150),
+    Budget("simulation", ("simulation",), 230),
+    Budget("integration", ("integration",), 290),
+    Budget("drills", ("drills",), 190),
     Budget("languages", ("interop", "spark"), 90),
 )
 

@@ -32,7 +32,7 @@ FLOORS: Final = {
     "damaged_tails": 0.5,
     "wipes": 0.15,
     "pauses": 1.0,
-    "clock_changes": 0.3,
+    "clock_changes": 0.2,
     "slow_disks": 0.8,
     "partitions": 5.0,
     "alarms": 2.0,

@@ -8,7 +8,7 @@ import pytest
 
 from quorate.chaos.cluster.run import run_seed
 
-SEEDS: Final = range(1, 171)
+SEEDS: Final = range(1, 151)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

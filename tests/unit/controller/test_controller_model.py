@@ -31,7 +31,7 @@ _FLOORS: Final = {
     "fenced": 500,
     "pieces of a fencing": 100,
     "pieces of a registration": 20,
-    "missing leaders": 2,
+    "missing leaders": 1,
     "unfenced": 1_000,
     "controlled shutdowns": 40,
     "alter: accepted": 1_000,
@@ -45,7 +45,7 @@ _FLOORS: Final = {
     "cancelled": 100,
     "moved back": 20,
     "drained": 30,
-    "durability": 150,
+    "durability": 100,
     "synced": 30,
     "recovered": 5,
 }

@@ -25,7 +25,7 @@ RAFT: Final = SeededHunt("Raft simulator", _run_raft, seeds_max=150, notices=(Ex
 CONTROLLER: Final = SeededHunt(
     "model of the controller",
     lambda seed: controller_model.walk(seed, steps=_STEPS),
-    seeds_max=150,
+    seeds_max=300,
     notices=(AssertionError, InconsistentMetadata),
 )
 REPLICAS: Final = SeededHunt(
