@@ -29,12 +29,12 @@ class Budget(NamedTuple):
 
 
 BUDGETS: Final[tuple[Budget, ...]] = (
-    Budget("unit", ("unit", "datadriven", "fuzz"), 150),
+    Budget("unit", ("unit", "datadriven", "fuzz"), 140),
     Budget("log", ("log",), 60),
-    Budget("raft", ("raft",), 150),
-    Budget("simulation", ("simulation",), 230),
-    Budget("integration", ("integration",), 290),
-    Budget("drills", ("drills",), 190),
+    Budget("raft", ("raft",), 140),
+    Budget("simulation", ("simulation",), 200),
+    Budget("integration", ("integration",), 240),
+    Budget("drills", ("drills",), 170),
     Budget("languages", ("interop", "spark"), 90),
 )
 
