@@ -18,7 +18,7 @@ from quorate.chaos.models.log.log_harness import (
     replay,
     small_config,
 )
-from quorate.chaos.sim.disk_faults import Operation, fail_nth
+from quorate.chaos.sim.disk_faults import Operation, fail_nth, fail_path
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import NotLeaderOrFollower, StorageFailed, TooManyOpenFiles
 from quorate.storage import StartKind
@@ -276,6 +276,33 @@ async def test_failed_sync_of_a_new_epoch_ends_the_process() -> None:
         await harness.log.flush()
     with pytest.raises(StorageFailed):
         harness.append(BATCH)
+
+
+async def test_failed_sync_of_a_checkpoint_ends_the_process() -> None:
+    """Else the replica would be unusable, and nobody would start the node again."""
+    harness = await leading(segment_bytes=len(BATCH))
+    harness.append(BATCH, BATCH)
+    await harness.log.flush()
+    harness.disk.fault_hook = fail_path("log-checkpoint", lambda: os_error(errno.EIO), names={"fdatasync"})
+    with pytest.raises(ProcessEnded):
+        await harness.log.checkpoint()
+
+
+@pytest.mark.parametrize("name", ["fdatasync", "fsync_directory"])
+async def test_every_failed_sync_of_a_start_ends_the_process(name: str) -> None:
+    for number in range(1, 20):
+        harness = await leading(segment_bytes=len(BATCH))
+        harness.append(*[BATCH] * 3)
+        harness.disk.crash()
+        harness.disk.fault_hook = fail_nth(number, os_error(errno.EIO), names={name})
+        try:
+            await harness.open(StartKind.PROCESS_CRASH)
+        except ProcessEnded:
+            assert harness.context.storage_error is not None
+            continue
+        assert number > 1
+        return
+    raise AssertionError("the log never opened")
 
 
 async def test_what_a_failed_sync_lost_is_not_counted_after_the_restart() -> None:

@@ -2,8 +2,9 @@
 
 Reads and writes go to the page cache and are synchronous; whatever waits for the device
 (``fdatasync``, ``fsync_directory``, ``write_file``) is awaitable. Errors are ``OSError`` with an
-errno; callers translate them. Implementations: ``os_disk.OsDisk`` on a real file system,
-``quorate.chaos.sim.disk.SimDisk`` in memory, which forgets what was not synced.
+errno; callers translate them. A sync that failed is a ``SyncFailed``. Implementations:
+``os_disk.OsDisk`` on a real file system, ``quorate.chaos.sim.disk.SimDisk`` in memory, which
+forgets what was not synced.
 
 Paths are absolute strings with ``/``.
 """
@@ -13,11 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-__all__ = ["Bytes", "Disk", "File"]
+__all__ = ["Bytes", "Disk", "File", "SyncFailed"]
 
 #: What can be written. A memoryview has items of one byte, so that ``len`` is its size; asking a
 #: buffer of any other shape for its size costs as much as a quarter of the write itself.
 Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+class SyncFailed(OSError):
+    """The device was asked and did not do it.
+
+    What should be on it by now is in the cache, looks well, and will not be written by another attempt.
+    """
 
 
 class File(Protocol):

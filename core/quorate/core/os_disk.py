@@ -25,7 +25,7 @@ from typing import Final
 
 import aiofiles
 
-from quorate.core.disk import Bytes
+from quorate.core.disk import Bytes, SyncFailed
 
 __all__ = ["OsDisk", "OsFile"]
 
@@ -217,7 +217,7 @@ class OsDisk:
 
 async def _sync_in(pool: ThreadPoolExecutor, descriptor: int) -> None:
     duplicate = os.dup(descriptor)
-    future = pool.submit(_sync_content, duplicate)
+    future = pool.submit(_sync, _sync_content, duplicate)
     # The callback runs also when the caller is cancelled before a thread was free.
     future.add_done_callback(lambda _: os.close(duplicate))
     await asyncio.wrap_future(future)
@@ -226,6 +226,13 @@ async def _sync_in(pool: ThreadPoolExecutor, descriptor: int) -> None:
 def _sync_directory(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        _sync(os.fsync, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync(sync: Callable[[int], None], descriptor: int) -> None:
+    try:
+        sync(descriptor)
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror) from error

@@ -17,6 +17,7 @@ from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import CannotListen, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import Admission, Admissions, parse_request, run_stream, run_unary
 from quorate.rpc.grpc_errors import status_from_error
+from quorate.rpc.grpcio_logging import quieten_grpcio
 from quorate.rpc.grpcio_options import GrpcioOptions
 
 __all__ = ["GrpcioServer"]
@@ -30,6 +31,7 @@ _StreamBehaviour: TypeAlias = Callable[[AsyncIterator[bytes], _Context], AsyncGe
 
 class GrpcioServer:
     def __init__(self, address: str, services: Sequence[Service], options: GrpcioOptions) -> None:
+        quieten_grpcio()
         self._services = services
         self._options = options
         self._health = _Health()

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from quorate.core.disk import Disk
+from quorate.core.disk import Disk, SyncFailed
 from quorate.storage.file_writes import overwrite
 
 __all__ = ["TEMPORARY_SUFFIX", "DamagedCheckpoint", "read_checkpoint", "write_cached", "write_durably"]
@@ -66,7 +66,8 @@ async def write_durably(disk: Disk, path: str, state: dict[str, Any]) -> None:
         await disk.fsync_directory(path.rpartition("/")[0])
     except OSError as error:
         # Even for want of room: the new state stands, so nobody may think that nothing has happened.
-        raise OSError(errno.EIO, f"cannot sync the directory: {error.strerror}", path) from error
+        kind = SyncFailed if isinstance(error, SyncFailed) else OSError
+        raise kind(errno.EIO, f"cannot sync the directory: {error.strerror}", path) from error
 
 
 def write_cached(disk: Disk, path: str, state: dict[str, Any]) -> None:

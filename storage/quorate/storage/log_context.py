@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from quorate.core.clock import Clock
-from quorate.core.disk import Disk
+from quorate.core.disk import Disk, SyncFailed
 from quorate.core.logging import get_logger
 from quorate.storage.open_files import OpenFiles
 
@@ -60,11 +60,14 @@ class LogContext:
     scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def note_storage_error(self, doing: str, path: str, error: OSError) -> None:
+        """Does not return if it was a sync: the next process finds out from the notes what it may rely on."""
         log.error("storage_error", doing=doing, path=path, errno=error.errno, error=error.strerror)
         if self.storage_error is None:
             self.storage_error = f"{doing} {path}: {error}"
             if self.on_storage_error is not None:
                 self.on_storage_error()
+        if isinstance(error, SyncFailed):
+            self.on_fatal(f"sync failed: cannot {doing} {path}: {error}")
 
     async def tell_of_recovery_damage(self, directory: str) -> None:
         if self.on_recovery_damage is not None:

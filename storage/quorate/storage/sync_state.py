@@ -135,7 +135,8 @@ class SyncState:
         if not lacks_descriptors(error):
             state.write_failure = f"sync failed: {error}"
             state.context.note_storage_error("sync", state.directory, error)
-            state.context.on_fatal(f"sync failed in {state.directory}: {error}")
+            # Not the sync itself, then, but the way to it: as little is known of what is on the device.
+            state.context.on_fatal(f"cannot sync {state.directory}: {error}")
         return too_many_open_files("sync", state.directory)
 
     def lower(self, offset: Offset) -> None:

@@ -6,7 +6,8 @@ back in every ISR, as the new process itself knows it: what others know may be f
 synced survives every power failure.
 
 MinISR is the smallest that the run ever uses. A replica that is just being added does not count: what was
-committed without it is not on it.
+committed without it is not on it. A change of MinISR voids the ELR (rule 29): while fewer than MinISR are in
+sync after it, only those are certain to be complete, and one of them has to keep what it has.
 
 Some losses cannot be seen to be repaired: a bit that rotted in a file that nobody has read, or a page that
 the kernel takes for written and the device does not have. They count to the end of the run.
@@ -22,6 +23,7 @@ from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.plan import TopicPlan
 from quorate.chaos.cluster.view import partitions_of
 from quorate.core.config import Durability
+from quorate.core.ids import BrokerId
 from quorate.metadata.image import MetadataImage, PartitionImage
 
 __all__ = ["FaultBudget"]
@@ -71,9 +73,11 @@ class FaultBudget:
             is_exempt = not is_of_disk and topic_partition.topic in self._synced
             if number not in partition.replicas or is_exempt:
                 continue
-            if self._lost_without(machine, topic_partition.topic, partition) >= self._room(
-                topic_partition.topic, partition
-            ):
+            lost = self._lost_without(machine, topic_partition.topic, partition)
+            if len(lost) >= self._room(topic_partition.topic, partition):
+                return False
+            complete = {*partition.isr, *partition.elr}
+            if number in complete and complete.issubset({number, *lost}):
                 return False
         before = self._losses.get(machine.name)
         self._losses[machine.name] = _Loss(
@@ -88,14 +92,14 @@ class FaultBudget:
         settled = len(partition.replicas) - len(partition.adding_replicas)
         return min(self._min_isr.get(topic, 1), settled) - 1
 
-    def _lost_without(self, machine: SimMachine, topic: str, partition: PartitionImage) -> int:
-        """How many other replicas have."""
-        numbers = [
+    def _lost_without(self, machine: SimMachine, topic: str, partition: PartitionImage) -> set[BrokerId]:
+        """Which other replicas have."""
+        numbers = {
             self._cluster.machine(name).config.node_id
             for name, loss in self._losses.items()
             if name != machine.name and (loss.is_of_disk or topic not in self._synced)
-        ]
-        return sum(number in partition.replicas for number in numbers)
+        }
+        return numbers.intersection(partition.replicas)
 
     def _forget_what_is_restored(self) -> None:
         for name, loss in list(self._losses.items()):

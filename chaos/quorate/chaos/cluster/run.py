@@ -23,7 +23,7 @@ from quorate.chaos.cluster.nemesis import Nemesis
 from quorate.chaos.cluster.plan import COMPETED, Plan
 from quorate.chaos.cluster.scene import Scene
 from quorate.chaos.cluster.trace import Trace, counting_events
-from quorate.chaos.cluster.view import is_whole
+from quorate.chaos.cluster.view import is_whole, what_is_missing
 from quorate.chaos.cluster.workload import Workload
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
@@ -197,9 +197,9 @@ class _Run:
         while not condition():
             self._check_nobody_has_diverged()
             if clock.monotonic() > deadline_s:
-                raise Violation(
-                    f"not {what} {_HEALED_WITHIN_S:g} s after it was healed", check="not-converged"
-                )
+                missing = what_is_missing(self._cluster)
+                message = f"not {what} {_HEALED_WITHIN_S:g} s after it was healed"
+                raise Violation(f"{message}: {missing}" if missing else message, check="not-converged")
             await clock.sleep(_POLL_S)
 
     def _check_nobody_has_diverged(self) -> None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.core.ids import TopicPartition
 from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage
 
-__all__ = ["active_controller", "is_whole", "leaders", "newest_image", "partitions_of", "replicas_of"]
+__all__ = [
+    "active_controller",
+    "is_whole",
+    "leaders",
+    "newest_image",
+    "partitions_of",
+    "replicas_of",
+    "what_is_missing",
+]
 
 
 def newest_image(cluster: SimCluster) -> MetadataImage:
@@ -57,12 +66,21 @@ def active_controller(cluster: SimCluster) -> SimMachine | None:
 
 def is_whole(cluster: SimCluster) -> bool:
     """Every partition has a leader that knows so, and every replica is in its ISR; nothing is being moved."""
+    return what_is_missing(cluster) is None
+
+
+def what_is_missing(cluster: SimCluster) -> str | None:
+    """Of a whole cluster, in words; the first thing found."""
     image = newest_image(cluster)
     # Controllers that have just started know of nothing yet, and of nothing that is not whole.
-    if len(image.brokers) < len(cluster.brokers) or any(each.is_fenced for each in image.brokers.values()):
-        return False
-    if not all(machine.is_ready and not machine.is_paused for machine in cluster.machines.values()):
-        return False
+    if len(image.brokers) < len(cluster.brokers):
+        return f"{len(image.brokers)} of {len(cluster.brokers)} brokers are registered"
+    for broker_id, broker in sorted(image.brokers.items()):
+        if broker.is_fenced:
+            return f"broker {broker_id} is fenced"
+    for name, machine in cluster.machines.items():
+        if not machine.is_ready or machine.is_paused:
+            return f"{name} does not run"
     leading = {
         (replica.topic_partition, replica.topic_id): replica.leadership
         for replicas in replicas_of(cluster).values()
@@ -70,11 +88,21 @@ def is_whole(cluster: SimCluster) -> bool:
         if replica.leadership is not None
     }
     for topic_partition, partition in partitions_of(image):
-        if partition.leader == NO_LEADER or partition.adding_replicas or partition.removing_replicas:
-            return False
-        leadership = leading.get((topic_partition, partition.topic_id))
-        if leadership is None or leadership.epoch != partition.leader_epoch:
-            return False
-        if set(partition.isr) != set(partition.replicas) or set(leadership.isr) != set(partition.replicas):
-            return False
-    return True
+        missing = _missing_of(partition, leading.get((topic_partition, partition.topic_id)))
+        if missing is not None:
+            return f"{topic_partition} {missing}"
+    return None
+
+
+def _missing_of(partition: PartitionImage, leadership: Leadership | None) -> str | None:
+    if partition.leader == NO_LEADER:
+        return "has no leader"
+    if partition.adding_replicas or partition.removing_replicas:
+        return "is being moved"
+    if leadership is None or leadership.epoch != partition.leader_epoch:
+        return f"is not led by {partition.leader}, which was elected"
+    if set(partition.isr) != set(partition.replicas):
+        return f"has {list(partition.isr)} in sync, of {list(partition.replicas)}"
+    if set(leadership.isr) != set(partition.replicas):
+        return f"has a leader that has not heard that {list(partition.isr)} are in sync"
+    return None

@@ -31,7 +31,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied, ShortWrite
 from quorate.chaos.sim.disk_nodes import Node, SimDirectory, SimInode
-from quorate.core.disk import Bytes
+from quorate.core.disk import Bytes, SyncFailed
 
 __all__ = ["DiskSnapshot", "SimDisk", "SimFile"]
 
@@ -95,7 +95,7 @@ class SimFile:
         # What is written while the device works is not covered.
         changes, failed_syncs = inode.changes_made, inode.failed_syncs
         try:
-            self._disk.begin("fdatasync", self.path)
+            self._disk.begin_sync("fdatasync", self.path)
         except OSError:
             self._disk.sync_failed()
             inode.forget_unsynced(up_to=changes)
@@ -103,7 +103,7 @@ class SimFile:
         await self._disk.device_round(self.path)
         if inode.failed_syncs != failed_syncs:
             # Another one failed meanwhile, and took pages of this one with it: the kernel tells both.
-            _fail(errno.EIO, self.path)
+            raise SyncFailed(errno.EIO, os.strerror(errno.EIO), self.path)
         inode.sync(up_to=changes)
 
     def fileno(self) -> int:
@@ -297,7 +297,7 @@ class SimDisk:
     async def fsync_directory(self, path: str) -> None:
         directory = self._directory(path)
         changes = directory.changes_made
-        self.begin("fsync_directory", path)
+        self.begin_sync("fsync_directory", path)
         await self.device_round(path)
         directory.sync(up_to=changes)
 
@@ -379,6 +379,14 @@ class SimDisk:
             self.trace.append(operation)
         if self.fault_hook is not None:
             self.fault_hook(operation)
+
+    def begin_sync(self, name: str, path: str) -> None:
+        try:
+            self.begin(name, path)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise  # the device was not asked
+            raise SyncFailed(error.errno, error.strerror, path) from error
 
     def sync_failed(self) -> None:
         """The cache keeps what it could not write, and the device will never have it."""
