@@ -60,7 +60,7 @@ async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "mutation", "found"),
     [
-        ("unclean-stays-off", "elects-uncleanly-without-leave", {"story", "lost-write", "unclean-election"}),
+        ("unclean-stays-off", "elects-outside-the-isr", {"story", "lost-write", "unclean-election"}),
         ("power-loss", "acknowledge-before-sync", {"lost-write"}),
     ],
 )

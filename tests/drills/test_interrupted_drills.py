@@ -81,7 +81,7 @@ async def _interrupted(
 async def test_an_interrupted_demonstration_leaves_nothing_behind(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    ended = await _interrupted(["quorate.node.demo"], tmp_path, stream="stdout", sign=b"start", by=number)
+    ended = await _interrupted(["quorate.chaos.demo"], tmp_path, stream="stdout", sign=b"start", by=number)
     assert ended == (130, b"")
     assert os.listdir(tmp_path) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.integration.trials import trial
+from tests.integration.trials import LEDGER, trial
 
 #: one broker leads all, so that another one is nothing but a follower
 ONE_LEADER: Final = {"assignments": {0: [1, 2, 3], 1: [1, 3, 2]}}
@@ -20,8 +20,8 @@ async def test_three_brokers_with_default_settings_outlive_a_leader_a_follower_a
         async with drill.load() as load:
             await load.acknowledges()
             for victim in (
-                await drill.leader("ledger"),
-                (await drill.followers("ledger"))[-1],
+                await drill.leader(LEDGER),
+                (await drill.followers(LEDGER))[-1],
                 await drill.active_controller(),
             ):
                 await drill.cluster.kill(victim)

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from quorate.chaos.ledger.waiting import topic_until
+from quorate.chaos.live.waiting import topic_until
 from quorate.client.admin.types import TopicDescription
-from tests.integration.trials import QUICK, Trial, trial, until
+from tests.integration.trials import LEDGER, QUICK, Trial, trial, until
 
 SMALL_SEGMENTS: Final = {"segment.bytes": "64KiB"}
 
@@ -31,7 +31,7 @@ async def test_wiped_broker_comes_back_empty_counts_for_nothing_and_is_filled_ag
     async with trial(tmp_path, topics, controllers=1) as drill:
         async with drill.load() as load:
             await load.acknowledges()
-            victim = await drill.leader("ledger")
+            victim = await drill.leader(LEDGER)
             await drill.cluster.kill(victim)
             drill.cluster.wipe(victim)
             await load.acknowledges()
@@ -55,7 +55,7 @@ async def test_partitions_move_to_a_new_broker_with_their_data_and_leave_no_file
             await load.acknowledges()
             newcomer = drill.cluster.add_broker()
             await drill.cluster.start([newcomer])
-            new = drill.id(newcomer)
+            new = drill.id_of(newcomer)
             await drill.admin.reassign_partitions({("ledger", 0): [new, 2], ("ledger", 1): [2, new]})
             await topic_until(drill.admin, "ledger", lambda topic: has_moved(topic, {new, 2}))
             await load.acknowledges()

@@ -9,7 +9,7 @@ from quorate.chaos.history.entries import Outcome
 from quorate.client import AsyncProducer
 from quorate.errors import NotEnoughReplicas, QuorateError
 from tests.integration.direct_calls import produce_request
-from tests.integration.trials import Trial, trial, until
+from tests.integration.trials import LEDGER, Trial, trial
 
 #: an acknowledgement that its leader gave alone counts, if the topic says so
 ALONE: Final = {"replication_factor": 3, "configs": {"min.insync.replicas": "1"}}
@@ -21,10 +21,10 @@ async def test_writes_stop_without_enough_replicas_and_go_on_with_the_first_that
     async with trial(tmp_path, {"ledger": {"replication_factor": 3}}, controllers=1) as drill:
         async with drill.load() as load:
             await load.acknowledges()
-            victims = await drill.followers("ledger")
-            leader = await drill.leader("ledger")
+            victims = await drill.followers(LEDGER)
+            leader = await drill.leader(LEDGER)
             await drill.cluster.kill(*victims)
-            await drill.partition_until("ledger", lambda each: each.isr == (drill.id(leader),))
+            await drill.described_until(LEDGER, lambda each: each.isr == (drill.id_of(leader),))
             async with drill.calls(leader) as broker:
                 refused = await broker.produce(produce_request(b"refused", topic="ledger"))
             assert refused.error.code == NotEnoughReplicas.code
@@ -41,21 +41,16 @@ async def test_partition_waits_for_its_only_isr_member_although_stale_replicas_l
     async with trial(tmp_path, {"ledger": ALONE}, controllers=1) as drill:
         async with drill.load() as load:
             await load.acknowledges()
-            leader, stale = await drill.leader("ledger"), await drill.followers("ledger")
+            leader, stale = await drill.leader(LEDGER), await drill.followers(LEDGER)
             await drill.cluster.kill(*stale)
             await load.acknowledges()
         await drill.cluster.kill(leader)
         await drill.cluster.start(stale)
-
-        async def stale_are_unfenced() -> bool:
-            brokers = (await drill.admin.describe_cluster()).brokers
-            return {each.broker_id for each in brokers if not each.is_fenced} == set(map(drill.id, stale))
-
-        await until(stale_are_unfenced, "the stale replicas serve, and are the only ones")
+        await drill.are_unfenced(stale)
         # One more committed change, behind everything that their return has set off.
         await drill.admin.create_topic("after", replication_factor=1)
-        waiting = await drill.partition("ledger")
-        assert (waiting.leader, waiting.isr, waiting.elr) == (None, (drill.id(leader),), ())
+        waiting = await drill.describe(LEDGER)
+        assert (waiting.leader, waiting.isr, waiting.elr) == (None, (drill.id_of(leader),), ())
         assert (await drill.admin.describe_cluster()).offline_partition_count == 1
         await refused_while_offline(drill)
 
@@ -81,7 +76,7 @@ async def test_writes_without_a_quorum_end_as_unknown_and_are_never_acknowledged
     async with trial(tmp_path, topics, is_combined=True) as drill:
         async with drill.load() as load:
             await load.acknowledges()
-        survivor = await drill.leader("ledger")
+        survivor = await drill.leader(LEDGER)
         [*victims] = (name for name in drill.cluster.names if name != survivor)
         await drill.cluster.kill(*victims)
         async with drill.load(name="without quorum", producers=1, delivery_timeout_ms=2_000) as load:

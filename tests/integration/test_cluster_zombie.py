@@ -8,14 +8,14 @@ from pathlib import Path
 from quorate.errors import QuorateError
 from quorate.v1 import broker_pb2
 from tests.integration.direct_calls import fetch_request, produce_request
-from tests.integration.trials import trial
+from tests.integration.trials import LEDGER, trial
 
 
 async def test_paused_leader_answers_neither_reads_nor_acks_1_from_its_old_state(tmp_path: Path) -> None:
     async with trial(tmp_path, {"ledger": {"replication_factor": 3}}, controllers=1) as drill:
         async with drill.load() as load:
             await load.acknowledges()
-            zombie = await drill.leader("ledger")
+            zombie = await drill.leader(LEDGER)
             async with drill.calls(zombie) as broker:
                 # It leads, and is connected to.
                 assert (await broker.fetch(fetch_request("ledger"))).records
@@ -26,9 +26,7 @@ async def test_paused_leader_answers_neither_reads_nor_acks_1_from_its_old_state
                 )
                 writing = asyncio.create_task(broker.produce(late_write))
                 reading = asyncio.create_task(broker.fetch(fetch_request("ledger", max_wait_ms=60_000)))
-                await drill.partition_until(
-                    "ledger", lambda each: each.leader not in (None, drill.id(zombie))
-                )
+                await drill.another_leads(LEDGER, than=zombie)
                 await load.acknowledges()
                 drill.cluster.resume(zombie)
                 answers = await asyncio.gather(writing, reading, return_exceptions=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 from quorate.chaos.checks.check_all import check_all
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerFile, read_ledger
-from quorate.chaos.ledger.final_state import Reach, collect
+from quorate.chaos.live.final_state import collect
+from quorate.chaos.live.reach import Reach
 from tests.integration.trials import trial
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.chaos.ledger.replica_files import ReplicaFiles, read_replica, replica_directory
+from quorate.chaos.live.replica_files import ReplicaFiles, read_replica, replica_directory
 from quorate.core.ids import Offset, PartitionId, TopicId
 from quorate.core.os_disk import OsDisk
 from quorate.core.records import encode_values

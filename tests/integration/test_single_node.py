@@ -15,10 +15,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 
+from quorate.chaos.history.history import History
+from quorate.chaos.live.load import LedgerLoad
+from quorate.chaos.live.reach import Reach
 from quorate.client import AsyncAdmin
 from quorate.client.connection import connect
-from quorate.core.clock import SystemClock
 from quorate.core.config import Durability
+from quorate.core.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from quorate.errors import (
     BatchTooLarge,
     InvalidConfig,
@@ -29,10 +32,9 @@ from quorate.errors import (
 )
 from quorate.node.child import ChildNode
 from quorate.node.cluster_layout import HOST, free_ports
-from quorate.node.demo.ledger import Ledger, Proof
-from quorate.node.demo.load import TOPIC, reading, writing
 from quorate.v1 import admin_pb2, broker_pb2
 from tests.integration.direct_calls import BrokerCalls, fetch_request, produce_request
+from tests.integration.proof import prove
 
 #: it waits for longer than any test takes
 WAITING_FETCH = fetch_request("t", max_wait_ms=60_000)
@@ -125,30 +127,26 @@ async def test_clean_stop_keeps_everything_and_the_next_start_reads_nothing(star
 
 @pytest.mark.parametrize("durability", Durability)
 async def test_kill_in_the_middle_of_writing_loses_nothing_acknowledged(
-    start_node: StartNode, durability: Durability
+    start_node: StartNode, tmp_path: Path, durability: Durability
 ) -> None:
-    clock = SystemClock()
-    ledgers = [Ledger(partition) for partition in range(2)]
+    history = History()
+    partitions = [TopicPartition(TopicName("t"), PartitionId(number)) for number in range(2)]
     node = await start_node()
     async with AsyncAdmin(node.bootstrap) as admin:
         # Small segments, so that a kill meets rolls as well.
-        configs = {"durability": durability.value, "segment.bytes": "1MiB"}
-        await admin.create_topic(TOPIC, partitions=len(ledgers), configs=configs)
-    async with writing(node.bootstrap, ledgers, clock, producers=1) as load:
-        await load.until_acknowledged(range(len(ledgers)), since=clock.monotonic() + 0.5)
+        configs = {"durability": durability.value, "segment.bytes": "16KiB"}
+        await admin.create_topic("t", partitions=len(partitions), configs=configs)
+    async with LedgerLoad(node.bootstrap, partitions, producers=1, history=history) as load:
+        await load.acknowledges(500)
         await node.kill()
-
-    node = await start_node()
-    assert events(node, "recovering_logs")[-1]["start"] == "process_crash"
-    async with AsyncAdmin(node.bootstrap) as admin:
-        ends = await admin.list_offsets(TOPIC)
-    proof = Proof()
-    async with reading(node.bootstrap, range(len(ledgers)), consumers=1) as consumed:
-        await consumed.until({each.partition: found.offset or 0 for each, found in ends.items()})
-    for ledger in ledgers:
-        proof.compare(ledger, consumed.records[ledger.partition])
-    assert proof.faults == []
-    assert all(ledger.acknowledged for ledger in ledgers)
+        node = await start_node()
+        assert events(node, "recovering_logs")[-1]["start"] == "process_crash"
+        await load.acknowledges()
+    data_dirs = {BrokerId(1): ("node-1", str(tmp_path / "data"))}
+    reach = Reach(bootstrap=node.bootstrap, data_dirs=data_dirs, controllers=[node.bootstrap])
+    proof = await prove(reach, history, "t")
+    assert proof.acknowledged > 0
+    assert proof.replicas == len(partitions)
 
 
 async def test_errors_arrive_as_what_they_are(start_node: StartNode) -> None:

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.chaos.history.history import History
-from quorate.chaos.ledger.load import LedgerLoad
-from quorate.chaos.ledger.proof import Proof, prove
-from quorate.chaos.ledger.waiting import topic_until, until_so, until_whole
+from quorate.chaos.live.load import LedgerLoad
+from quorate.chaos.live.reach import Reach
+from quorate.chaos.live.sight import Sight
+from quorate.chaos.live.waiting import until_so, until_whole
 from quorate.client import AsyncAdmin
-from quorate.client.admin.types import PartitionDescription, TopicDescription
+from quorate.client.admin.types import TopicDescription
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.node.local_cluster import LocalCluster
 from tests.integration.direct_calls import BrokerCalls
+from tests.integration.proof import Proof, prove
 
-__all__ = ["QUICK", "Trial", "trial", "until"]
+__all__ = ["LEDGER", "QUICK", "Trial", "trial", "until"]
 
 #: A hung broker is noticed sooner than by default. A dead one is noticed at once, whatever these say.
 QUICK: Final[Mapping[str, str]] = {
@@ -29,11 +31,15 @@ QUICK: Final[Mapping[str, str]] = {
 }
 
 
+#: the first partition of the topic that most trials write to
+LEDGER: Final = TopicPartition(TopicName("ledger"), PartitionId(0))
+
+
 async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
     await until_so(what, is_so, bool)
 
 
-class Trial:
+class Trial(Sight):
     """What a test may do and look at. Nodes go by their names, as in ``LocalCluster``."""
 
     def __init__(
@@ -49,6 +55,10 @@ class Trial:
             for each in topic.partitions
         ]
 
+    @property
+    def node_names(self) -> dict[int, str]:
+        return {node.id: node.name for node in self.cluster.nodes}
+
     def load(self, *topics: str, **options: Any) -> LedgerLoad:
         """On the topics named; none: on all."""
         partitions = [each for each in self.partitions if not topics or each.topic in topics]
@@ -56,38 +66,7 @@ class Trial:
 
     async def prove(self, *topics: str) -> Proof:
         """About these topics, or all. Every node runs, nobody writes."""
-        return await prove(self.cluster, self.history, *(topics or self.topics))
-
-    # -- looking
-
-    def name(self, node_id: int) -> str:
-        return next(node.name for node in self.cluster.nodes if node.id == node_id)
-
-    def id(self, name: str) -> int:
-        return self.cluster.node(name).id
-
-    async def partition(self, topic: str, number: int = 0) -> PartitionDescription:
-        return (await self.admin.describe_topic(topic)).partitions[number]
-
-    async def leader(self, topic: str, number: int = 0) -> str:
-        """Once there is one."""
-        found = await self.partition_until(topic, lambda each: each.leader is not None, number=number)
-        assert found.leader is not None
-        return self.name(found.leader)
-
-    async def followers(self, topic: str, number: int = 0) -> list[str]:
-        leader = await self.leader(topic, number)
-        replicas = (await self.partition(topic, number)).replicas
-        return [name for name in map(self.name, replicas) if name != leader]
-
-    async def active_controller(self) -> str:
-        return self.name((await self.cluster.wait_for_controller()).controller)
-
-    async def partition_until(
-        self, topic: str, is_so: Callable[[PartitionDescription], bool], *, number: int = 0
-    ) -> PartitionDescription:
-        found = await topic_until(self.admin, topic, lambda each: is_so(each.partitions[number]))
-        return found.partitions[number]
+        return await prove(Reach.of(self.cluster), self.history, *(topics or self.topics))
 
     async def until_whole(self) -> None:
         for topic in self.topics:

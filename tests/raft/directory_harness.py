@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from quorate.chaos.sim.disk import SimDisk
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Snapshot, SnapshotId, Term
+from quorate.metadata.raft.journal_mark import MARK_NAME
 from quorate.metadata.raft.quorum_directory import QuorumDirectory
 from quorate.metadata.raft.ready import HardState
 from quorate.metadata.raft.voters import DirectoryId, NodeId, Voter, VoterKey, Voters
@@ -129,6 +130,10 @@ class DirectoryHarness:
             segment_bytes=self._segment_bytes,
         )
         return self.directory
+
+    def forget_synced(self) -> None:
+        """As if the last group had never been synced."""
+        self.overwrite(MARK_NAME, b"")
 
     async def begin(self) -> QuorumDirectory:
         """Open, and found a quorum of this voter alone if need be."""

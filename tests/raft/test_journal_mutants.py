@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from quorate.metadata.raft import journal_recovery
+from quorate.metadata.raft import journal_recovery, quorum_directory
 from quorate.metadata.raft.journal import Journal
+from quorate.metadata.raft.journal_mark import NOTHING_SYNCED, SyncedMark
 from quorate.metadata.raft.journal_recovery import Recovered
 from quorate.metadata.raft.quorum_directory import QuorumDirectory
 from tests.mutants import assert_story_notices
@@ -118,6 +119,18 @@ MUTANTS: dict[str, tuple[object, str, object, Callable[[], Awaitable[None]]]] = 
         "_note_tail",
         note_nothing,
         test_journal_tail.test_full_length_group_with_a_wrong_checksum_at_the_end_makes_the_voter_catch_up,
+    ),
+    "a journal that is too short is noted": (
+        quorum_directory,
+        "read_synced_mark",
+        lambda *_: NOTHING_SYNCED,
+        test_journal_tail.test_last_file_that_is_gone_makes_the_voter_catch_up,
+    ),
+    "the mark follows the sync": (
+        SyncedMark,
+        "set",
+        lambda *_: None,
+        test_journal_tail.test_last_file_that_is_gone_makes_the_voter_catch_up,
     ),
     "the journal is kept from the older snapshot on": (
         QuorumDirectory,

@@ -11,7 +11,7 @@ from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied
 from tests.raft.directory_harness import DirectoryHarness
 from tests.raft.directory_life import check_goes_on, random_life
 
-SEEDS_PER_TEST = 25
+SEEDS_PER_TEST = 50
 LIVES = 4
 #: to die at one of these operations on such a file; there are about so many of them in a life
 MOMENTS: list[tuple[str, str, int]] = [("", "", 250), ("pwritev", "", 8), ("fdatasync", ".journal", 8)]

@@ -9,6 +9,7 @@ import pytest
 from quorate.errors import QuorumDamaged
 from quorate.metadata.raft.entries import SnapshotId
 from quorate.metadata.raft.journal_format import HEADER_BYTES, encode_group
+from quorate.metadata.raft.journal_mark import MARK_NAME
 from tests.raft.directory_harness import (
     DirectoryHarness,
     command,
@@ -45,11 +46,49 @@ async def test_last_group_torn_at_any_byte_is_cut_and_the_voter_counts() -> None
     harness, (_, _, before, whole) = await journal_of_three()
     for length in range(len(before), len(whole)):
         harness.overwrite(FIRST_FILE, whole[:length])
+        harness.forget_synced()
         assert await recovered_entries(harness) == 4
         assert harness.directory.opening_report.torn_bytes == length - len(before)
         assert not harness.directory.hard_state.is_recovering
         assert harness.content(FIRST_FILE) == before
         assert harness.names(".damaged") == []
+
+
+@pytest.mark.parametrize("rest", [0, 5])
+async def test_groups_that_were_synced_and_are_gone_make_the_voter_catch_up(rest: int) -> None:
+    """Cut at the end of a group, or within one: in the middle of what was answered for."""
+    harness, (_, one, _, whole) = await journal_of_three()
+    harness.overwrite(FIRST_FILE, whole[: len(one) + rest])
+    for groups_lost in (2, 0):
+        assert await recovered_entries(harness) == 2
+        assert harness.directory.hard_state.is_recovering
+        assert harness.directory.opening_report.groups_lost == groups_lost, "it is told once, and stays so"
+
+
+async def test_last_file_that_is_gone_makes_the_voter_catch_up() -> None:
+    harness, _ = await journal_of_three(segment_bytes=1)
+    harness.disk.unlink(harness.path(harness.names(".journal")[-1]))
+    assert await recovered_entries(harness) == 4
+    assert harness.directory.hard_state.is_recovering
+
+
+async def test_mark_that_is_missing_or_damaged_accuses_nobody() -> None:
+    harness, (*_, whole) = await journal_of_three()
+    for content in (b"", b"\0" * 5, b"\xff" * 12, b"\xff" * 20):
+        harness.overwrite(MARK_NAME, content)
+        assert await recovered_entries(harness) == 6
+        assert not harness.directory.hard_state.is_recovering
+    assert harness.content(FIRST_FILE) == whole
+
+
+async def test_that_groups_are_lost_is_durable_before_the_mark_is_lowered() -> None:
+    harness, (_, one, *_) = await journal_of_three()
+    harness.overwrite(FIRST_FILE, one)
+    harness.disk.trace = []
+    await harness.open()
+    steps = [(each.name, each.path.rpartition("/")[2]) for each in harness.disk.trace]
+    noted = steps.index(("rename", "hard-state.tmp"))
+    assert steps.index(("fsync_directory", "quorum"), noted) < steps.index(("pwrite", MARK_NAME))
 
 
 async def test_zeros_behind_the_last_group_are_cut() -> None:
@@ -222,6 +261,7 @@ async def test_missing_sector_of_the_last_group_is_cut_after_a_power_loss_and_th
     harness, position, whole = await large_last_group()
     for sector in range(position // 512, -(-len(whole) // 512)):
         harness.overwrite(FIRST_FILE, without_sector(whole, sector, position))
+        harness.forget_synced()
         directory = await harness.power_loss()
         assert directory.restored is not None
         assert len(directory.restored.entries) == 3
@@ -239,6 +279,7 @@ async def test_power_loss_is_remembered_until_the_journal_is_repaired() -> None:
     """A start that dies on the way must not make the next one believe that only a process had died."""
     harness, position, whole = await large_last_group()
     harness.overwrite(FIRST_FILE, without_sector(whole, position // 512 + 1, position))
+    harness.forget_synced()
     harness.disk.power_loss()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("quorate.metadata.raft.journal.Journal.open", lambda *_, **__: 1 / 0)

@@ -11,7 +11,6 @@ from quorate.chaos.cluster.faults.operations import create_topic
 from quorate.chaos.cluster.plan import TopicPlan
 from quorate.chaos.cluster.view import is_whole, newest_image
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.client.admin import AsyncAdmin
 from quorate.core.config import Durability
 
 PLAIN: Final = TopicPlan("plain", 1, 3, 2, Durability.REPLICATED)
@@ -24,12 +23,7 @@ def simulate(topic: TopicPlan, scenario: Callable[[SimCluster, FaultBudget], Awa
     async def main(simulation: Simulation) -> None:
         cluster = SimCluster(simulation)
         await cluster.start()
-        async with AsyncAdmin(
-            cluster.bootstrap,
-            transport=cluster.client_transport(),
-            clock=cluster.clock,
-            rng=cluster.client_rng(),
-        ) as admin:
+        async with cluster.admin() as admin:
             await create_topic(admin, topic)
         await cluster.until(lambda: is_whole(cluster))
         await scenario(cluster, FaultBudget(cluster, [topic], lambda: newest_image(cluster)))

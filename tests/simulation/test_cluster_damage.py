@@ -13,7 +13,6 @@ from quorate.chaos.cluster.final import check_replicas_agree, records_of
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import replicas_of
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.transport import method_of
 from quorate.v1 import admin_pb2, broker_pb2
@@ -45,12 +44,7 @@ def simulate(scenario: Callable[[SimCluster], Awaitable[None]]) -> None:
 
 
 async def write(cluster: SimCluster) -> None:
-    async with AsyncProducer(
-        cluster.bootstrap,
-        transport=cluster.client_transport(),
-        clock=cluster.clock,
-        rng=cluster.client_rng(),
-    ) as producer:
+    async with cluster.producer() as producer:
         for number in range(RECORDS):
             await (await producer.send("t", b"record %d" % number, partition=0))
 

@@ -21,9 +21,12 @@ QUICK: Final = {
     "acknowledgement-carries-offset-zero": 1,
     "follower-acknowledges-before-the-sync": 1,
     "follower-cuts-to-its-high-watermark": 1,
+    "incomplete-followers-are-admitted-in-a-cluster": 5,
     "leader-commits-what-it-has-itself": 1,
+    "leader-epoch-is-not-saved-in-a-cluster": 1,
     "leader-shrinks-its-isr-by-itself": 1,
     "producers-are-forgotten": 1,
+    "wiped-disk-is-counted-in-a-cluster": 2,
 }
 
 STORIES: Final = [each for each in of_clients.MUTATIONS if isinstance(each.hunt, StoryHunt)]

@@ -11,7 +11,6 @@ import pytest
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.transport import Method, Request, Response, method_of
 from quorate.v1 import admin_pb2, broker_pb2, errors_pb2, records_pb2
 
@@ -50,12 +49,7 @@ def simulate(scenario: Callable[[SimCluster], Awaitable[None]], *, seed: int) ->
 
 
 async def append(cluster: SimCluster, value: bytes) -> int | None:
-    async with AsyncProducer(
-        cluster.bootstrap,
-        transport=cluster.client_transport(),
-        clock=cluster.clock,
-        rng=cluster.client_rng(),
-    ) as producer:
+    async with cluster.producer() as producer:
         return (await (await producer.send("t", value, partition=0))).offset
 
 

@@ -14,7 +14,6 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.compare_and_set_run import compete_for_seed
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.ids import Offset
 from quorate.core.transport import method_of
 from quorate.errors import Unavailable
@@ -116,12 +115,7 @@ def _simulate(scenario: Callable[[SimCluster], Awaitable[str]], *, seed: int = 1
 
 
 async def _append(cluster: SimCluster, value: bytes) -> int | None:
-    async with AsyncProducer(
-        cluster.bootstrap,
-        transport=cluster.client_transport(),
-        clock=cluster.clock,
-        rng=cluster.client_rng(),
-    ) as producer:
+    async with cluster.producer() as producer:
         return (await (await producer.send("t", value, partition=0))).offset
 
 

@@ -18,7 +18,6 @@ from quorate.chaos.invariants.observer import Observer
 from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.mutations.registry import find_mutation
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
@@ -48,12 +47,7 @@ class World:
 
     async def write(self, count: int = RECORDS) -> list[Offset]:
         cluster = self.cluster
-        async with AsyncProducer(
-            cluster.bootstrap,
-            transport=cluster.client_transport(),
-            clock=cluster.clock,
-            rng=cluster.client_rng(),
-        ) as producer:
+        async with cluster.producer() as producer:
             futures = [await producer.send("t", str(number).encode()) for number in range(count)]
             return [Offset((await future).offset or 0) for future in futures]
 

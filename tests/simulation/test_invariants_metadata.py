@@ -12,7 +12,7 @@ from quorate.chaos.invariants.metadata_watch import MetadataWatch
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicName
 from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
-from tests.simulation.ghost_world import broken, partition_image
+from tests.simulation.ghost_world import ALL, broken, partition_image
 
 TOPIC = TopicId("id")
 
@@ -23,18 +23,26 @@ def watch() -> MetadataWatch:
 
 
 def image_of(
-    offset: int, partition: PartitionImage | None = None, broker: BrokerImage | None = None
+    offset: int,
+    partition: PartitionImage | None = None,
+    broker: BrokerImage | None = None,
+    *,
+    min_isr: int = 2,
 ) -> MetadataImage:
     topics: Map[TopicId, TopicImage] = Map()
     if partition is not None:
-        topics = topics.set(TOPIC, TopicImage(TOPIC, TopicName("t"), Map(), (partition,)))
-    brokers = Map() if broker is None else Map({broker.broker_id: broker})
+        configs = Map({"min.insync.replicas": str(min_isr)})
+        topics = topics.set(TOPIC, TopicImage(TOPIC, TopicName("t"), configs, (partition,)))
+    # All are registered, and nobody again unless a test says so.
+    brokers = Map({BrokerId(each): broker_image(1, "a", each) for each in ALL})
+    if broker is not None:
+        brokers = brokers.set(broker.broker_id, broker)
     return MetadataImage(offset=offset, digest=offset, topics=topics, brokers=brokers)
 
 
-def broker_image(epoch: int, incarnation: str) -> BrokerImage:
+def broker_image(epoch: int, incarnation: str, broker_id: int = 1) -> BrokerImage:
     return BrokerImage(
-        broker_id=BrokerId(1),
+        broker_id=BrokerId(broker_id),
         broker_epoch=BrokerEpoch(epoch),
         incarnation_id=incarnation,
         directory_id="d",
@@ -141,3 +149,82 @@ def test_a_broker_epoch_never_falls(watch: MetadataWatch) -> None:
 def test_a_partition_that_keeps_its_epochs_and_everything_else_is_left_alone(watch: MetadataWatch) -> None:
     see(watch, image_of(1, partition_image(leader_epoch=1)), image_of(2, partition_image(leader_epoch=1)))
     assert watch.image.topics[TOPIC].partitions[0].leader_epoch == LeaderEpoch(1)
+
+
+# -- ISR and ELR together (rules 28 and 29), MinISR 2
+
+WHOLE = partition_image(partition_epoch=1)
+WAITED_FOR = partition_image(isr=(1,), elr=(2,), partition_epoch=2)
+TOO_FEW = partition_image(isr=(1,), partition_epoch=3)
+
+
+def test_who_leaves_below_min_isr_is_waited_for_in_the_elr(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, replace(WHOLE, isr=WHOLE.isr[:2])), image_of(2, WAITED_FOR))
+    assert watch._examined["sizes of ISR and ELR"] == 1
+
+
+def test_isr_and_elr_together_stay_at_min_isr(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WAITED_FOR))
+    with broken("isr-and-elr"):
+        see(watch, image_of(2, TOO_FEW))
+
+
+def test_who_leaves_the_isr_and_is_not_waited_for_is_missed(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WHOLE))
+    with broken("isr-and-elr"):
+        see(watch, image_of(2, replace(TOO_FEW, partition_epoch=2)))
+
+
+def test_an_isr_of_min_isr_has_no_elr_beside_it(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WHOLE))
+    with broken("isr-and-elr"):
+        see(watch, image_of(2, partition_image(isr=(1, 2), elr=(3,), partition_epoch=2)))
+
+
+def test_a_lossy_start_may_take_both_below_min_isr(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WAITED_FOR), image_of(2, TOO_FEW, broker_image(2, "b", 2)))
+
+
+def test_the_start_of_another_broker_explains_nothing(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WAITED_FOR))
+    with broken("isr-and-elr"):
+        see(watch, image_of(2, TOO_FEW, broker_image(2, "b", 3)))
+
+
+def test_a_start_explains_only_the_change_that_it_comes_with(watch: MetadataWatch) -> None:
+    registered = broker_image(2, "b", 2)
+    see(watch, image_of(1, WAITED_FOR, registered))
+    with broken("isr-and-elr"):
+        see(watch, image_of(2, TOO_FEW, registered))
+
+
+def test_a_damaged_replica_may_take_both_below_min_isr() -> None:
+    watch = MetadataWatch(Counter(), lambda broker_id, _: broker_id == 2)
+    see(watch, image_of(1, WAITED_FOR), image_of(2, TOO_FEW))
+
+
+def test_damage_elsewhere_explains_nothing() -> None:
+    watch = MetadataWatch(Counter(), lambda broker_id, _: broker_id == 3)
+    see(watch, image_of(1, WAITED_FOR))
+    with broken("isr-and-elr"):
+        see(watch, image_of(2, TOO_FEW))
+
+
+def test_a_change_of_min_isr_may_leave_both_below_it(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WAITED_FOR, min_isr=3), image_of(2, TOO_FEW, min_isr=2))
+
+
+def test_a_change_of_min_isr_explains_nothing_that_happens_later(watch: MetadataWatch) -> None:
+    wide = partition_image(isr=(1,), elr=(2, 3), partition_epoch=1)
+    see(watch, image_of(1, wide, min_isr=2), image_of(2, wide, min_isr=3))
+    with broken("isr-and-elr"):
+        see(watch, image_of(3, WAITED_FOR, min_isr=3))
+
+
+def test_an_unclean_election_may_leave_one_alone(watch: MetadataWatch) -> None:
+    unclean = partition_image(isr=(3,), leader=3, leader_epoch=1, partition_epoch=3, unclean=(1,))
+    see(watch, image_of(1, WAITED_FOR), image_of(2, unclean))
+
+
+def test_of_several_changes_at_once_nobody_can_tell_who_left_when(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WHOLE), image_of(2, TOO_FEW))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.core.ids import BrokerId, Offset
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from tests.simulation.ghost_world import GhostWorld, broken
 
 NOBODY = -1
@@ -224,6 +224,57 @@ def test_a_leader_that_cannot_commit_need_not_wait_for_the_elr() -> None:
     world.lead(1, epoch=0, isr=(1,), can_commit=False)
     with broken("replication-quorum"):
         world.lead(1, epoch=0, isr=(1,), can_commit=True)
+
+
+# -- who is to join
+
+
+def test_whom_a_leader_asks_for_holds_what_is_committed() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.lead(1, epoch=0, isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    with broken("admission"):
+        world.lead(1, epoch=0, high_watermark=1, isr=(1, 2, 3))
+
+
+def test_who_has_caught_up_may_join() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.lead(1, epoch=0, isr=(1, 2))
+    world.append(1, 2)
+    world.append(2)
+    world.append(3)
+    world.follow(3)
+    # The second record is not committed yet: it may be missing.
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2, 3))
+    assert world.examined["admissions"] == 1
+
+
+def test_of_what_a_fault_took_since_its_last_fetch_a_leader_need_not_know() -> None:
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.lead(1, epoch=0, isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    world.copy(3).was_lost = True
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2, 3))
+
+
+# -- epochs in the log
+
+
+def test_an_epoch_is_on_record_before_its_first_batch() -> None:
+    world = GhostWorld()
+    world.append(1, epoch=2)
+    (batch,) = world.copy(1).batches.values()
+    world.watch.epoch_began(BrokerId(1), batch, LeaderEpoch(2))
+    with broken("epoch-on-record"):
+        world.watch.epoch_began(BrokerId(1), batch, LeaderEpoch(1))
 
 
 # -- committing

@@ -109,9 +109,7 @@ async def _move(cluster: SimCluster, old: SimMachine, plan: Plan) -> None:
     leader = old.config.node_id
     holders = [each.config.node_id for each in cluster.brokers if _replica(each) is not None]
     free = [each.config.node_id for each in cluster.brokers if each.config.node_id not in holders]
-    async with AsyncAdmin(
-        cluster.bootstrap, transport=cluster.client_transport(), clock=cluster.clock, rng=cluster.client_rng()
-    ) as admin:
+    async with cluster.admin() as admin:
         moving = asyncio.ensure_future(
             plan(admin, leader, [each for each in holders if each != leader], free)
         )

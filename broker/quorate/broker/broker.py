@@ -215,6 +215,7 @@ class Broker:
             random_bytes=self._random_bytes,
         )
         registered = self._registered = await registration.register()
+        self._checkpoint.forget_shortened()
         self._calls.registered_as(registered)
         follower = MetadataFollower(
             self._transport,
@@ -275,6 +276,7 @@ class Broker:
         """With this node's own settings; those of the topics follow with the metadata."""
         defaults = log_config_of(self._config, self._config.topic_defaults)
         await self._directory.recover_logs(lambda _: defaults)
+        self._directory.note_shortened(self._checkpoint.find_shortened())
         self._replicas.recovered(self._checkpoint.load(), self._directory.failures)
 
     async def _maintain(self) -> NoReturn:

@@ -23,7 +23,8 @@ _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def is_disk_full(error: OSError) -> bool:
-    return error.errno in _NO_ROOM
+    """A write was refused. From a sync the same number says that pages are lost (rule 45)."""
+    return error.errno in _NO_ROOM and not isinstance(error, SyncFailed)
 
 
 def lacks_descriptors(error: OSError) -> bool:

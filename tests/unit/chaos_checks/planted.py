@@ -45,7 +45,7 @@ class Case:
         self.history = History(self.clock)
         self.log: list[bytes] = []
         self.copies: dict[str, dict[Offset, bytes]] = {name: {} for name in _BROKERS}
-        self.final = FinalPartition(Offset(0), {}, min_isr=2)
+        self.final = FinalPartition(Offset(0), {})
         self.state = FinalState({})
         self.saw_metadata(leader=1, leader_epoch=0, partition_epoch=0, isr=[1, 2, 3])
         for number in range(6):
@@ -82,9 +82,9 @@ class Case:
             copy[offset] = b"batch of " + value
         return offset
 
-    def acknowledged(self, producer: str, *, copies: int = 2) -> Sent:
+    def acknowledged(self, producer: str) -> Sent:
         sent = self.begin(producer)
-        self.history.acknowledge(sent, self.append(sent), copies=copies)
+        self.history.acknowledge(sent, self.append(sent))
         return sent
 
     # -- readers

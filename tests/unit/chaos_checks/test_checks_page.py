@@ -9,7 +9,8 @@ from quorate.chaos.history.entries import Entry
 from quorate.chaos.history.ledger_lines import encode_begin, encode_end
 from tests.unit.chaos_checks.planted import Case
 
-PAGE = (Path(__file__).parents[3] / "docs/checks.md").read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/checks.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -24,6 +25,19 @@ def test_page_names_every_check_and_what_jepsen_calls_it() -> None:
         for name in re.findall(r"`([\w-]+)`", check):
             named[name] = name if anomaly == "the same" else anomaly or None
     assert named == {name: verdict.anomaly for name, verdict in Case().verdicts().items()}
+
+
+def test_page_names_every_violation_that_ends_a_run() -> None:
+    """Of a whole cluster, simulated or not: the Raft simulator calls its own by the names of classes."""
+    sources = [path.read_text() for path in (ROOT / "chaos").rglob("*.py") if "raft" not in path.parts]
+    raised = {name for text in sources for name in re.findall(r'check="([a-z-]+)"', text)}
+    raised |= {name for text in sources for name in re.findall(r'_fail\(\s*"([a-z-]+)"', text)}
+    sections = ("The checks", "Found on the way", "The invariants of a simulated cluster")
+    named = {
+        name for section in sections for row in rows(section) for name in re.findall(r"`([\w-]+)`", row[0])
+    }
+    # The last resort of whoever gives no name.
+    assert raised - {"invariant"} <= named
 
 
 def test_page_names_every_kind_of_line() -> None:

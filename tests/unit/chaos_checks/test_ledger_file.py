@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
-from quorate.chaos.history.ledger_file import LedgerDamaged, LedgerFile, read_ledger, resume_ledger
+from quorate.chaos.history.ledger_file import LedgerDamaged, LedgerFile, read_ledger
 from quorate.core.ids import Offset, TopicName
 from tests.unit.chaos_checks import ledger_writer
 from tests.unit.chaos_checks.log_world import LogWorld, flagged
@@ -147,38 +147,6 @@ def test_file_of_another_run_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "ledger").write_bytes(b"")
     with pytest.raises(FileExistsError):
         LedgerFile.create(str(tmp_path / "ledger"))
-
-
-@pytest.mark.parametrize("torn", [b"", b'{"type":"sen', b'{"type":"send","serial":' + b"9" * 100_000])
-def test_ledger_goes_on_after_its_writer_has_died(tmp_path: Path, torn: bytes) -> None:
-    path = tmp_path / "ledger"
-    with LedgerFile.create(str(path)) as ledger:
-        History(recorder=ledger).begin("producer", PARTITION)
-    path.write_bytes(path.read_bytes() + torn)
-    history, ledger = resume_ledger(str(path))
-    with ledger:
-        sent = history.begin("producer", PARTITION)
-        history.acknowledge(sent, Offset(0))
-    assert [each.number for each in read_ledger(str(path)).sent] == [0, 1]
-    assert entries_of(read_ledger(str(path))) == entries_of(history)
-
-
-def test_ledger_whose_head_was_torn_begins_anew(tmp_path: Path) -> None:
-    path = tmp_path / "ledger"
-    path.write_bytes(b'{"type":"led')
-    history, ledger = resume_ledger(str(path))
-    with ledger:
-        history.begin("producer", PARTITION)
-    assert len(read_ledger(str(path)).sent) == 1
-
-
-def test_ledger_of_a_time_that_has_not_come_yet_is_not_continued(tmp_path: Path) -> None:
-    """The machine was restarted: its clock began anew, and times could no longer be compared."""
-    path = tmp_path / "ledger"
-    with LedgerFile.create(str(path)) as ledger:
-        History(lambda: 1e12, recorder=ledger).begin("producer", PARTITION)
-    with pytest.raises(LedgerDamaged, match="restarted"):
-        resume_ledger(str(path))
 
 
 def test_whatever_a_killed_process_has_done_is_on_record(tmp_path: Path) -> None:

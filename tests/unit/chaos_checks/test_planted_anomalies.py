@@ -95,11 +95,6 @@ def before_what_was_known(case: Case) -> None:
     case.written.begun_s = case.clock()
 
 
-def too_few_copies(case: Case) -> None:
-    sent = case.acknowledged("late", copies=1)
-    case.read_values([(sent.offset or 0, sent.value)], start=sent.offset)
-
-
 def high_watermark_goes_back(case: Case) -> None:
     case.saw_watermark(6)
 
@@ -184,7 +179,6 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
     (backwards_between_polls, "nonmonotonic-poll"),
     (records_of_a_producer_change_places, "nonmonotonic-send"),
     (before_what_was_known, "real-time-order"),
-    (too_few_copies, "too-few-copies"),
     (high_watermark_goes_back, "nonmonotonic-watermark"),
     (high_watermark_is_behind_an_acknowledgement, "nonmonotonic-watermark"),
     (high_watermark_was_higher_than_in_the_end, "nonmonotonic-watermark"),

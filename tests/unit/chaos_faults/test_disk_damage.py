@@ -9,7 +9,6 @@ import pytest
 
 from quorate.chaos.faults.damage import FileKind, Harm, damage, files_of
 from quorate.chaos.faults.directories import OldCopy, swap_directories
-from quorate.chaos.faults.small_disk import SmallDisk, why_no_small_disk
 from quorate.errors import InvalidRequest
 
 FILES = {
@@ -85,20 +84,3 @@ def test_swapped_directories_and_old_copies(tmp_path: Path) -> None:
         assert contents(one) == {"name": b"other"}
     copy.remove()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
-
-
-@pytest.mark.skipif(why_no_small_disk() is not None, reason=str(why_no_small_disk()))
-def test_small_disk_is_full_until_it_gets_room(tmp_path: Path) -> None:
-    disk = SmallDisk(str(tmp_path / "data"), 1 << 20)
-    try:
-        path = tmp_path / "data" / "file"
-        path.write_bytes(b"x" * 4096)
-        disk.fill()
-        with pytest.raises(OSError, match="No space left"):
-            (tmp_path / "data" / "more").write_bytes(b"x" * 4096)
-        assert path.read_bytes() == b"x" * 4096
-        disk.make_room()
-        (tmp_path / "data" / "more").write_bytes(b"x" * 4096)
-    finally:
-        disk.unmount()
-    assert list((tmp_path / "data").iterdir()) == []

@@ -45,7 +45,7 @@ async def test_a_peer_that_loses_acknowledged_records_is_found_out() -> None:
 async def test_checks_that_look_inside_a_cluster_are_left_out() -> None:
     checks = {verdict.check for verdict in (await drilled(FakePeer())).verdicts}
     assert {"lost-write", "duplicate", "poll-skip"} <= checks
-    assert not {"replicas-differ", "unclean-election", "too-few-copies"} & checks
+    assert not {"replicas-differ", "unclean-election"} & checks
 
 
 async def test_a_record_comes_back_from_the_file_as_it_was(tmp_path: Path) -> None:

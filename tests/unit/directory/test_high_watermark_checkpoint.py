@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
 from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
 from quorate.chaos.models.log.log_harness import SMALL_CONFIG, batch, make_context, os_error
 from quorate.chaos.sim.disk import SimDisk
@@ -112,3 +114,74 @@ async def test_save_that_fails_is_on_record_as_a_storage_error_unless_there_was_
         replica.disk.fault_hook = None
         assert (replica.logs.context.storage_error is not None) == is_on_record
     assert await replica.after_crash() == 1
+
+
+# -- evidence of a log that lost its end (rules 30 and 44)
+
+
+def cut(replica: Replica, share: float) -> None:
+    segments = [name for name in replica.disk.list(replica.log.directory) if name.endswith(".log")]
+    path = f"{replica.log.directory}/{segments[0]}"
+    file = replica.disk.open(path)
+    file.truncate(int(replica.disk.size(path) * share))
+    file.close()
+    for name in segments[1:]:
+        replica.disk.unlink(f"{replica.log.directory}/{name}")
+
+
+async def shortened_after_crash(replica: Replica) -> list[PartitionKey]:
+    return (await replica.open(StartKind.PROCESS_CRASH)).find_shortened()
+
+
+@pytest.mark.parametrize("start", [StartKind.CLEAN, StartKind.PROCESS_CRASH, StartKind.LOSSY])
+@pytest.mark.parametrize("share", [0.0, 0.1])
+async def test_log_that_ends_before_its_high_watermark_is_shortened(share: float, start: StartKind) -> None:
+    """Also after a power loss: what was committed of a synced topic was on the device."""
+    replica = await replica_with(records=10, high_watermark=7)
+    replica.disk.crash()
+    cut(replica, share)
+    checkpoint = await replica.open(start)
+    assert checkpoint.find_shortened() == [KEY]
+    assert checkpoint.load()[KEY] == 0
+
+
+async def test_log_whose_directory_is_gone_is_shortened() -> None:
+    replica = await replica_with(records=10, high_watermark=7)
+    replica.disk.crash()
+    for name in replica.disk.list(replica.log.directory):
+        replica.disk.unlink(f"{replica.log.directory}/{name}")
+    replica.disk.remove_directory(replica.log.directory)
+    assert await shortened_after_crash(replica) == [KEY]
+
+
+async def test_log_that_lost_nothing_below_its_high_watermark_is_not_shortened() -> None:
+    replica = await replica_with(records=10, high_watermark=7)
+    await replica.log.truncate_to(Offset(7))
+    replica.disk.crash()
+    assert await shortened_after_crash(replica) == []
+
+
+async def test_log_that_went_on_below_its_high_watermark_under_a_forced_leader_is_not_shortened() -> None:
+    replica = await replica_with(records=10, high_watermark=7)
+    await replica.log.truncate_to(Offset(2))
+    replica.append(1, epoch=4)
+    replica.disk.crash()
+    assert await shortened_after_crash(replica) == []
+
+
+@pytest.mark.parametrize("is_disk_full", [False, True])
+async def test_shortened_log_is_told_of_until_the_controller_knows_and_not_again(is_disk_full: bool) -> None:
+    """An operator may make it the leader then; the next crash must not take it out again."""
+    replica = await replica_with(records=10, high_watermark=7)
+    replica.disk.crash()
+    cut(replica, 0.1)
+    assert await shortened_after_crash(replica) == [KEY]
+    replica.disk.crash()
+    checkpoint = await replica.open(StartKind.PROCESS_CRASH)
+    assert checkpoint.find_shortened() == [KEY]
+    if is_disk_full:
+        replica.disk.fault_hook = fail_nth(1, os_error(errno.ENOSPC), names={"pwrite"})
+    checkpoint.forget_shortened()
+    replica.disk.fault_hook = None
+    replica.disk.crash()
+    assert await shortened_after_crash(replica) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from quorate.chaos.models.log.log_harness import LogHarness, batch, small_config
-from quorate.chaos.models.replica.manual_clock import SteppedClock
+from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.core.ids import LeaderEpoch
 from quorate.storage import PartitionLog, StartKind
 

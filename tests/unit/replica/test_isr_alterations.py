@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from quorate.broker.replica.isr_alterations import IsrAlterations
-from quorate.chaos.models.replica.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
+from quorate.chaos.models.replica_set.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import IneligibleReplica, NotController, RequestTimedOut

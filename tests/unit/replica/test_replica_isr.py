@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from quorate.chaos.models.replica.plain_log import Entry
-from quorate.chaos.models.replica.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
+from quorate.chaos.models.replica_set.plain_log import Entry
+from quorate.chaos.models.replica_set.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.errors import (
     FencedLeaderEpoch,
     IneligibleReplica,

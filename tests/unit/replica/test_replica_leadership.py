@@ -8,9 +8,9 @@ import pytest
 
 from quorate.broker.replica.divergence import Divergence
 from quorate.broker.replica.news import News
-from quorate.chaos.models.replica import leader_stories
-from quorate.chaos.models.replica.plain_log import Entry
-from quorate.chaos.models.replica.replica_harness import ReplicaHarness
+from quorate.chaos.models.replica_set import leader_stories
+from quorate.chaos.models.replica_set.plain_log import Entry
+from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.errors import (
     FencedLeaderEpoch,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from quorate.chaos.models.replica.replica_model import walk
+from quorate.chaos.models.replica_set.replica_model import walk
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))

@@ -17,7 +17,7 @@ from quorate.broker.replica.in_sync_replicas import InSyncReplicas
 from quorate.broker.replica.isr_membership import IsrMembership
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.own_copy import OwnCopy
-from quorate.chaos.models.replica.replica_harness import broker_image
+from quorate.chaos.models.replica_set.replica_harness import broker_image
 from quorate.chaos.mutations import of_leaders, of_replicas
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation

@@ -11,7 +11,7 @@ import pytest
 from quorate.broker.replica.fetch_watch import FetchWatch
 from quorate.broker.replica.leadership import LogEndsLater
 from quorate.chaos.models.log.log_harness import EVERYTHING, NOW_MS, LogHarness, batch, os_error, producers_of
-from quorate.chaos.models.replica.replica_harness import ReplicaHarness
+from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness
 from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TimestampMs

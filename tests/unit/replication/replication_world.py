@@ -21,7 +21,7 @@ from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.server import ReplicationServer
 from quorate.broker.replication.throttle import ReplicationThrottle
-from quorate.chaos.models.replication.replicas import (
+from quorate.chaos.models.follower.replicas import (
     address_of,
     brokers_of,
     bytes_of,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quorate.broker.replica.partition import Partition
-from quorate.chaos.models.replication.replicas import bytes_of, image, leader_batch
-from quorate.chaos.models.replication.scripted_leader import (
+from quorate.chaos.models.follower.replicas import bytes_of, image, leader_batch
+from quorate.chaos.models.follower.scripted_leader import (
     FollowerHarness,
     ScriptedLeader,
     update,

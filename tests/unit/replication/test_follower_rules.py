@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.chaos.models.replication import follower_stories
-from quorate.chaos.models.replication.replicas import bytes_of, image, leader_batch
-from quorate.chaos.models.replication.scripted_leader import FollowerHarness, update, with_follower
+from quorate.chaos.models.follower import follower_stories
+from quorate.chaos.models.follower.replicas import bytes_of, image, leader_batch
+from quorate.chaos.models.follower.scripted_leader import FollowerHarness, update, with_follower
 from quorate.core.config import Durability
 from quorate.core.ids import Offset
 from quorate.errors import (
@@ -297,18 +297,4 @@ def test_a_full_disk_is_waited_for() -> None:
 
 
 def test_a_position_that_waited_since_the_epoch_before_is_not_named_before_the_sync() -> None:
-    """Rules 16 and 45: the topic was changed to fsync, and the same broker leads on."""
-
-    async def script(harness: FollowerHarness) -> None:
-        partition = await harness.open_with((0, 1), (1, 1))
-        await harness.open(1)
-        leader = harness.follow_leader(2, 1, number=1)
-        await leader.position()
-        harness.follow_leader(2, 1)
-        harness.durability = Durability.FSYNC
-        harness.follow_leader(2, 2)
-        position = await leader.position()
-        assert (position.leader_epoch, position.fetch_offset) == (2, 2)
-        assert partition.log.recovery_point == 2
-
-    with_follower(script, sync_delay_s=0.5)
+    follower_stories.a_position_that_waited_is_not_named_before_the_sync()

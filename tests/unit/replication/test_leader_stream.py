@@ -11,7 +11,7 @@ import pytest
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.follower_stream import FollowerStream
 from quorate.broker.replication.server import ReplicationServer
-from quorate.chaos.models.replication.replicas import (
+from quorate.chaos.models.follower.replicas import (
     TOPIC_ID,
     address_of,
     bytes_of,

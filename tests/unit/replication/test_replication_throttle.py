@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quorate.broker.replication.throttle import UNLIMITED, ReplicationThrottle
-from quorate.chaos.models.replication.replicas import leader_batch
-from quorate.chaos.models.replication.scripted_leader import FollowerHarness, update, with_follower
+from quorate.chaos.models.follower.replicas import leader_batch
+from quorate.chaos.models.follower.scripted_leader import FollowerHarness, update, with_follower
 from quorate.chaos.sim.clock import Simulation, run_simulation
 
 

@@ -24,6 +24,7 @@ from quorate.errors import (
     NotController,
     Overloaded,
     QuorateError,
+    RequestTimedOut,
     Unavailable,
 )
 from quorate.metadata.controller_calls import until_answered
@@ -112,8 +113,10 @@ class ControllerLink:
             return await channel.call(method, request, timeout_s=timeout_s)
         except QuorateError as error:
             self.failed(address, error)
-            if isinstance(error, Unavailable) and self._channels.get(address) is channel:
-                # A broken channel takes its time before it tries to connect again; a new one does not.
+            is_doubtful = isinstance(error, Unavailable | RequestTimedOut)
+            if is_doubtful and self._channels.get(address) is channel:
+                # A broken channel takes its time before it tries to connect again; a new one does not. One
+                # whose peer has gone without a word is not even known to be broken for a while.
                 del self._channels[address]
                 await channel.close()
             raise

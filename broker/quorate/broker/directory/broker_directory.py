@@ -22,7 +22,7 @@ The steps of a start, each on the device before the next begins (rule 30):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -79,6 +79,8 @@ class BrokerDirectory:
         self._file = RunNotesFile(context.disk, path, found)
         self._is_recovered = False
         self._has_epoch = False
+        #: logs that end before what they once held, without a batch that is damaged
+        self._shortened: tuple[PartitionKey, ...] = ()
         self.logs = logs
 
     @classmethod
@@ -175,6 +177,10 @@ class BrokerDirectory:
             seconds=round(clock.monotonic() - began, 3),
         )
 
+    def note_shortened(self, keys: Iterable[PartitionKey]) -> None:
+        """Before the registration. What shows it stays on disk until then, for the next process to see."""
+        self._shortened = tuple(keys)
+
     def previous_run(self) -> PreviousRun | None:
         """For the registration: how the process before this one ended. None: there was none."""
         assert self._is_recovered, "whether the logs are intact is known once they are recovered"
@@ -199,7 +205,7 @@ class BrokerDirectory:
         """For the registration: replicas that lack records, or may lack some, whatever their durability."""
         keys = {PartitionKey.parse(name) for name in self._file.notes.unsound_logs}
         keys |= {key for key, partition_log in self.logs if partition_log.damage is not None}
-        keys |= self.failures.keys()
+        keys |= {*self.failures, *self._shortened}
         names = sorted({(key.topic_id, key.partition) for key in keys if key is not None})
         return [ReplicaName(topic_id=topic_id, partition=partition) for topic_id, partition in names]
 

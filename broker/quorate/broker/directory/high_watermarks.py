@@ -13,11 +13,18 @@ was committed then. If it has not, or does not reach that far, the mark is forgo
 bound.
 
 So an old file does no harm either, and nothing needs a sync.
+
+It is also evidence. What was committed when it was saved had been in the log before, in the page cache like
+the file itself, or synced where the topic is. So a log that ends before its mark, or is not there, has lost
+its end although every checksum in it is right: a file was cut, a segment or a directory went, or a power loss
+took it. The batches that are left are sound and it goes on from them, but the replica does not count until it
+has caught up (rules 30 and 44). What was appended since the last save can go without a trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from quorate.core.disk import Disk
@@ -48,8 +55,35 @@ class HighWatermarkCheckpoint:
         saved = self._read()
         return {key: _lower_bound(partition_log, saved.get(key)) for key, partition_log in self._logs}
 
-    def save(self, high_watermarks: Mapping[PartitionKey, Offset]) -> None:
-        """To the page cache. Where there is no room for it, the next start takes a little longer."""
+    def find_shortened(self) -> list[PartitionKey]:
+        """Logs that lack some of what they once held.
+
+        One that is being fetched anew, or was cut because a recovery accepted a loss, may be among them until
+        the next save. It is in no ISR, or has a leader that is complete without it: nothing is lost by that.
+        """
+        found = []
+        for key, (high_watermark, epoch) in sorted(self._read().items()):
+            partition_log = self._logs.get(key)
+            is_gone = partition_log is None and key not in self._logs.failures
+            if is_gone or (partition_log is not None and _lacks(partition_log, high_watermark, epoch)):
+                log.error(
+                    "log_shortened",
+                    directory=key.directory_name,
+                    log_end_offset=None if partition_log is None else partition_log.log_end_offset,
+                    high_watermark=high_watermark,
+                )
+                found.append(key)
+        return found
+
+    def forget_shortened(self) -> None:
+        """The controller has been told. From here on what they hold may count, if an operator decides so."""
+        if not self.save(self.load()):
+            # Better none than one that speaks against them again.
+            with suppress(OSError):
+                self._disk.unlink(self._path)
+
+    def save(self, high_watermarks: Mapping[PartitionKey, Offset]) -> bool:
+        """To the page cache; whether it is there. Without it, the next start takes a little longer."""
         state = {}
         for key, high_watermark in sorted(high_watermarks.items()):
             partition_log = self._logs.get(key)
@@ -62,6 +96,8 @@ class HighWatermarkCheckpoint:
             log.warning("high_watermarks_not_saved", path=self._path, error=str(error))
             if not is_disk_full(error) and not lacks_descriptors(error):
                 self._logs.context.note_storage_error("write", self._path, error)
+            return False
+        return True
 
     def _read(self) -> dict[PartitionKey, tuple[Offset, LeaderEpoch]]:
         try:
@@ -75,6 +111,15 @@ class HighWatermarkCheckpoint:
             if key is not None:
                 saved[key] = (Offset(high_watermark), LeaderEpoch(epoch))
         return saved
+
+
+def _lacks(partition_log: PartitionLog, high_watermark: Offset, epoch: LeaderEpoch) -> bool:
+    """A log with a newer epoch below the mark was cut there for a leader that was forced (rule 11)."""
+    return (
+        partition_log.damage is None
+        and partition_log.log_end_offset < high_watermark
+        and partition_log.latest_leader_epoch <= epoch
+    )
 
 
 def _lower_bound(partition_log: PartitionLog, saved: tuple[Offset, LeaderEpoch] | None) -> Offset:

@@ -12,6 +12,7 @@ from typing import Final
 from quorate.chaos.campaign.evidence import RunRecord, Standing, read_records
 from quorate.chaos.campaign.seed_ranges import format_seeds
 from quorate.chaos.evidence.checkout import commit_words
+from quorate.chaos.evidence.markdown import table
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 
 __all__ = ["EVIDENCE_PAGE", "evidence_page", "write_evidence_page"]
@@ -35,10 +36,16 @@ replay a seed: [simulation.md](../simulation.md).
 
 _NOTHING: Final = "Nothing is recorded yet.\n"
 
-_TABLE_HEAD: Final = """\
-| sources | world | seeds that stand | which | failed | hours of runs | last run | on commit |
-|---|---|---|---|---|---|---|---|
-"""
+_COLUMNS: Final = (
+    "sources",
+    "world",
+    "seeds that stand",
+    "which",
+    "failed",
+    "hours of runs",
+    "last run",
+    "on commit",
+)
 
 
 def write_evidence_page(root: Path) -> None:
@@ -56,15 +63,14 @@ def evidence_page(records: Sequence[RunRecord]) -> str:
         found = standings.pop(key, None) or Standing(record.world, record.sources)
         found.add(record)
         standings[key] = found  # again at the end: in the order of their last runs
-    rows = map(_row, reversed(standings.values()))
-    return _HEAD + _TABLE_HEAD + "".join(rows)
+    return _HEAD + table(_COLUMNS, map(_row, reversed(standings.values())))
 
 
-def _row(standing: Standing) -> str:
+def _row(standing: Standing) -> tuple[str, ...]:
     last = standing.last
     assert last is not None
     failed = "; ".join(f"{seed} ({check})" for seed, check in sorted(standing.failed.items()))
-    cells = (
+    return (
         f"`{standing.sources}`",
         standing.world,
         f"{len(standing.passed):,}",
@@ -74,4 +80,3 @@ def _row(standing: Standing) -> str:
         last.recorded_at,
         commit_words(last.commit, is_clean=last.is_clean),
     )
-    return f"| {' | '.join(cells)} |\n"

@@ -12,7 +12,6 @@ from typing import Final
 
 from quorate.chaos.checks import (
     aborted_read,
-    copies_at_acknowledgement,
     damage,
     duplicate,
     elections,
@@ -51,7 +50,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     *poll_order.CHECKS,
     send_order.check,
     real_time_order.check,
-    copies_at_acknowledgement.check,
     watermarks.check,
     *epochs.CHECKS,
     elections.check,

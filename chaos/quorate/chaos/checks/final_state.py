@@ -36,8 +36,6 @@ class FinalPartition:
     log_start_offset: Offset = Offset(0)
     #: retention or an operator may delete records
     may_delete: bool = False
-    #: the smallest that was in force during the run
-    min_isr: int = 1
     #: from the committed metadata: epochs whose leader may have lacked records
     unclean_leader_epochs: tuple[LeaderEpoch, ...] = ()
 

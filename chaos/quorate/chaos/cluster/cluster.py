@@ -12,7 +12,10 @@ from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.sim.clock import SimClock, Simulation
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
+from quorate.client.admin import AsyncAdmin
 from quorate.client.connection import Connection
+from quorate.client.consumer.async_consumer import AsyncConsumer
+from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.config import HostPort, NodeConfig, NodeRole, VoterAddress
 from quorate.core.ids import BrokerId
 
@@ -118,3 +121,23 @@ class SimCluster:
 
     def connect(self) -> Connection:
         return Connection(self.client_transport(), self.bootstrap, clock=self.clock, rng=self.simulation.rng)
+
+    def admin(self, *, transport: SimTransport | None = None, rng: random.Random | None = None) -> AsyncAdmin:
+        """``transport``: of the machine that it runs on; none: of a machine of its own."""
+        return AsyncAdmin(self.bootstrap, **self._seams(transport, rng))
+
+    def producer(self, *, transport: SimTransport | None = None, **options: Any) -> AsyncProducer:
+        """``options``: of ``AsyncProducer``."""
+        return AsyncProducer(self.bootstrap, **self._seams(transport), **options)
+
+    def consumer(self) -> AsyncConsumer:
+        return AsyncConsumer(self.bootstrap, **self._seams())
+
+    def _seams(
+        self, transport: SimTransport | None = None, rng: random.Random | None = None
+    ) -> dict[str, Any]:
+        return {
+            "transport": self.client_transport() if transport is None else transport,
+            "clock": self.clock,
+            "rng": self.client_rng() if rng is None else rng,
+        }

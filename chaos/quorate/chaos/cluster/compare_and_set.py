@@ -46,16 +46,8 @@ class CompareAndSetClients:
         rng = cluster.client_rng()
         transport = cluster.client_transport()
         async with (
-            AsyncProducer(
-                cluster.bootstrap,
-                transport=transport,
-                clock=cluster.clock,
-                rng=cluster.client_rng(),
-                delivery_timeout_ms=_DELIVERY_TIMEOUT_MS,
-            ) as producer,
-            AsyncAdmin(
-                cluster.bootstrap, transport=transport, clock=cluster.clock, rng=cluster.client_rng()
-            ) as admin,
+            cluster.producer(transport=transport, delivery_timeout_ms=_DELIVERY_TIMEOUT_MS) as producer,
+            cluster.admin(transport=transport) as admin,
         ):
             number, believed = 0, 0
             while not self._is_over:

@@ -11,7 +11,6 @@ from quorate.broker.replica.partition import Partition
 from quorate.chaos.checks.final_state import CopyOfLog, FinalPartition, FinalState
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.cluster.plan import TopicPlan
 from quorate.chaos.cluster.view import newest_image, partitions_of
 from quorate.core.ids import Offset, ReplicaKey, TopicPartition
 from quorate.core.records import decode_batch, parse_header, split_batches
@@ -68,14 +67,9 @@ def assigned_replicas(cluster: SimCluster) -> dict[TopicPartition, list[tuple[st
 
 
 def final_state(
-    cluster: SimCluster,
-    topics: Sequence[TopicPlan],
-    *,
-    may_delete: Collection[str],
-    counters: Mapping[str, int],
+    cluster: SimCluster, *, may_delete: Collection[str], counters: Mapping[str, int]
 ) -> FinalState:
     """For the checks, once the cluster is whole and everything is committed."""
-    min_isr = {topic.name: topic.min_insync_replicas for topic in topics}
     partitions = {}
     for name, replicas in assigned_replicas(cluster).items():
         leader = replicas[0][1]
@@ -87,7 +81,6 @@ def final_state(
             copies={machine: _copy(replica, leader.high_watermark) for machine, replica in replicas},
             log_start_offset=leader.log.log_start_offset,
             may_delete=name.topic in may_delete,
-            min_isr=min(min_isr.get(name.topic, 1), len(replicas)),
             unclean_leader_epochs=tuple(state.image.unclean_leader_epochs),
         )
     return FinalState(partitions=partitions, counters=counters)

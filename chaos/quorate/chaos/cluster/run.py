@@ -28,6 +28,7 @@ from quorate.chaos.cluster.workload import Workload
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
 from quorate.chaos.invariants.observer import Observer
+from quorate.chaos.invariants.rot import has_rotted
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability
@@ -113,6 +114,8 @@ class _Run:
         self._observer = Observer(self._cluster)
         self._history = History(simulation.loop.time, recorder=trace)
         self._observer.on_partition = self._saw_partition
+        #: copies that had rotted unseen in the end, and how many of them a reader has noticed then
+        self._damage_done = self._damage_detected = 0
         self._scene = Scene(self._cluster, plan, self._history, lambda: self._observer.image)
         self._nemesis = Nemesis(self._scene, trace)
         self._workload = Workload(
@@ -135,8 +138,10 @@ class _Run:
         if competition is not None:
             await competition.end()
         await self._until_quiet()
-        final = final_state(
-            self._cluster, self._plan.topics, may_delete=self._scene.may_delete, counters=self._counts
+        final = replace(
+            final_state(self._cluster, may_delete=self._scene.may_delete, counters=self._counts),
+            damage_done=self._damage_done,
+            damage_detected=self._damage_detected,
         )
         await self._read_everything(final)
         supervisor.cancel()
@@ -232,13 +237,16 @@ class _Run:
         """As readers would, of every copy."""
         is_damaged = False
         for replicas in assigned_replicas(self._cluster).values():
-            for _, replica in replicas:
+            for name, replica in replicas:
+                is_rotten = has_rotted(self._cluster.machine(name), replica)
+                self._damage_done += is_rotten
                 try:
                     for _ in batches_of(replica, replica.high_watermark):
                         pass
                 except QuorateError as error:
                     replica.fail(error)
                     is_damaged = True
+                    self._damage_detected += is_rotten
         return is_damaged
 
     async def _read_everything(self, final: FinalState) -> None:

@@ -129,10 +129,4 @@ class Scene:
     # -- operators
 
     def admin(self, rng: random.Random) -> AsyncAdmin:
-        cluster = self.cluster
-        return AsyncAdmin(
-            cluster.bootstrap,
-            transport=cluster.client_transport(),
-            clock=cluster.clock,
-            rng=random.Random(rng.getrandbits(64)),
-        )
+        return self.cluster.admin(rng=random.Random(rng.getrandbits(64)))

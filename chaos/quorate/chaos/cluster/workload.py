@@ -67,11 +67,7 @@ class Workload:
         """Until the end, and until every record has its outcome."""
         cluster = self._cluster
         rng = cluster.client_rng()
-        async with AsyncProducer(
-            cluster.bootstrap,
-            transport=cluster.client_transport(),
-            clock=cluster.clock,
-            rng=cluster.client_rng(),
+        async with cluster.producer(
             acks=acks,
             enable_idempotence=acks == "all",
             delivery_timeout_ms=rng.choice(_DELIVERY_TIMEOUT_MS),
@@ -122,7 +118,7 @@ class Workload:
             partitions = self.partitions
             chosen = {each: _start(rng, starts.get(each, Offset(0))) for each in partitions}
             assignment = self._history.assign(name, chosen)
-            async with self._consumer() as consumer:
+            async with self._cluster.consumer() as consumer:
                 _place(consumer, chosen)
                 while not self._is_over and self._cluster.clock.monotonic() < deadline_s:
                     if not await self._poll(consumer, assignment):
@@ -134,7 +130,7 @@ class Workload:
         """From these offsets on, so many records in all, which is to the end."""
         assignment = self._history.assign(name, starts)
         left = count
-        async with self._consumer() as consumer:
+        async with self._cluster.consumer() as consumer:
             _place(consumer, starts)
             while left > 0:
                 records = await consumer.poll(timeout=_POLL_S)
@@ -161,15 +157,6 @@ class Workload:
             for poll in self._history.polls
             if poll.assignment is assignment
         }
-
-    def _consumer(self) -> AsyncConsumer:
-        cluster = self._cluster
-        return AsyncConsumer(
-            cluster.bootstrap,
-            transport=cluster.client_transport(),
-            clock=cluster.clock,
-            rng=cluster.client_rng(),
-        )
 
 
 def _start(rng: random.Random, read_to: Offset) -> Offset:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from quorate.chaos.drills.control import CONTROL_NAME
 from quorate.chaos.drills.stories.contrasts import acks_contrast
 from quorate.chaos.drills.stories.disks import (
     disk_full,
@@ -72,5 +73,6 @@ def find_story(name: str) -> Story:
     for each in STORIES:
         if each.name == name:
             return each
-    names = ", ".join(each.name for each in STORIES)
+    # The control is a drill by its name, though it tells no story.
+    names = ", ".join([*(each.name for each in STORIES), CONTROL_NAME])
     raise InvalidRequest(f"there is no drill {name}; there are {names}", drill=name)

@@ -17,13 +17,13 @@ from quorate.chaos.checks.violation import Violation
 from quorate.chaos.drills.agent import ClusterAgent
 from quorate.chaos.drills.timeline import EventKind, Timeline
 from quorate.chaos.faults.network import NetworkFaults
-from quorate.chaos.ledger.load import LedgerLoad
-from quorate.chaos.ledger.reader import LedgerReader
-from quorate.chaos.ledger.replica_files import replica_directory
-from quorate.chaos.ledger.waiting import topic_until, until_so, until_whole
+from quorate.chaos.live.load import LedgerLoad
+from quorate.chaos.live.reader import LedgerReader
+from quorate.chaos.live.replica_files import replica_directory
+from quorate.chaos.live.sight import Sight
+from quorate.chaos.live.waiting import until_so, until_whole
 from quorate.client import AsyncAdmin
-from quorate.client.admin.types import ClusterDescription, PartitionDescription
-from quorate.core.ids import TopicId, TopicPartition
+from quorate.core.ids import Offset, TopicId, TopicPartition
 from quorate.core.os_disk import OsDisk
 from quorate.errors import QuorateError
 
@@ -31,8 +31,6 @@ __all__ = ["Drill", "Pace"]
 
 T = TypeVar("T")
 
-_TIMEOUT_S: Final = 60.0
-_POLL_S: Final = 0.05
 _READER_DIES: Final = 0.3
 _WEEK_MS: Final = 7 * 24 * 3_600_000
 
@@ -48,7 +46,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Drill:
+class Drill(Sight):
     agent: ClusterAgent
     admin: AsyncAdmin
     #: of those who ask for acks=all
@@ -149,11 +147,9 @@ class Drill:
     def controllers(self) -> list[str]:
         return [node.name for node in self.agent.nodes if node.is_controller]
 
-    def name_of(self, node_id: int) -> str:
-        return next((node.name for node in self.agent.nodes if node.id == node_id), str(node_id))
-
-    def id_of(self, name: str) -> int:
-        return next(node.id for node in self.agent.nodes if node.name == name)
+    @property
+    def node_names(self) -> dict[int, str]:
+        return {node.id: node.name for node in self.agent.nodes}
 
     def a_partition(self, topic: str | None = None) -> TopicPartition:
         """Any; of that topic of the story."""
@@ -161,55 +157,6 @@ class Drill:
 
     def of_topic(self, topic: str) -> list[TopicPartition]:
         return [each for each in self.partitions if each.topic == self.topics[topic]]
-
-    async def describe(self, partition: TopicPartition) -> PartitionDescription:
-        return await self.described_until(partition, lambda _: True)
-
-    async def described_until(
-        self, partition: TopicPartition, is_so: Callable[[PartitionDescription], bool]
-    ) -> PartitionDescription:
-        found = await topic_until(
-            self.admin, partition.topic, lambda topic: is_so(topic.partitions[partition.partition])
-        )
-        return found.partitions[partition.partition]
-
-    async def leader(self, partition: TopicPartition) -> str:
-        """Once there is one."""
-        found = await self.described_until(partition, lambda each: each.leader is not None)
-        assert found.leader is not None
-        return self.name_of(found.leader)
-
-    async def followers(self, partition: TopicPartition) -> list[str]:
-        leader = await self.leader(partition)
-        replicas = (await self.describe(partition)).replicas
-        return [name for name in map(self.name_of, replicas) if name != leader]
-
-    async def another_leads(self, partition: TopicPartition, than: str) -> str:
-        """Once it is so; returns who."""
-        found = await self.described_until(
-            partition, lambda each: each.leader not in (None, self.id_of(than))
-        )
-        assert found.leader is not None
-        return self.name_of(found.leader)
-
-    async def cluster_until(self, is_so: Callable[[ClusterDescription], bool]) -> ClusterDescription:
-        return await until_so("the cluster", self.admin.describe_cluster, is_so)
-
-    async def active_controller(self) -> str:
-        described = await self.cluster_until(lambda each: each.controller is not None)
-        assert described.controller is not None
-        return self.name_of(described.controller)
-
-    async def are_unfenced(self, names: Sequence[str]) -> None:
-        """These brokers, and nobody else."""
-        wanted = set(map(self.id_of, names))
-        await self.cluster_until(
-            lambda found: {each.broker_id for each in found.brokers if not each.is_fenced} == wanted
-        )
-
-    async def moving(self) -> list[TopicPartition]:
-        """Partitions whose replicas are on the way."""
-        return [each.partition for each in await self.admin.list_reassignments()]
 
     async def stops_moving(self) -> None:
         await until_so(
@@ -291,9 +238,7 @@ class Drill:
         reader = LedgerReader(self.agent.bootstrap, [partition], history=self.timeline.history, name=name)
         reader.start()
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                while reader.positions[partition] < end:  # noqa: ASYNC110  # nobody sets an event for us
-                    await asyncio.sleep(_POLL_S)
+            await reader.reads_to({partition: Offset(end)})
         finally:
             await reader.kill()
 

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from quorate.chaos.checks.violation import Violation
-from quorate.chaos.drills.acknowledged import AcknowledgedCount
 from quorate.chaos.drills.agent import ClusterAgent
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.judgement import judge
@@ -30,7 +29,7 @@ from quorate.chaos.drills.watch import ClusterWatch
 from quorate.chaos.history.entries import Acks
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerFile
-from quorate.chaos.ledger.load import LedgerLoad
+from quorate.chaos.live.load import LedgerLoad
 from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.file_names import HISTORY_FILE
 from quorate.chaos.report.files import write_report
@@ -154,7 +153,7 @@ class _Run:
     # -- the story
 
     async def _under_load(self, drill: Drill) -> None:
-        telling = asyncio.create_task(self._tell_status(drill.timeline))
+        telling = asyncio.create_task(self._tell_status(drill))
         try:
             async with AsyncExitStack() as loads:
                 for load in (drill.load, *drill.other_loads):
@@ -192,12 +191,11 @@ class _Run:
         except (QuorateError, TimeoutError) as error:
             drill.fails(f"what was broken could not be mended: {error!r}")
 
-    async def _tell_status(self, timeline: Timeline) -> None:
-        count = AcknowledgedCount(self._history)
-        before = 0
+    async def _tell_status(self, drill: Drill) -> None:
+        timeline, before = drill.timeline, 0
         while True:
             await asyncio.sleep(_STATUS_S)
-            acknowledged = count.now()
+            acknowledged = sum(load.acknowledged_count for load in (drill.load, *drill.other_loads))
             self._progress.update(
                 Status(
                     elapsed_s=self._history.now_s() - timeline.began_s,

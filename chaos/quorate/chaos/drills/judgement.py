@@ -11,7 +11,8 @@ from quorate.chaos.checks.violation import Violation
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.timeline import EventKind
 from quorate.chaos.drills.watch import ClusterWatch
-from quorate.chaos.ledger.final_state import Reach, collect
+from quorate.chaos.live.final_state import collect
+from quorate.chaos.live.reach import Reach
 from quorate.core.ids import BrokerId
 from quorate.errors import QuorateError
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 
 from quorate.chaos.checks.check_all import check_all
-from quorate.chaos.checks.final_state import FinalPartition, FinalState
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerDamaged, read_ledger
-from quorate.chaos.ledger.final_state import Reach, collect
+from quorate.chaos.live.final_state import collect, seen_by_readers
+from quorate.chaos.live.reach import Reach
 from quorate.chaos.report.file_names import HISTORY_FILE
-from quorate.core.ids import Offset, TopicPartition
 from quorate.errors import InvalidRequest
 
 __all__ = ["recheck", "recheck_live"]
@@ -25,13 +24,13 @@ __all__ = ["recheck", "recheck_live"]
 def recheck(directory: str) -> list[Verdict]:
     """``directory``: of a report."""
     history = _history(directory)
-    partitions = _last_seen(history)
-    if not partitions:
+    final = seen_by_readers(history)
+    if not final.partitions:
         raise InvalidRequest(
             f"{directory}/{HISTORY_FILE}: nobody has read all at its end, so the cluster has to be asked",
             path=directory,
         )
-    return check_all(history, FinalState(partitions))
+    return check_all(history, final)
 
 
 async def recheck_live(directory: str, bootstrap: str) -> list[Verdict]:
@@ -49,24 +48,3 @@ def _history(directory: str) -> History:
         return read_ledger(path)
     except LedgerDamaged as error:
         raise InvalidRequest(str(error), path=path) from error
-
-
-def _last_seen(history: History) -> dict[TopicPartition, FinalPartition]:
-    """What each partition held when it was last read to its end."""
-    records: dict[TopicPartition, dict[Offset, bytes]] = {}
-    starts: dict[TopicPartition, Offset] = {}
-    for assignment in history.assignments:
-        if assignment.caught_up_s is not None:
-            for partition, start in assignment.starts.items():
-                records[partition], starts[partition] = {}, start or Offset(0)
-    for poll in history.polls:
-        if poll.assignment.caught_up_s is not None:
-            records[poll.partition].update(poll.records)
-    return {
-        partition: FinalPartition(
-            high_watermark=Offset(max(found, default=starts[partition] - 1) + 1),
-            records=found,
-            log_start_offset=starts[partition],
-        )
-        for partition, found in records.items()
-    }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.chaos.drills.timeline import EventKind, Timeline
-from quorate.chaos.ledger.watermarks import watch_watermarks
+from quorate.chaos.live.watermarks import watch_watermarks
 from quorate.client import AsyncAdmin
 from quorate.core.clock import SystemClock
 from quorate.core.ids import BrokerId, TopicPartition

@@ -61,8 +61,6 @@ class Sent:
     offset: Offset | None = None
     #: the code of what it ended with; None: acknowledged, or nothing was heard
     error: str | None = None
-    #: how many replicas held it when the acknowledgement came; None: nobody looked
-    copies: int | None = None
 
     @property
     def is_acknowledged(self) -> bool:

@@ -97,10 +97,10 @@ class History:
         self._begun(sent)
         return sent
 
-    def acknowledge(self, sent: Sent, offset: Offset | None, *, copies: int | None = None) -> None:
+    def acknowledge(self, sent: Sent, offset: Offset | None) -> None:
         assert sent.ended_s is None, "a record has one outcome"
         assert (offset is None) == (sent.acks == "0"), "an acknowledgement tells the offset (rule 20)"
-        sent.outcome, sent.offset, sent.copies = Outcome.ACKNOWLEDGED, offset, copies
+        sent.outcome, sent.offset = Outcome.ACKNOWLEDGED, offset
         self._end(sent)
 
     def fail(self, sent: Sent, error: QuorateError) -> None:

@@ -36,10 +36,9 @@ from quorate.chaos.history.ledger_lines import (
     encode_line,
 )
 
-__all__ = ["LedgerDamaged", "LedgerFile", "read_ledger", "resume_ledger"]
+__all__ = ["LedgerDamaged", "LedgerFile", "read_ledger"]
 
 _VERSION: Final = 1
-_BLOCK_BYTES: Final = 1 << 16
 _HEAD: Final[dict[str, object]] = {"type": "ledger", "version": _VERSION}
 
 
@@ -51,7 +50,7 @@ class LedgerFile:
     """The recorder of a history. Close it, or use it as a context manager."""
 
     def __init__(self, descriptor: int) -> None:
-        """For ``create`` and ``after_death``."""
+        """For ``create``."""
         self._descriptor = descriptor
         self._lines: list[bytes] = []
 
@@ -60,17 +59,6 @@ class LedgerFile:
         """A new file; one that is there belongs to another run, and is an error."""
         ledger = cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644))
         ledger._write(encode_line(_HEAD))
-        return ledger
-
-    @classmethod
-    def after_death(cls, path: str) -> Self:
-        """Go on with a file whose writer is dead. What follows a torn line would be lost with it."""
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
-        ledger = cls(descriptor)
-        bytes_kept = _whole_lines_bytes(descriptor)
-        os.ftruncate(descriptor, bytes_kept)
-        if not bytes_kept:
-            ledger._write(encode_line(_HEAD))
         return ledger
 
     def begun(self, entry: Entry) -> None:
@@ -118,28 +106,7 @@ class LedgerFile:
 def read_ledger(path: str) -> History:
     """What the file holds; whatever has no end there has an unknown one."""
     history = History()
-    _restore(history, path)
-    return history
-
-
-def resume_ledger(path: str) -> tuple[History, LedgerFile]:
-    """The same, and the history goes on into the file. Whoever wrote it before is dead.
-
-    Times come from a clock that begins anew with the machine, so a ledger goes on only before that.
-    """
-    ledger = LedgerFile.after_death(path)
-    history = History(recorder=ledger)
-    last_s = _restore(history, path)
-    if history.now_s() < last_s:
-        ledger.close()
-        raise LedgerDamaged(f"{path}: its clock is ahead of this machine's, which was restarted since")
-    return history, ledger
-
-
-def _restore(history: History, path: str) -> float:
-    """Returns the last time that it names."""
     begun: dict[int, Entry] = {}
-    last_s = 0.0
     with open(path, "rb") as file:
         for number, content in enumerate(file, start=1):
             if not content.endswith(b"\n"):
@@ -155,24 +122,11 @@ def _restore(history: History, path: str) -> float:
                 else:
                     history.restore(entry)
                     begun[entry.serial] = entry
-                last_s = max(last_s, line["at_s"])
             except (KeyError, TypeError, ValueError) as error:
                 raise LedgerDamaged(f"{path}, line {number}: {error!r}") from error
-    return last_s
+    return history
 
 
 def _check_head(line: dict[str, Any]) -> None:
     if line != _HEAD:
         raise ValueError(f"a ledger of version {_VERSION} was expected, not {line}")
-
-
-def _whole_lines_bytes(descriptor: int) -> int:
-    """Up to the end of the last line that has one."""
-    position = os.fstat(descriptor).st_size
-    while position > 0:
-        start = max(0, position - _BLOCK_BYTES)
-        found = os.pread(descriptor, position - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        position = start
-    return 0

@@ -63,7 +63,6 @@ def encode_end(entry: Entry) -> Line:
             "outcome": entry.outcome.value,
             "offset": entry.offset,
             "error": entry.error,
-            "copies": entry.copies,
         }
     if isinstance(entry, Assignment):
         return {"type": "caught-up", "serial": entry.serial, "at_s": entry.caught_up_s}
@@ -172,7 +171,7 @@ def apply_end(line: Line, begun: Mapping[int, Entry]) -> None:
     if isinstance(entry, Sent) and kind == "sent" and entry.ended_s is None:
         entry.ended_s = line["at_s"]
         entry.outcome = Outcome(line["outcome"])
-        entry.offset, entry.error, entry.copies = line["offset"], line["error"], line["copies"]
+        entry.offset, entry.error = line["offset"], line["error"]
     elif isinstance(entry, Assignment) and kind == "caught-up":
         entry.caught_up_s = line["at_s"]
     elif (isinstance(entry, FaultWindow) and kind == "healed") or (

@@ -11,6 +11,7 @@ process ends, and when something happens to the disk of a machine that is down.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,12 +19,13 @@ from quorate.broker.replica.in_sync_replicas import InSyncReplicas
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.invariants.copies import Copy, batches_in
+from quorate.chaos.invariants.copies import Batch, Copy, batches_in
 from quorate.chaos.invariants.partition_watch import Leading, PartitionWatch, Sighting
-from quorate.core.ids import BrokerEpoch, BrokerId, Offset, ReplicaKey
+from quorate.core.ids import NO_LEADER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset, ReplicaKey
 from quorate.errors import QuorateError
 from quorate.node.node import Node
 from quorate.storage import PartitionLog
+from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME
 from quorate.storage.quarantine import Damage
 from quorate.storage.segment import LOG_SUFFIX
 
@@ -50,13 +52,15 @@ class _Trace(NamedTuple):
 class _Reading:
     """Of one replica of the process that runs."""
 
-    __slots__ = ("position", "segment_base", "trace")
+    __slots__ = ("epoch", "position", "segment_base", "trace")
 
     def __init__(self) -> None:
         self.trace: _Trace | None = None
         #: up to where its copy was read
         self.segment_base = Offset(0)
         self.position = 0
+        #: of the last batch that was read
+        self.epoch = NO_LEADER_EPOCH
 
 
 class BrokerView:
@@ -122,6 +126,9 @@ class BrokerView:
             if is_damaged or copy.has_failed or (is_powered_off and not watch.is_synced):
                 copy.lose(is_synced=watch.is_synced)
                 self.lost_in_epoch = registered_epoch
+            elif copy.is_rotten:
+                # What lies behind the bit that rotted is about to be out of sight.
+                copy.remember(is_synced=watch.is_synced)
             copy.has_failed = copy.is_damaged = False
             self._read_disk(copy, directory)
             if is_powered_off:
@@ -206,10 +213,11 @@ class BrokerView:
         copy.has_failed = copy.is_damaged or now.failure is not None
         if not copy.is_damaged and before is not None and before.damage is not None:
             copy.is_rotten = False
+            copy.forgotten.clear()
         is_cut = now.cuts_under_way > 0 or (before is not None and before.cuts_under_way > 0)
         high_watermark = replica.high_watermark
         if not copy.is_damaged:
-            self._read(copy, replica.log, reading, before, now, is_cut=is_cut)
+            self._read(watch, copy, replica.log, reading, before, now, is_cut=is_cut)
             if before is not None and now.log_start_offset != before.log_start_offset and not is_cut:
                 watch.log_start_moved(
                     self.broker_id,
@@ -230,6 +238,7 @@ class BrokerView:
 
     def _read(
         self,
+        watch: PartitionWatch,
         copy: Copy,
         log: PartitionLog,
         reading: _Reading,
@@ -249,8 +258,32 @@ class BrokerView:
             copy.empty(now.log_start_offset)
             reading.segment_base, reading.position = Offset(-1), 0
         if is_anew or now.log_end_offset > copy.log_end_offset:
+            end = copy.log_end_offset
             self._read_segments(copy, log, reading)
+            if is_anew:
+                # What a start has found, or a cut has left, was looked at when it was written.
+                reading.epoch = max((each.epoch for each in copy.batches.values()), default=NO_LEADER_EPOCH)
+            else:
+                self._check_epochs(watch, copy.between(end, now.log_end_offset), log, reading)
         copy.durable_end = now.durable_end
+
+    def _check_epochs(
+        self, watch: PartitionWatch, fresh: list[Batch], log: PartitionLog, reading: _Reading
+    ) -> None:
+        for batch in fresh:
+            if batch.epoch != reading.epoch:
+                reading.epoch = batch.epoch
+                watch.epoch_began(self.broker_id, batch, self._epoch_on_record(log.directory))
+
+    def _epoch_on_record(self, directory: str) -> LeaderEpoch:
+        """The newest one that the next start would find in the checkpoint."""
+        try:
+            content = self.machine.disk.peek(f"{directory}/{EPOCH_CHECKPOINT_NAME}")
+        except FileNotFoundError:
+            return NO_LEADER_EPOCH
+        _, _, body = content.partition(b"\n")
+        epochs = [epoch for epoch, _ in json.loads(body)["epochs"]]
+        return LeaderEpoch(epochs[-1]) if epochs else NO_LEADER_EPOCH
 
     def _read_segments(self, copy: Copy, log: PartitionLog, reading: _Reading) -> None:
         """From where the last reading ended."""

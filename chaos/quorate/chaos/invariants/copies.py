@@ -119,8 +119,12 @@ class Copy:
         self.complete_to = _START
 
     def lose(self, *, is_synced: bool) -> None:
-        """A fault takes some or all of it. ``is_synced``: only what was on the device ever counted."""
+        """A fault takes some or all of it."""
         self.has_lost = True
+        self.remember(is_synced=is_synced)
+
+    def remember(self, *, is_synced: bool) -> None:
+        """What is here, whatever becomes of it. ``is_synced``: only what was on the device ever counted."""
         for base, batch in self.batches.items():
             if not is_synced or batch.next_offset <= self.durable_end:
                 self.forgotten[base] = batch

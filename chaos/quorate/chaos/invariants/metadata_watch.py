@@ -7,25 +7,40 @@ The invariants (the names are those of the violations):
 - ``one-controller-per-term`` (rule 38).
 - ``epochs``: leader epochs, partition epochs and broker epochs only grow, and do so with every change that
   they stand for (rule 2); and a leader is always in its ISR, which is apart from the ELR (rules 28 and 29).
+- ``isr-and-elr``: while the ISR is below MinISR, ISR and ELR together are not (rule 28); otherwise there is
+  no ELR (rule 29). Three things may take both below: a broker that registers or whose replica is damaged, as
+  it may have lost what it had (rules 30 and 44); a change of the MinISR in force, which clears the ELR; and
+  an unclean election. Each explains the change that it comes with, and no other: while both are too few, who
+  leaves without a reason is a violation, whoever had left before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 from quorate.chaos.checks.violation import Violation
-from quorate.core.ids import ReplicaKey, TopicId
+from quorate.core.ids import BrokerId, ReplicaKey, TopicId
 from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from quorate.metadata.raft.entries import Entry, Index, Term
+from quorate.metadata.topic_settings import min_insync_replicas_of
 
 __all__ = ["MetadataWatch"]
 
 
+def _nobody(broker_id: BrokerId, key: ReplicaKey) -> bool:  # noqa: ARG001
+    return False
+
+
 class MetadataWatch:
-    def __init__(self, examined: Counter[str]) -> None:
+    """``has_failed``: whether something is wrong with a broker's replica, so that it may have to leave."""
+
+    def __init__(
+        self, examined: Counter[str], has_failed: Callable[[BrokerId, ReplicaKey], bool] = _nobody
+    ) -> None:
         self._examined = examined
+        self._has_failed = has_failed
         #: committed, and the newest that anybody has
         self.image = EMPTY_IMAGE
         self._digests: dict[int, int] = {}
@@ -68,6 +83,7 @@ class MetadataWatch:
             now = image.brokers.get(broker_id)
             if now is not None and now is not before.brokers[broker_id]:
                 self._check_broker(before.brokers[broker_id], now)
+        self._check_sizes(before, image)
         return before
 
     def changed_partitions(self, before: MetadataImage) -> Iterator[tuple[ReplicaKey, PartitionImage]]:
@@ -107,6 +123,48 @@ class MetadataWatch:
             self._fail("epochs", f"the partition epoch did not grow: {before}, then {now}")
         if now.leader_epoch < before.leader_epoch + (now.leader != before.leader):
             self._fail("epochs", f"the leader epoch did not grow: {before}, then {now}")
+
+    # -- ISR and ELR together
+
+    def _check_sizes(self, before: MetadataImage, now: MetadataImage) -> None:
+        are_settings_new = before.cluster_configs is not now.cluster_configs
+        for topic_id in sorted(now.topics):
+            topic = now.topics[topic_id]
+            if topic is before.topics.get(topic_id) and not are_settings_new:
+                continue
+            for partition in topic.partitions:
+                old = before.partition(topic_id, partition.partition)
+                # One that is new has nothing to lose: it may begin with fewer than it shall have.
+                if old is not None:
+                    self._check_size(before, old, now, partition)
+
+    def _check_size(
+        self, before: MetadataImage, old: PartitionImage, now: MetadataImage, new: PartitionImage
+    ) -> None:
+        self._examined["sizes of ISR and ELR"] += 1
+        old_min_isr, min_isr = min_insync_replicas_of(before, old), min_insync_replicas_of(now, new)
+        if len(new.isr) >= min_isr:
+            if new.elr:
+                self._fail("isr-and-elr", f"an ELR beside an ISR of MinISR {min_isr}: {new}")
+            return
+        is_unclean = new.unclean_leader_epochs != old.unclean_leader_epochs
+        # Of several changes at once nobody can tell who left in which of them.
+        is_one_step = new.partition_epoch == old.partition_epoch + 1
+        if old_min_isr != min_isr or is_unclean or not is_one_step:
+            return
+        complete = {*new.isr, *new.elr}
+        gone = sorted({*old.isr, *old.elr} - complete)
+        without_reason = [each for each in gone if not self._may_leave(before, now, new, each)]
+        if without_reason and len(complete) < min_isr:
+            self._fail("isr-and-elr", f"{without_reason} left, and MinISR is {min_isr}: {old}, then {new}")
+
+    def _may_leave(
+        self, before: MetadataImage, now: MetadataImage, partition: PartitionImage, broker_id: BrokerId
+    ) -> bool:
+        was, registered = before.brokers.get(broker_id), now.brokers.get(broker_id)
+        if was is None or registered is None or was.broker_epoch != registered.broker_epoch:
+            return True
+        return self._has_failed(broker_id, ReplicaKey(partition.topic_id, partition.partition))
 
     def _fail(self, check: str, what: str) -> NoReturn:
         raise Violation(f"metadata: {what}", check=check)

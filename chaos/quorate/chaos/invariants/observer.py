@@ -17,7 +17,7 @@ from quorate.chaos.invariants.controller_view import ControllerView
 from quorate.chaos.invariants.metadata_watch import MetadataWatch
 from quorate.chaos.invariants.partition_watch import PartitionWatch
 from quorate.chaos.sim.process import SimProcess
-from quorate.core.ids import BrokerEpoch, Offset, ReplicaKey, TopicId, TopicName, TopicPartition
+from quorate.core.ids import BrokerEpoch, BrokerId, Offset, ReplicaKey, TopicId, TopicName, TopicPartition
 from quorate.metadata.image import MetadataImage, PartitionImage
 
 __all__ = ["Observer"]
@@ -44,7 +44,7 @@ class Observer:
         #: told of every committed state of a partition that is seen, in order
         self.on_partition: Callable[[TopicPartition, PartitionImage], None] | None = None
         self._cluster = cluster
-        self._metadata = MetadataWatch(self.examined)
+        self._metadata = MetadataWatch(self.examined, self._has_failed_replica)
         self._partitions: dict[ReplicaKey, PartitionWatch] = {}
         #: ids that a name ever had
         self._ids: dict[TopicName, set[TopicId]] = {}
@@ -134,6 +134,11 @@ class Observer:
             self._saw_image(view.machine.name, image)
 
     # -- the metadata
+
+    def _has_failed_replica(self, broker_id: BrokerId, key: ReplicaKey) -> bool:
+        watch = self._partitions.get(key)
+        copy = None if watch is None else watch.copies.get(broker_id)
+        return copy is not None and copy.is_excused
 
     def _saw_image(self, name: str, image: MetadataImage) -> None:
         before = self._metadata.saw_image(name, image)

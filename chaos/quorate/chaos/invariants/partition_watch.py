@@ -13,12 +13,16 @@ The invariants (rule 1; the names are those of the violations):
   before its broker came back (rule 30).
 - ``log-matching``: below its high watermark each log is the committed one.
 - ``replication-quorum``: who may be elected next is waited for by the leader that commits now (rule 13).
+- ``admission``: whom a leader asks to have in the ISR holds all that it has committed (rule 23). By the time
+  that the metadata says so it may have caught up: who looks there alone misses most of it.
 - ``min-isr-copies``: what becomes committed lies on MinISR brokers at that moment (rules 14 and 15).
 - ``no-global-loss``: some broker holds all that is committed.
 - ``high-watermark``: it moves back neither for a leader, nor for clients from one leader to the next; and
   nobody but a leader moves it on (rules 13, 17 and 18).
 - ``one-leader-per-epoch``, and only the one that metadata names (rule 2).
 - ``log-start``: it never moves back, nor beyond the high watermark (rule 48).
+- ``epoch-on-record``: a leader epoch is in the epoch checkpoint before its first batch is in the log (rules 5
+  and 6).
 
 Rejected: to compare every pair of logs. Each one against the committed log says the same, and costs one
 comparison for each new batch and broker.
@@ -30,7 +34,7 @@ from collections import Counter
 from typing import NamedTuple, NoReturn
 
 from quorate.chaos.checks.violation import Violation
-from quorate.chaos.invariants.copies import CommittedLog, Copy
+from quorate.chaos.invariants.copies import Batch, CommittedLog, Copy
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.metadata.image import PartitionImage
 
@@ -114,8 +118,18 @@ class PartitionWatch:
         ):
             self._check_new_leader(broker_id, now.process, now.leading.epoch)
         self._check_high_watermark(broker_id, before, now)
+        self._check_admissions(broker_id, before, now)
         self._check_replication_quorum(broker_id)
         self.settle()
+
+    def epoch_began(self, broker_id: BrokerId, batch: Batch, on_record: LeaderEpoch) -> None:
+        """``batch``: the first of its epoch. ``on_record``: the newest epoch of the broker's checkpoint."""
+        self._examined["epochs begun"] += 1
+        if on_record < batch.epoch:
+            self._fail(
+                "epoch-on-record",
+                f"broker {broker_id} has appended {batch}; its checkpoint knows epochs up to {on_record}",
+            )
 
     def log_start_moved(
         self, broker_id: BrokerId, *, before: Offset, now: Offset, high_watermark: Offset
@@ -258,6 +272,27 @@ class PartitionWatch:
         self._examined["batches committed"] += len(fresh)
         for each in self.copies.values():
             committed.compare(each)
+
+    def _check_admissions(self, broker_id: BrokerId, before: Sighting | None, now: Sighting) -> None:
+        image, leading = self._image, now.leading
+        if image is None or leading is None or leading.epoch != image.leader_epoch:
+            return
+        known = {*image.isr}
+        if before is not None and before.leading is not None and before.leading.epoch == leading.epoch:
+            known |= before.leading.maximal_isr
+        for member in sorted(leading.maximal_isr - known):
+            copy = self.copies.get(member)
+            # Of a broker that has lost something since its last fetch the leader need not have heard: its
+            # new broker epoch refuses what is asked for the old one (rule 24).
+            if copy is None or copy.is_excused or copy.was_lost:
+                continue
+            self._examined["admissions"] += 1
+            if _lacks(copy, now.high_watermark):
+                self._fail(
+                    "admission",
+                    f"broker {broker_id} asks for {member}, which holds what is committed only to "
+                    f"{copy.complete_to}",
+                )
 
     def _check_replication_quorum(self, broker_id: BrokerId) -> None:
         image, leading = self._image, self._seen[broker_id].leading

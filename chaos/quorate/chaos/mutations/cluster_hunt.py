@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.plan import Plan
@@ -13,6 +14,9 @@ from quorate.chaos.sim.clock import SimulationStuck
 from quorate.core.config import Durability
 
 __all__ = ["ClusterHunt"]
+
+#: MinISR by default
+_USUAL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +30,29 @@ class ClusterHunt:
     durability: Durability = Durability.REPLICATED
     #: nobody but clients that compete for the end of one log with conditional appends
     is_competition: bool = False
-    #: three copies of every partition and MinISR 2, the default; False: as drawn
-    is_usual: bool = True
+    #: of three copies of every partition. With 3, whoever is away waits in the ELR, and must be complete.
+    min_insync_replicas: int = _USUAL
+    #: Controllers are machines of their own, as they are where the disk of a broker may be lost or rot.
+    is_apart: bool = False
     seeds_max: int = 60
 
     @property
     def where(self) -> str:
+        who = ", competing clients" if self.is_competition else ""
+        copies = "" if self.min_insync_replicas == _USUAL else f", MinISR {self.min_insync_replicas}"
         faults = ", ".join(self.faults).replace("_", " ")
-        return (
-            f"whole cluster, competing clients: {faults}"
-            if self.is_competition
-            else f"whole cluster: {faults}"
-        )
+        return f"whole cluster{who}{copies}: {faults}"
 
     def plan(self, seed: int) -> Plan:
         plan = Plan.draw(seed, kinds=self.faults, durability=self.durability)
         if self.is_competition:
             plan = plan.only_competing()
-        if not self.is_usual:
-            return plan
-        topics = (replace(each, replication_factor=3, min_insync_replicas=2) for each in plan.topics)
+        if self.is_apart:
+            plan = replace(plan, is_combined=False)
+        topics = (
+            replace(each, replication_factor=3, min_insync_replicas=self.min_insync_replicas)
+            for each in plan.topics
+        )
         return replace(plan, topics=tuple(topics))
 
     def trial(self, seed: int) -> Catch | None:

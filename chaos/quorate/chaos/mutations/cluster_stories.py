@@ -15,7 +15,6 @@ from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
 from quorate.client.consumer.async_consumer import AsyncConsumer
-from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.transport import method_of
 from quorate.errors import LogTruncated, QuorateError
 from quorate.v1 import broker_pb2, records_pb2
@@ -47,7 +46,7 @@ def cluster_story(tell: Callable[[SimCluster], Awaitable[None]]) -> StoryHunt:
 
 async def a_reader_is_told_what_has_vanished(cluster: SimCluster) -> None:
     """Rule 66: the only copy is lost with its disk, and an operator has the empty one lead."""
-    async with _admin(cluster) as admin, _consumer(cluster) as consumer:
+    async with cluster.admin() as admin, cluster.consumer() as consumer:
         await admin.create_topic(_TOPIC, partitions=1, replication_factor=1)
         await _write(cluster, _RECORDS)
         consumer.assign([(_TOPIC, 0)])
@@ -78,7 +77,7 @@ async def _reader_is_told(cluster: SimCluster, consumer: AsyncConsumer) -> None:
 
 async def a_topic_made_anew_is_another_one(cluster: SimCluster) -> None:
     """Rule 43: a client that still means the old one writes nothing to the new one."""
-    async with _admin(cluster) as admin:
+    async with cluster.admin() as admin:
         old = await admin.create_topic(_TOPIC, partitions=1)
         await _write(cluster, 1)
         await admin.delete_topic(_TOPIC)
@@ -98,31 +97,8 @@ async def a_topic_made_anew_is_another_one(cluster: SimCluster) -> None:
 # -- what the stories share
 
 
-def _admin(cluster: SimCluster) -> AsyncAdmin:
-    return AsyncAdmin(
-        cluster.bootstrap,
-        transport=cluster.client_transport(),
-        clock=cluster.clock,
-        rng=cluster.client_rng(),
-    )
-
-
-def _consumer(cluster: SimCluster) -> AsyncConsumer:
-    return AsyncConsumer(
-        cluster.bootstrap,
-        transport=cluster.client_transport(),
-        clock=cluster.clock,
-        rng=cluster.client_rng(),
-    )
-
-
 async def _write(cluster: SimCluster, count: int) -> None:
-    async with AsyncProducer(
-        cluster.bootstrap,
-        transport=cluster.client_transport(),
-        clock=cluster.clock,
-        rng=cluster.client_rng(),
-    ) as producer:
+    async with cluster.producer() as producer:
         for number in range(count):
             await (await producer.send(_TOPIC, b"%d of %d" % (number, count), partition=0))
 

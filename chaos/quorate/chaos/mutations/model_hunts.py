@@ -6,7 +6,7 @@ from typing import Final
 
 from quorate.chaos.models.controller import controller_model
 from quorate.chaos.models.producer.producer_walk import walk_with
-from quorate.chaos.models.replica import replica_model
+from quorate.chaos.models.replica_set import replica_model
 from quorate.chaos.mutations.hunts import SeededHunt
 from quorate.chaos.raft.simulation import Simulation
 from quorate.errors import InconsistentMetadata

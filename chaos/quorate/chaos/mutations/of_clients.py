@@ -25,7 +25,9 @@ from quorate.core.ids import Offset
 from quorate.core.records import BatchHeader
 from quorate.errors import OffsetNotAvailable
 from quorate.storage import Appended, PartitionLog
+from quorate.storage.leader_epochs import LeaderEpochCache
 from quorate.storage.producer_state import ProducerEntry, ProducerStates
+from quorate.storage.recovery import LogScanner
 
 __all__ = ["MUTATIONS"]
 
@@ -83,6 +85,17 @@ def condition_is_compared_with_the_high_watermark(patch: Patch) -> None:
 def producers_are_forgotten(patch: Patch) -> None:
     """A batch that was sent again is written again."""
     patch.setattr(ProducerStates, "check", lambda *_: None)
+
+
+@mutation(49, hunt=ClusterHunt((Fault.LOSE_ANSWERS, Fault.KILL_ALL_BROKERS)))
+def start_does_not_replay_producers(patch: Patch) -> None:
+    """A start knows the producers of the last snapshot, and not what they have written since."""
+    original = LogScanner.__init__
+
+    def init(self: LogScanner, epochs: LeaderEpochCache, _: ProducerStates, **more: Any) -> None:
+        original(self, epochs, ProducerStates(), **more)
+
+    patch.setattr(LogScanner, "__init__", init)
 
 
 @mutation(51, hunt=StoryHunt("lives of a log", log_checkers.check_duplicates_are_told_from_gaps))

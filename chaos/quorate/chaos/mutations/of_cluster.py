@@ -10,13 +10,41 @@ from dataclasses import replace
 from typing import Final
 
 from quorate.chaos.cluster.faults.kinds import Fault
-from quorate.chaos.mutations import of_elections, of_isr_changes
+from quorate.chaos.mutations import (
+    of_broker_lives,
+    of_elections,
+    of_followers,
+    of_isr_changes,
+    of_leaders,
+    of_replicas,
+    of_storage,
+)
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.mutation import Mutation
 
 __all__ = ["MUTATIONS"]
 
+#: Whoever registers and is not out of the ELR then has to be complete.
+_ALL_IN_SYNC: Final = 3
+
 _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, ClusterHunt], ...]] = (
+    (of_storage.leader_epoch_is_not_saved, ClusterHunt((Fault.KILL_LEADER,))),
+    (of_followers.follower_never_begins_anew, ClusterHunt((Fault.DELETE_OLD_RECORDS, Fault.LOSE_DISK))),
+    (of_leaders.followers_are_carried_over, ClusterHunt((Fault.ROT, Fault.ELECT_PREFERRED))),
+    (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT,), is_apart=True)),
+    (of_replicas.incomplete_followers_are_admitted, ClusterHunt((Fault.KILL_BROKER,))),
+    (
+        of_broker_lives.lossy_start_passes_for_a_process_crash,
+        ClusterHunt((Fault.LOSE_POWER,), min_insync_replicas=_ALL_IN_SYNC),
+    ),
+    (
+        of_broker_lives.old_copy_of_a_directory_is_believed,
+        ClusterHunt((Fault.RESTORE_OLD_COPY,), min_insync_replicas=_ALL_IN_SYNC),
+    ),
+    (
+        of_broker_lives.wiped_disk_is_counted,
+        ClusterHunt((Fault.LOSE_DISK,), min_insync_replicas=_ALL_IN_SYNC),
+    ),
     (of_elections.elr_is_not_kept, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_elections.elects_the_last_known_leader, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_isr_changes.move_adds_to_the_isr, ClusterHunt((Fault.MOVE_REPLICAS,))),

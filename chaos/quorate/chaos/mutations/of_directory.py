@@ -8,11 +8,14 @@ from typing import Any, Final
 
 from quorate.broker.directory import broker_directory, run_notes
 from quorate.broker.directory.broker_directory import BrokerDirectory
+from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
 from quorate.broker.directory.run_notes import RunNotes, RunNotesFile
 from quorate.chaos.models.directory import directory_checkers as check
+from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
 from quorate.core.disk import Disk
 from quorate.storage.checkpoint import write_cached
 from quorate.storage.log_context import LogContext, tolerate_full_disk
@@ -70,6 +73,11 @@ def boot_is_noted_before_the_logs_are_recovered(patch: Patch) -> None:
         await original(self, *arguments)
 
     patch.setattr(BrokerDirectory, "recover_logs", recover_logs)
+
+
+@mutation(30, 44, hunt=cluster_story(a_shortened_log_does_not_lead))
+def log_that_has_lost_its_end_counts(patch: Patch) -> None:
+    patch.setattr(HighWatermarkCheckpoint, "find_shortened", lambda _: [])
 
 
 @mutation(30, hunt=_story(check.check_another_file_system))

@@ -52,7 +52,15 @@ def _elect_if_nobody(patch: Patch, candidates: Callable[[PartitionImage], tuple[
             return outcome
         return elections._Outcome(found[0], (found[0],))
 
+    waits = Elections.waits_for_leader
+
+    def waits_for_leader(self: Elections, partition: PartitionImage) -> bool:
+        """Asked before any election, when a broker comes back: with the answer of old nobody is elected."""
+        is_found = partition.leader == NO_LEADER and not self.active.isdisjoint(candidates(partition))
+        return is_found or waits(self, partition)
+
     patch.setattr(Elections, "_elect", elect)
+    patch.setattr(Elections, "waits_for_leader", waits_for_leader)
 
 
 @mutation(27, hunt=CONTROLLER)

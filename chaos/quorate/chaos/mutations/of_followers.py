@@ -10,7 +10,7 @@ from quorate.broker.replication import following, leader_fetcher
 from quorate.broker.replication.following import NAME_POSITION, NamePosition, Next, Sync, TruncateTo, TryAgain
 from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.chaos.cluster.faults.kinds import Fault
-from quorate.chaos.models.replication import follower_stories
+from quorate.chaos.models.follower import follower_stories
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
@@ -18,7 +18,7 @@ from quorate.chaos.mutations.patch import Patch
 from quorate.core.config import Durability
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
 from quorate.rpc.error_detail import error_from_detail
-from quorate.v1.replica_pb2 import ReplicaUpdate
+from quorate.v1.replica_pb2 import FollowerPosition, ReplicaUpdate
 
 __all__ = ["MUTATIONS"]
 
@@ -101,6 +101,20 @@ def follower_never_begins_anew(patch: Patch) -> None:
 def follower_acknowledges_before_the_sync(patch: Patch) -> None:
     """A position is named when its records are in the page cache, under durability=fsync too."""
     _follow_differently(patch, lambda _, due: NAME_POSITION if isinstance(due, Sync) else due)
+
+
+@mutation(16, 45, hunt=_story(follower_stories.a_position_that_waited_is_not_named_before_the_sync))
+def position_that_waited_is_named_whatever_is_due(patch: Patch) -> None:
+    """What was to be named in the last epoch is named in this one, where the log is to be synced first."""
+
+    def position_to_send(self: LeaderFetcher, key: ReplicaKey) -> FollowerPosition | None:
+        followed = self._followed.get(key)
+        if followed is None or not self._is_current(followed):
+            return None
+        followed.state = leader_fetcher._State.NAMED
+        return following.position_of(followed.partition, followed.leader_epoch)
+
+    patch.setattr(LeaderFetcher, "_position_to_send", position_to_send)
 
 
 @mutation(16, hunt=ClusterHunt((Fault.CUT_OFF, Fault.KILL_LEADER)))

@@ -19,7 +19,7 @@ from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.own_copy import OwnCopy
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.faults.kinds import Fault
-from quorate.chaos.models.replica import leader_stories
+from quorate.chaos.models.replica_set import leader_stories
 from quorate.chaos.mutations import of_elections, of_replicas
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.hunts import StoryHunt

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from quorate.chaos.evidence.checkout import commit_words
+from quorate.chaos.evidence.markdown import table
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.peers.evidence import PeerRecord, read_records
 from quorate.chaos.peers.peer_drill import ACKNOWLEDGED_WITHIN_S, LOAD
@@ -105,7 +106,7 @@ def _what_was_run(systems: Sequence[_System]) -> str:
         )
         for system in systems
     ]
-    return "## What was run\n\n" + _table(heads, rows)
+    return "## What was run\n\n" + table(heads, rows) + "\n"
 
 
 def _what_checks_say(systems: Sequence[_System]) -> str:
@@ -117,7 +118,7 @@ def _what_checks_say(systems: Sequence[_System]) -> str:
         f"`unavailable` asks for an acknowledgement within {ACKNOWLEDGED_WITHIN_S:g} s of all nodes being "
         "back, `vacuous` whether the fault happened.\n\n"
     )
-    return "## What the checks say\n\n" + legend + _table(heads, rows)
+    return "## What the checks say\n\n" + legend + table(heads, rows) + "\n"
 
 
 def _of(checks: Mapping[str, tuple[int, int]], name: str) -> str:
@@ -134,8 +135,3 @@ def _about(system: _System) -> str:
     lines.append(f"- last drill: {last.recorded_at}, {last.system}; commit {commit}\n")
     lines += [f"- violation: {finding}\n" for finding in system.findings]
     return f"## {system.title}\n\n{''.join(lines)}\n"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"

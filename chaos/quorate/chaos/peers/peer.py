@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, Protocol
 
-from quorate.chaos.ledger.load import Sender
+from quorate.chaos.live.load import Sender
 from quorate.core.ids import Offset, TopicPartition
 from quorate.core.records import ConsumerRecord
 

@@ -20,7 +20,7 @@ from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
-from quorate.chaos.ledger.load import LedgerLoad
+from quorate.chaos.live.load import LedgerLoad
 from quorate.chaos.peers.peer import Extent, Peer
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.errors import QuorateError
@@ -33,7 +33,6 @@ _FAULT: Final = "kill -9 of all nodes at once"
 _INSIDE: Final = frozenset(
     {
         "replicas-differ",
-        "too-few-copies",
         "nonmonotonic-epoch",
         "split-brain",
         "unclean-election",

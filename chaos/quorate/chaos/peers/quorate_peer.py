@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Final
 
 from quorate.chaos.checks.violation import Violation
-from quorate.chaos.ledger.waiting import until_whole
+from quorate.chaos.live.waiting import until_whole
 from quorate.chaos.peers.peer import Extent
 from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from quorate.core.ids import Offset, TopicPartition
@@ -95,4 +95,4 @@ class _Reader:
             return await self._consumer.poll(timeout=_POLL_S)
         except (LogTruncated, OffsetOutOfRange) as error:
             message = f"what was read is no longer there: {error.message}"
-            raise Violation(message, check="inconsistent-offsets") from error
+            raise Violation(message, check="truncated-after-read") from error

@@ -14,16 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from quorate.chaos.live.committed_metadata import committed_metadata
 from quorate.chaos.quorum_drills.fake_brokers import FAKE_BROKER_SETTINGS, register_fake_brokers
 from quorate.chaos.quorum_drills.metadata_ledger import MetadataLedger
 from quorate.chaos.quorum_drills.metadata_load import MetadataLoad
 from quorate.chaos.quorum_drills.voters import DrillVoters
-from quorate.core.clock import SystemClock
-from quorate.core.ids import BrokerId
 from quorate.errors import QuorateError
 from quorate.metadata.digest import digest_to_bytes, full_digest
-from quorate.metadata.follower import MetadataFollower
-from quorate.metadata.image import MetadataImage
 from quorate.node.local_cluster import LocalCluster
 
 __all__ = ["DrillReport", "Fault", "QuorumDrill", "run_drill"]
@@ -212,7 +209,8 @@ async def _compare_all(voters: DrillVoters, ledger: MetadataLedger) -> list[str]
     offset, digests = await _settled_digests(voters)
     findings = [] if len(set(digests.values())) == 1 else [f"digests at {offset} differ: {digests}"]
     for name in voters.names:
-        image = await _image_of(voters, name, offset)
+        # As that voter serves it to brokers.
+        image = await committed_metadata(voters.transport, [voters.address(name)], offset)
         if digest_to_bytes(full_digest(image)).hex() != digests[name]:
             findings.append(f"{name} serves another image than its digest is of")
         ledger.compare(image, name)
@@ -231,21 +229,3 @@ async def _settled_digests(voters: DrillVoters) -> tuple[int, dict[str, str]]:
                 offset = images[voters.names[0]].offset
                 return offset, {name: image.digest for name, image in images.items()}
             await asyncio.sleep(_POLL_S)
-
-
-async def _image_of(voters: DrillVoters, name: str, offset: int) -> MetadataImage:
-    """As that voter serves it to brokers."""
-    follower = MetadataFollower(
-        voters.transport,
-        [voters.address(name)],
-        clock=SystemClock(),
-        broker_id=BrokerId(0),
-        on_image=lambda _image, _delta: None,
-    )
-    following = asyncio.create_task(follower.run())
-    try:
-        async with asyncio.timeout(_HEAL_TIMEOUT_S):
-            return await follower.wait_for_offset(offset)
-    finally:
-        following.cancel()
-        await asyncio.wait([following])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.chaos.evidence.checkout import commit_words
+from quorate.chaos.evidence.markdown import table
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.evidence import DrillRecord, append_record, read_records, record_of
@@ -52,19 +53,19 @@ def drills_page(records: Sequence[DrillRecord]) -> str:
     return "".join(
         (
             _HEAD,
-            _table(
+            table(
                 ("drill", "runs", "minutes", "faults", "acknowledged", "longest gap", "violations"),
                 (_row(name, of_it) for name, of_it in by_drill.items()),
             ),
             _CHECKS_HEAD,
             _checks_by_subject(records),
             "\n",
-            _table(
+            table(
                 ("fault", "times", "runs", *Subject),
                 (_fault_row(kind, records) for kind in _kinds(records)),
             ),
             _RUNS_HEAD,
-            _table(
+            table(
                 ("drill", "when", "commit", "command", "what it measured"),
                 (_last_row(of_it[-1]) for of_it in by_drill.values()),
             ),
@@ -119,8 +120,3 @@ def _last_row(record: DrillRecord) -> tuple[str, ...]:
 
 def _bold_unless_zero(count: int) -> str:
     return f"**{count}**" if count else "0"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
-    return head + "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in rows)

@@ -26,7 +26,7 @@ def drill() -> None:
 @drill.command("list")
 @pass_session
 def list_drills(session: Session) -> None:
-    """Every drill: what it shows, and what it needs of whoever runs the cluster."""
+    """List the drills, what each shows and what it needs."""
     from quorate.chaos.drills.catalogue import STORIES
     from quorate.chaos.drills.control import CONTROL_NAME, CONTROL_SHOWS
 
@@ -56,41 +56,52 @@ def check(session: Session, *, directory: str, live: bool) -> int:
 
 @drill.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@click.option("--seed", type=click.IntRange(min=0), help="Of all that is left to chance; default: a new one.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Decides all that is left to chance; default: a new one."
+)
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0),
     default=1.0,
     show_default=True,
-    help="Of each drill. At least one round is told, and one that has begun is told to its end.",
+    help="How long each drill lasts. A round of faults that has begun is ended, and there is at least one.",
 )
 @click.option(
     "--report",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Where report.html, verdicts.json and history.jsonl go; default: a new one in drill-reports.",
+    help="Where report.html, verdicts.json and history.jsonl go; default: a new folder in drill-reports.",
 )
 @click.option(
     "--agent",
     "agent_file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="A cluster of yours, and how its nodes are killed and started (see examples/drill-agents).",
+    help="Use your own cluster: the file says how its nodes are killed and started (examples/drill-agents).",
 )
 @click.option(
     "--dir",
     "directory",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="A local cluster that `quorate up` runs; default: one that is made for the drill.",
+    help="Use the local cluster in this folder, which `quorate up` runs; default: one made for the drill.",
 )
-@click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="Of a cluster that is made for it.")
+@click.option(
+    "--brokers", type=click.IntRange(min=1), metavar="N", help="How many a cluster made for the drill has."
+)
 @click.option(
     "--network",
     type=click.Choice(["namespaces", "proxy"]),
     help="How links are cut on this machine; default: namespaces where they are allowed (root).",
 )
-@click.option("--rate", type=click.FloatRange(min=1), default=500.0, show_default=True, metavar="PER_SECOND")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=1),
+    default=500.0,
+    show_default=True,
+    metavar="PER_SECOND",
+    help="How many records are written.",
+)
 @click.option("--record", is_flag=True, help="Add the result to docs/evidence, in a source checkout.")
 @settings_option
 @pass_session
@@ -111,8 +122,8 @@ def run(
 ) -> int:
     """Run drills, one after the other. Exits 1 if a promise was broken, and says which.
 
-    Each has a cluster of its own on this machine, unless --dir or --agent names one. The names: `quorate
-    drill list`.
+    Each has a cluster of its own on this machine, unless --dir or --agent names one. `quorate drill list`
+    tells the names.
     """
     if agent_file is not None and directory is not None:
         raise click.UsageError("--agent and --dir exclude each other")

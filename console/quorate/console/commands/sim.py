@@ -39,24 +39,28 @@ def sim() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("sim-failures"),
     show_default=True,
-    help="Gets a directory for each failing seed: its plan, shrunk, and a trace.",
+    help="Where each failing seed gets a folder: its plan, the plan shrunk, and a trace.",
 )
 @click.option(
     "--seed-seconds-max",
     type=click.FloatRange(min=0, min_open=True),
     default=180.0,
     show_default=True,
-    help="A run that takes longer has failed.",
+    help="A seed that takes longer has failed.",
 )
 @click.option(
     "--shrink-seconds-max",
     type=click.FloatRange(min=0),
     default=120.0,
     show_default=True,
-    help="For leaving out events while it still fails; 0: do not.",
+    help="How long a failing plan is shrunk, by leaving out events; 0: not at all.",
 )
 @click.option("--record", is_flag=True, help="Append the result to docs/evidence of this checkout.")
-@click.option("--resume", is_flag=True, help="Run the first seeds that do not stand for these sources yet.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Run the first seeds that do not stand yet; with --target.",
+)
 @click.option("--target", type=click.IntRange(min=1), help="With --resume: until so many seeds stand.")
 @click.option("--trace", "with_trace", is_flag=True, help="Print every event of --seed.")
 @pass_session
@@ -79,7 +83,7 @@ def run(
     """Run seeds. Exits 1 if one fails, and says what failed and how to see it again.
 
     The cluster world: real controllers, brokers and clients on simulated time, disks and network, under the
-    faults and operations that the seed draws. A failing seed is shrunk to the events that it takes.
+    faults and operations that the seed draws. A failing plan is shrunk to the events that it takes to fail.
 
     The quorum world: the metadata quorum's Raft core alone, three or five voters.
     """
@@ -147,7 +151,10 @@ def replay(session: Session, *, what: str, world: str, trace_path: Path | None) 
 @click.option("--write", is_flag=True, help="Write docs/evidence/simulation.md anew from the records.")
 @pass_session
 def status(session: Session, *, world: str, target: int | None, write: bool) -> int:
-    """How many seeds stand for the sources as they are: passed on exactly these, and did not fail since."""
+    """Count the seeds that stand for these sources.
+
+    A seed stands if its last recorded run on exactly these sources passed.
+    """
     from quorate.console.simulating.standing import print_standing, write_page
 
     root = source_checkout()

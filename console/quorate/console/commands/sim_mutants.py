@@ -18,9 +18,9 @@ __all__ = ["mutants"]
 @click.option(
     "--seeds-max",
     type=click.IntRange(min=1),
-    help="One that is not noticed within so many seeds has survived (default: each has its own bound).",
+    help="A mutation that is not noticed within so many seeds has survived (default: a bound for each).",
 )
-@click.option("--list", "lists_only", is_flag=True, help="Say which there are, and run none.")
+@click.option("--list", "lists_only", is_flag=True, help="List the mutations, and run none.")
 @click.option("--record", is_flag=True, help="Write docs/evidence/mutations.md of this checkout.")
 @pass_session
 def mutants(

@@ -35,7 +35,7 @@ def showing_progress(session: Session, name: str) -> Iterator[Progress]:
 def _words(status: Status) -> str:
     return (
         f"{status.elapsed_s:.0f} of {status.total_s:.0f} s, {status.acknowledged:,} acknowledged "
-        f"({status.acknowledged_per_s:,.0f}/s), {status.faults} faults, {status.elections} elections"
+        f"({status.acknowledged_per_s:,.0f}/s), faults: {status.faults}, elections: {status.elections}"
     )
 
 

@@ -28,6 +28,7 @@ from typing import Final
 from quorate.core.disk import Disk, File
 from quorate.metadata.raft.entries import Entry, Index, SnapshotId
 from quorate.metadata.raft.journal_format import encode_group
+from quorate.metadata.raft.journal_mark import SyncedMark
 from quorate.metadata.raft.journal_recovery import FIRST_GROUP, Recovered, SegmentFile, segment_name
 
 __all__ = ["SEGMENT_BYTES", "Journal", "create_journal"]
@@ -55,6 +56,7 @@ class Journal:
         #: no entry may leave a gap behind it
         self._last_index = recovered.replay.last_index
         self._file = disk.open(self._path_of(self._active))
+        self._mark = SyncedMark(disk, directory)
         # What waits to be written.
         self._restart_after: SnapshotId | None = None
         self._waiting: list[Entry] = []
@@ -76,6 +78,8 @@ class Journal:
             if recovered.last_group:
                 journal._file.pwrite(recovered.last_group, recovered.last_group_position)
             await journal._file.fdatasync()
+            # Lower than it was, where the end was found to be gone: that is on record by now.
+            journal._mark.set(journal._next_number - 1)
         except BaseException:
             journal.close()
             raise
@@ -131,6 +135,7 @@ class Journal:
     def close(self) -> None:
         """What waits is forgotten."""
         self._file.close()
+        self._mark.close()
 
     # --- the one group under way ----------------------------------------------------------------------
 
@@ -180,5 +185,6 @@ class Journal:
             await self._file.fdatasync()
             if self._is_name_unsynced:
                 await self._disk.fsync_directory(self._directory)
+            self._mark.set(self._next_number - 1)
         self._is_name_unsynced = False
         self._is_unsynced = False

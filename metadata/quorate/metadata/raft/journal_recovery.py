@@ -15,17 +15,19 @@ durable:
   at once could leave a majority of them in the next state, and no voter to catch up with.
 - *damaged tail*: the last group fails its checks in any other way. It may have been answered for. It is cut
   and kept aside, and the voter neither votes nor counts until it has caught up with a leader's log.
+- *shortened*: groups are gone that were synced once, as the journal's mark knows (``journal_mark``), with or
+  without a torn rest of them. As for a damaged tail.
 - *damage*: anything that fails a check before the last group. Whoever finds it refuses to start (rule 42).
 
 Rejected: a checksum per entry. Power loss may then keep the second entry of an unsynced write and not the
-first, which looks like damage in the middle. Rejected as well: a durable mark of how far the journal is
-synced; it would take a second sync for every one of the journal's.
+first, which looks like damage in the middle. Rejected as well: to rely on a
+durable mark of how far the journal is synced; it would take a second sync for every one of the journal's.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from crc32c import crc32c
@@ -67,7 +69,7 @@ _DIGITS: Final = 20
 class TailKind(enum.Enum):
     #: never finished, so never answered for
     TORN = "torn"
-    #: may have been answered for
+    #: may have been answered for, like what came after it
     DAMAGED = "damaged"
 
 
@@ -103,6 +105,8 @@ class Recovered:
     #: the last group's place in the last file, and its bytes; nothing where that file holds none
     last_group_position: int = 0
     last_group: bytes = b""
+    #: that were synced once, and are gone or not sound any more
+    groups_lost: int = 0
 
 
 def segment_name(first_number: int) -> str:
@@ -115,11 +119,11 @@ def segment_numbers(names: list[str]) -> list[int]:
     return sorted(int(stem) for stem in stems if len(stem) == _DIGITS and stem.isascii() and stem.isdigit())
 
 
-def read_journal(disk: Disk, directory: str, *, lost_power: bool) -> Recovered:
+def read_journal(disk: Disk, directory: str, *, lost_power: bool, synced: int) -> Recovered:
     """Changes nothing. Raises QuorumDamaged, and OSError where a file cannot be read.
 
     ``lost_power``: the machine may have been started anew since the journal was last found sound, so that
-    part of the last group may lack.
+    part of the last group may lack. ``synced``: the number of a group that was durable once.
     """
     numbers = segment_numbers(disk.list(directory))
     first = numbers[0] if numbers else FIRST_GROUP
@@ -132,6 +136,9 @@ def read_journal(disk: Disk, directory: str, *, lost_power: bool) -> Recovered:
             )
         scan = _SegmentScan(path, disk.read_file(path), SegmentFile(first_number), recovered)
         scan.run(is_last=first_number == numbers[-1], lost_power=lost_power)
+    recovered.groups_lost = max(0, synced - recovered.next_number + 1)
+    if recovered.groups_lost and recovered.tail is not None:
+        recovered.tail = replace(recovered.tail, kind=TailKind.DAMAGED)
     return recovered
 
 

@@ -4,6 +4,7 @@
     identity                          cluster, node, directory id, number of starts, founding voters
     hard-state                        term, vote, and whether part of the log was lost
     <number>.journal                  the log's entries (``journal``)
+    journal-synced                    how far they were once durable (``journal_mark``)
     <index>-<term>.snapshot           the two newest snapshots (``snapshot_store``)
     <number>.<incarnation>.damaged    a damaged end of the journal, kept aside
 
@@ -34,7 +35,8 @@ from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, InvalidConfig, StorageFailed
 from quorate.metadata.raft.entries import NO_TERM, Entry, Snapshot, SnapshotId
 from quorate.metadata.raft.journal import SEGMENT_BYTES, Journal, create_journal
-from quorate.metadata.raft.journal_recovery import Tail, TailKind, read_journal, segment_numbers
+from quorate.metadata.raft.journal_mark import read_synced_mark
+from quorate.metadata.raft.journal_recovery import Recovered, Tail, TailKind, read_journal, segment_numbers
 from quorate.metadata.raft.quorum_damage import quorum_damaged
 from quorate.metadata.raft.quorum_state import (
     HARD_STATE_NAME,
@@ -74,6 +76,8 @@ class OpeningReport:
     torn_reason: str = ""
     #: where the damaged end of the journal lies now; this voter has to catch up before it counts
     damaged_tail: str | None = None
+    #: that were in the journal once, and are not; this voter has to catch up before it counts
+    groups_lost: int = 0
     damaged_snapshots: tuple[str, ...] = ()
     #: an installed snapshot was durable, and the journal did not know of it yet
     is_install_finished: bool = False
@@ -297,7 +301,8 @@ class QuorumDirectory:
 
     async def _recover(self, founding: Voters) -> None:
         lost_power = self.identity.boot_id != self._disk.boot_id()
-        recovered = read_journal(self._disk, self._path, lost_power=lost_power)
+        synced = read_synced_mark(self._disk, self._path)
+        recovered = read_journal(self._disk, self._path, lost_power=lost_power, synced=synced)
         if not recovered.segments:
             raise quorum_damaged(self._path, "the journal is missing")
         # Before anything is changed: whoever refuses to start leaves all files as they were.
@@ -306,6 +311,8 @@ class QuorumDirectory:
         # A snapshot whose name is not durable yet may go with the next power loss. What follows makes the
         # journal rely on it.
         await self._disk.fsync_directory(self._path)
+        if recovered.groups_lost:
+            await self._note_groups_lost(recovered)
         if recovered.tail is not None:
             await self._note_tail(recovered.tail)
         self._journal = await Journal.open(
@@ -327,6 +334,13 @@ class QuorumDirectory:
                 f"{self._path}/{HARD_STATE_NAME}",
                 f"it is of term {self.hard_state.term}, the log of term {highest}: the file is an old copy",
             )
+
+    async def _note_groups_lost(self, recovered: Recovered) -> None:
+        """Before the mark that tells of it is lowered."""
+        await self.write_hard_state(replace(self.hard_state, is_recovering=True))
+        self.opening_report.groups_lost = recovered.groups_lost
+        first = recovered.next_number
+        log.error("journal_shortened", first=first, last=first + recovered.groups_lost - 1, path=self._path)
 
     async def _note_tail(self, tail: Tail) -> None:
         """Before it is cut."""

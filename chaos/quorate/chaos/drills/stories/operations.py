@@ -9,7 +9,7 @@ from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import Layout, story
 from quorate.chaos.drills.timeline import EventKind
-from quorate.chaos.ledger.waiting import until_so
+from quorate.chaos.live.waiting import until_so
 from quorate.client import AsyncConsumer, AsyncProducer
 from quorate.client.admin.types import DecommissionProgress
 

@@ -10,6 +10,7 @@ from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import APART, story
 from quorate.chaos.drills.timeline import EventKind
+from quorate.core.config import Durability
 from quorate.errors import QuorateError
 
 __all__ = ["last_replica_standing", "quorum_loss", "unclean_stays_off"]
@@ -93,11 +94,16 @@ async def unclean_stays_off(drill: Drill) -> None:
         # Acknowledged by the leader alone: the others lack these records.
         await drill.acknowledges()
         await drill.kill(leader)
+        # The controller decides on the partition when brokers come back, and again when it is to be synced
+        # from now on: whoever elects a stale replica on any of these occasions is found out.
         await drill.start(*stale)
         await drill.are_unfenced(stale)
+        await drill.admin.alter_config(partition.topic, {"durability": Durability.FSYNC})
         await drill.lasts(drill.pace.fault_s)
         waiting = await drill.describe(partition)
         drill.expect(waiting.leader is None, f"{waiting.leader} leads without the acknowledged records")
         drill.expect(waiting.isr == (drill.id_of(leader),), f"the ISR became {waiting.isr} without a leader")
         await drill.start(leader)
         await drill.acknowledges()
+    await drill.becomes_whole()
+    await drill.admin.alter_config(partition.topic, {"durability": None})

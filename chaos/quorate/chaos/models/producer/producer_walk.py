@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,11 +57,6 @@ async def walk(cluster: FakeCluster) -> None:
 
 def walk_with(seed: int) -> None:
     simulate(walk, seed=seed)
-
-
-def walk_with_seeds(seeds: Iterable[int]) -> None:
-    for seed in seeds:
-        walk_with(seed)
 
 
 def check(partition: FakePartition, ledger: Ledger, *, is_idempotent: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from quorate.chaos.models.replication.replicas import leader_batch
-from quorate.chaos.models.replication.scripted_leader import FollowerHarness, update, with_follower
+from quorate.chaos.models.follower.replicas import leader_batch
+from quorate.chaos.models.follower.scripted_leader import FollowerHarness, update, with_follower
+from quorate.core.config import Durability
 from quorate.errors import OffsetOutOfRange, ReplicaDiverged
 
 __all__ = [
     "a_cut_below_the_high_watermark_is_refused",
     "a_follower_before_the_leaders_start_begins_anew",
+    "a_position_that_waited_is_not_named_before_the_sync",
     "an_answer_of_an_older_epoch_is_dropped",
 ]
 
@@ -65,3 +67,21 @@ def a_follower_before_the_leaders_start_begins_anew() -> None:
         assert (await leader.position()).fetch_offset == 71
 
     with_follower(story)
+
+
+def a_position_that_waited_is_not_named_before_the_sync() -> None:
+    """Rules 16 and 45: the topic was changed to fsync, and the same broker leads on."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1))
+        await harness.open(1)
+        leader = harness.follow_leader(2, 1, number=1)
+        await leader.position()
+        harness.follow_leader(2, 1)
+        harness.durability = Durability.FSYNC
+        harness.follow_leader(2, 2)
+        position = await leader.position()
+        assert (position.leader_epoch, position.fetch_offset) == (2, 2)
+        assert partition.log.recovery_point == 2, "acknowledged before the sync"
+
+    with_follower(story, sync_delay_s=0.5)

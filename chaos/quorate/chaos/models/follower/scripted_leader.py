@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.throttle import UNLIMITED, ReplicationThrottle
-from quorate.chaos.models.replication.replicas import (
+from quorate.chaos.models.follower.replicas import (
     TOPIC_ID,
     address_of,
     image,

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from quorate.chaos.checks.violation import Violation
+from quorate.chaos.history.entries import Assignment
 from quorate.chaos.history.history import History
 from quorate.client import AsyncConsumer
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicName, TopicPartition
@@ -22,6 +23,8 @@ from quorate.errors import LogTruncated
 __all__ = ["LedgerReader"]
 
 _POLL_S: Final = 1.0
+_LOOK_S: Final = 0.05
+_TIMEOUT_S: Final = 60.0
 
 
 class LedgerReader:
@@ -38,6 +41,8 @@ class LedgerReader:
         }
         #: None: it does not run
         self.task: asyncio.Task[None] | None = None
+        #: of the task that runs, once it reads
+        self._assignment: Assignment | None = None
 
     @property
     def positions(self) -> Mapping[TopicPartition, Offset]:
@@ -46,7 +51,29 @@ class LedgerReader:
 
     def start(self) -> None:
         assert self.task is None, "one at a time"
+        self._assignment = None
         self.task = asyncio.create_task(self._read(), name=self._name)
+
+    async def reads_to(self, ends: Mapping[TopicPartition, Offset]) -> None:
+        """Until it has read everything below these offsets."""
+        assert self.task is not None, "it runs"
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                while self._assignment is None or self._is_behind(ends):
+                    # It ends early only with an error, which is then the better answer.
+                    if (await asyncio.wait([self.task], timeout=_LOOK_S))[0]:
+                        self.task.result()
+        except TimeoutError:
+            message = f"{self._name} has not read to the end after {_TIMEOUT_S:g} s"
+            raise Violation(message, check="unseen") from None
+
+    def has_read_all(self) -> None:
+        """Said of one that runs, when nobody writes any more."""
+        assert self._assignment is not None, "it has read"
+        self._history.caught_up(self._assignment)
+
+    def _is_behind(self, ends: Mapping[TopicPartition, Offset]) -> bool:
+        return any(self._positions[partition][0] < end for partition, end in ends.items())
 
     async def kill(self) -> None:
         """It ends wherever it is; what it has failed with before is raised."""
@@ -68,7 +95,7 @@ class LedgerReader:
             for partition, (offset, leader_epoch) in self._positions.items():
                 if offset > 0:
                     consumer.seek(partition, offset, leader_epoch=leader_epoch)
-            assignment = self._history.assign(self._name, self.positions)
+            assignment = self._assignment = self._history.assign(self._name, self.positions)
             try:
                 while True:
                     records = await consumer.poll(timeout=_POLL_S)
@@ -76,7 +103,7 @@ class LedgerReader:
                     self._advance(records)
             except LogTruncated as error:
                 message = f"{self._name} has read what is no longer there: {error.message}"
-                raise Violation(message, check="inconsistent-offsets") from error
+                raise Violation(message, check="truncated-after-read") from error
 
     def _advance(self, records: Sequence[ConsumerRecord]) -> None:
         for record in records:

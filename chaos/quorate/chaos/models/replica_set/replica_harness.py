@@ -10,8 +10,8 @@ from quorate.broker.replica.divergence import Divergence
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
-from quorate.chaos.models.replica.manual_clock import SteppedClock
-from quorate.chaos.models.replica.plain_log import PlainLog
+from quorate.chaos.models.replica_set.plain_log import PlainLog
+from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.core.clock import Clock
 from quorate.core.config import Durability
 from quorate.core.ids import (

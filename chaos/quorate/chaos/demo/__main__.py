@@ -1,4 +1,4 @@
-"""``python -m quorate.node.demo``: real processes, real files, real kill -9.
+"""``python -m quorate.chaos.demo``: real processes, real files, real kill -9.
 
 Exit status 0 only if the proof held.
 """
@@ -14,9 +14,9 @@ from typing import Final
 
 from rich.console import Console
 
+from quorate.chaos.demo.demonstration import Demonstration
 from quorate.core.logging import LogLevel, configure_logging
 from quorate.errors import QuorateError
-from quorate.node.demo.demonstration import Demonstration
 from quorate.node.interruption import INTERRUPTED_STATUS, run_interruptible
 
 __all__ = ["main"]
@@ -45,17 +45,15 @@ async def _demonstrate(seconds: float) -> bool:
 
 
 def _run(seconds: float) -> int:
-    status = 1
     try:
-        status = 0 if run_interruptible(_demonstrate(seconds)) else 1
-    except* QuorateError as errors:
-        for error in errors.exceptions:
-            sys.stderr.write(f"error: {error}\n")
-    return status
+        return 0 if run_interruptible(_demonstrate(seconds)) else 1
+    except QuorateError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m quorate.node.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m quorate.chaos.demo", description=__doc__)
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="how long to write before, between and after the kills"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from quorate.chaos.models.replica.replica_harness import ReplicaHarness, broker_image
+from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness, broker_image
 from quorate.errors import FencedLeaderEpoch, StaleBrokerEpoch, UnknownLeaderEpoch
 
 __all__ = [

@@ -29,8 +29,8 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.chaos.models.controller.broker_requests import beat, registration
 from quorate.chaos.models.controller.small_cluster import SmallCluster
-from quorate.chaos.models.replica.manual_clock import SteppedClock
-from quorate.chaos.models.replica.plain_log import Entry, PlainLog
+from quorate.chaos.models.replica_set.plain_log import Entry, PlainLog
+from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.heartbeats import heartbeat

@@ -13,8 +13,8 @@ from quorate.chaos.checks.check_all import check_all
 from quorate.chaos.checks.verdict import Verdict, raise_violations
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
-from quorate.chaos.ledger.final_state import Reach, collect
-from quorate.node.local_cluster import LocalCluster
+from quorate.chaos.live.final_state import collect
+from quorate.chaos.live.reach import Reach
 
 __all__ = ["Proof", "prove"]
 
@@ -31,9 +31,9 @@ class Proof:
     replicas: int
 
 
-async def prove(cluster: LocalCluster, history: History, *topics: str) -> Proof:
+async def prove(reach: Reach, history: History, *topics: str) -> Proof:
     """``Violation`` if a promise was broken. Nobody writes any more, and every node runs."""
-    final = await collect(Reach.of(cluster), history, topics)
+    final = await collect(reach, history, topics)
     verdicts = check_all(history, final)
     raise_violations(verdicts)
     outcomes = history.outcomes()

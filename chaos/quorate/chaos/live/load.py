@@ -20,7 +20,7 @@ from typing import Final, Protocol, Self
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.history.entries import Acks, Sent
 from quorate.chaos.history.history import History
-from quorate.chaos.ledger.reader import LedgerReader
+from quorate.chaos.live.reader import LedgerReader
 from quorate.client import AsyncProducer
 from quorate.client.producer import RecordMetadata
 from quorate.client.producer.batch import OnDelivery
@@ -115,6 +115,10 @@ class LedgerLoad:
         self._names = [f"{name}-{number}" for number in range(producers)]
         self._is_over = False
         self._count = 0
+        #: records so far
+        self.acknowledged_count = 0
+        #: records that are on their way
+        self.unanswered_count = 0
         self._awaited: list[_Awaited] = []
         self._writing: list[asyncio.Task[None]] = []
         self.readers = [
@@ -213,14 +217,17 @@ class LedgerLoad:
     async def _send(self, producer: Sender, sent: Sent, key: bytes | None, room: asyncio.Semaphore) -> None:
         def delivered(metadata: RecordMetadata | None, error: QuorateError | None) -> None:
             room.release()
+            self.unanswered_count -= 1
             if error is not None:
                 self.history.fail(sent, error)
             else:
                 assert metadata is not None, "it has arrived, or there is an error"
                 self.history.acknowledge(sent, metadata.offset)
+                self.acknowledged_count += 1
             for awaited in self._awaited:
                 awaited.count(sent)
 
+        self.unanswered_count += 1
         try:
             await producer.send(
                 sent.partition.topic,

@@ -1,0 +1,1 @@
+"""All replicas of a partition: real leaders, followers and controller, over logs that are lists."""

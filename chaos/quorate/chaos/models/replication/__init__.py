@@ -1,1 +1,0 @@
-"""A real follower, and a leader that says what the story wants it to say."""

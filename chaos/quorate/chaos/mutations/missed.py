@@ -1,0 +1,89 @@
+"""Mutations that the whole cluster was tried with, and did not notice: kept by hand.
+
+A table of what was caught says nothing about what was tried.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["MISSED", "Missed"]
+
+
+class Missed(NamedTuple):
+    rule: int
+    what: str
+    #: how many it was tried with
+    seeds: int
+    #: why not: another rule covers for it, or clients and faults do not come there
+    why: str
+    #: who notices instead
+    instead: str
+
+
+MISSED: Final = (
+    Missed(
+        3,
+        "leader epochs of requests are not compared",
+        12,
+        "the follower compares too, and drops the answer (rule 10)",
+        "story of a leader",
+    ),
+    Missed(
+        10,
+        "answers of any epoch are believed",
+        8,
+        "they come on a stream from one broker: one that is late is from a broker that leads again, with a "
+        "log that holds what it sent",
+        "story of a follower",
+    ),
+    Missed(
+        25,
+        "fetches of an earlier process count",
+        12,
+        "a stream ends with its process, and nothing that a dead process has sent arrives later",
+        "story of a leader",
+    ),
+    Missed(
+        39,
+        "a controller acts before it has replayed",
+        12,
+        "not looked into",
+        "unit tests of the active controller",
+    ),
+    Missed(
+        42,
+        "a damaged journal is cut without a note",
+        40,
+        "two of three voters have to be damaged before the first has caught up",
+        "Raft simulator (a recovering voter votes, counts, ...)",
+    ),
+    Missed(
+        43,
+        "topics are found by name alone",
+        8,
+        "a record that was sent around a deletion may be in either topic, for clients write by name",
+        "whole-cluster story",
+    ),
+    Missed(
+        44,
+        "a damaged log is dropped although it is in the ISR",
+        25,
+        "not looked into",
+        "unit tests of followers",
+    ),
+    Missed(
+        44,
+        "damage is ignored at a registration",
+        40,
+        "not looked into; until the replica is whole, its broker says itself that it is of no use",
+        "model of the controller",
+    ),
+    Missed(
+        51,
+        "duplicates are called out of order",
+        8,
+        'our client calls whatever may have been written "unknown", which is true',
+        "lives of a log",
+    ),
+)

@@ -1,1 +1,0 @@
-"""``python -m quorate.node.demo``: a cluster under load, kill -9, and the proof that nothing was lost."""
