@@ -131,11 +131,13 @@ class BrokerFetcher:
         finally:
             conversation.cancel()
             await asyncio.wait([conversation])
+            # Looked at here, also for a fetcher that is stopped itself: its stream may fail in that very
+            # moment instead of being cancelled, and asyncio would print an error that nobody has looked at.
+            error = None if conversation.cancelled() else conversation.exception()
             self._conversation = None
             self._answer_came()
         if conversation.cancelled():
             return self._silence
-        error = conversation.exception()
         if error is None:
             return Unavailable(f"{self.address} ended the stream of fetches", address=self.address)
         if not isinstance(error, QuorateError):
