@@ -263,6 +263,23 @@ def test_newcomer_has_the_lag_time_to_reach_the_end() -> None:
     assert replica.asked_isr() == [1]
 
 
+def test_follower_that_was_put_out_for_its_silence_is_not_admitted_before_it_fetches_again() -> None:
+    """Below MinISR nothing is committed, so it has all that is: for as long as it says nothing."""
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2))
+    replica.append(5)
+    replica.fetch(2, 5)
+    replica.append()
+    replica.clock.advance(LAG_S + 0.1)
+    assert replica.asked_isr() == [1]
+    replica.grant((1,), partition_epoch=2)
+    assert replica.asked_isr() is None
+    replica.clock.advance(LAG_S)
+    assert replica.asked_isr() is None
+    replica.fetch(2, 5)
+    assert replica.asked_isr() == [1, 2]
+
+
 # -- one change at a time (rule 22)
 
 

@@ -122,6 +122,10 @@ def lagging_members_stay(patch: Patch) -> None:
     patch.setattr(Follower, "is_lagging", lambda *_: False)
 
 
+def the_silent_are_admitted_again(patch: Patch) -> None:
+    patch.setattr(Follower, "is_silent", lambda *_: False)
+
+
 def follower_lags_from_its_last_fetch_on(patch: Patch) -> None:
     """Although the log was quiet since."""
 
@@ -236,6 +240,10 @@ FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], Awaitabl
     (recovering_partition_grows, isr_rules.test_recovering_partition_is_confirmed_before_it_grows),
     (nobody_is_waited_for, isr_rules.test_high_watermark_waits_for_a_follower_that_keeps_pace_and_admits_it),
     (lagging_members_stay, isr_rules.test_follower_that_stops_fetching_is_to_be_removed_and_still_counts),
+    (
+        the_silent_are_admitted_again,
+        isr_rules.test_follower_that_was_put_out_for_its_silence_is_not_admitted_before_it_fetches_again,
+    ),
     (follower_lags_from_its_last_fetch_on, isr_rules.test_follower_at_the_end_of_a_quiet_log_does_not_lag),
 ]
 

@@ -85,6 +85,10 @@ class Follower:
         """Rule 26. At the end of the log nobody lags, however long ago that was."""
         return not self.is_at_end and now - self.caught_up_at > lag_s
 
+    def is_silent(self, now: float, lag_s: float) -> bool:
+        """It has not come for what the log holds beyond it."""
+        return not self.is_at_end and now - self._fetched_at > lag_s
+
     def give_time(self, now: float) -> None:
         """About to be admitted: it has as long as any member to reach the end."""
         self.caught_up_at = max(self.caught_up_at, now)

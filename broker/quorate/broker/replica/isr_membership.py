@@ -10,7 +10,8 @@ that keeps pace and could be admitted, as Kafka does; but only for ``JOIN_WAIT_S
 up, so that a broker that dies on the threshold holds up acknowledgements no longer than that.
 
 *Admission* is judged when the wish is made, and from that moment the newcomer counts: between the two nothing
-can be committed without it.
+can be committed without it. Whoever was put out for lagging may well have all that is committed, as nothing
+is while too few are in sync; it is admitted again by a sign of life, not by that.
 
 *Leaving.* The replicas that a reassignment takes away stay members until they are not needed, and until each
 has fetched in this epoch (rules 37, 47). One of them may have led before, and answer reads alone until it
@@ -223,7 +224,7 @@ class IsrMembership:
             if broker_id in committed:
                 if broker_id in brokers and not follower.is_lagging(now, self._lag_s):
                     wanted.add(broker_id)
-            elif self.can_admit(follower):
+            elif self.can_admit(follower) and not follower.is_silent(now, self._lag_s):
                 wanted.add(broker_id)
         return frozenset(wanted - self._dispensable(wanted))
 
