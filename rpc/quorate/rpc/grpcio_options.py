@@ -56,6 +56,9 @@ class GrpcioOptions:
             ("grpc.max_send_message_length", self.message_bytes_max),
             ("grpc.keepalive_time_ms", int(self.keepalive_s * 1000)),
             ("grpc.keepalive_timeout_ms", int(self.keepalive_timeout_s * 1000)),
+            # gRPC also pings to measure the link, and while such a ping is out it sends no other. If the
+            # answer is lost with the link, keepalive would wait for it with everybody else: a minute.
+            ("grpc.http2.ping_timeout_ms", int(self.keepalive_timeout_s * 1000)),
             ("grpc.keepalive_permit_without_calls", 1),
             # Keepalive is ours to spend: without this, gRPC stops probing an idle stream.
             ("grpc.http2.max_pings_without_data", 0),

@@ -280,3 +280,10 @@ async def test_address_that_cannot_be_had_is_refused_with_the_reason(address: st
     with pytest.raises(CannotListen, match=reason) as caught:
         await GrpcioTransport().serve(address, [EchoServer().service])
     assert address in caught.value.message
+
+
+def test_a_ping_whose_answer_was_lost_holds_up_a_dead_connection_no_longer_than_keepalive_does() -> None:
+    """gRPC's own default is a minute, on either side; a link that was cut for a moment lost that long."""
+    options = GrpcioOptions(keepalive_timeout_s=3.0)
+    for arguments in (options.channel_arguments(), options.server_arguments()):
+        assert dict(arguments)["grpc.http2.ping_timeout_ms"] == 3_000
