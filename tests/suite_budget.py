@@ -31,10 +31,10 @@ class Budget(NamedTuple):
 BUDGETS: Final[tuple[Budget, ...]] = (
     Budget("unit", ("unit", "datadriven", "fuzz"), 140),
     Budget("log", ("log",), 60),
-    Budget("raft", ("raft",), 140),
-    Budget("simulation", ("simulation",), 200),
-    Budget("integration", ("integration",), 240),
-    Budget("drills", ("drills",), 170),
+    Budget("raft", ("raft",), 150),
+    Budget("simulation", ("simulation",), 230),
+    Budget("integration", ("integration",), 260),
+    Budget("drills", ("drills",), 180),
     Budget("languages", ("interop", "spark"), 90),
 )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Final
 
+from quorate.core.os_disk import OsDisk
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
 from quorate.metadata.raft.journal_format import encode_group, parse_header
+from quorate.metadata.raft.journal_mark import read_synced_mark
 
 __all__ = [
     "cut_tail",
@@ -17,6 +20,7 @@ __all__ = [
 ]
 
 _JOURNAL_SUFFIX: Final = ".journal"
+_BYTES_LEFT: Final = 5
 _UNFINISHED_SUFFIX: Final = ".snapshot.tmp"
 
 
@@ -31,11 +35,17 @@ def tear_write(directory: str) -> str:
     return path
 
 
-def cut_tail(directory: str, *, count: int) -> str:
-    """The last ``count`` bytes, which were synced, are gone; returns the file."""
-    path = _journal_files(directory)[-1]
-    os.truncate(path, os.path.getsize(path) - count)
-    return path
+def cut_tail(directory: str) -> None:
+    """The last group that is known to be synced is gone but for a few bytes, and all that came after it."""
+    synced = read_synced_mark(OsDisk(), directory)
+    for path in reversed(_journal_files(directory)):
+        positions = {number: position for position, number in _groups(path)}
+        if synced in positions:
+            os.truncate(path, positions[synced] + _BYTES_LEFT)
+            return
+        # Begun after it.
+        os.unlink(path)
+    raise AssertionError(f"group {synced} is marked as synced, and in no file of {directory}")
 
 
 def flip_bit_in_last_group(directory: str) -> str:
@@ -64,14 +74,19 @@ def _journal_files(directory: str) -> list[str]:
 
 
 def _last_number(path: str) -> int:
+    return [number for _, number in _groups(path)][-1]
+
+
+def _groups(path: str) -> Iterator[tuple[int, int]]:
+    """Where each begins, and its number."""
     with open(path, "rb") as file:
         content = file.read()
-    position, number = 0, 0
+    position = 0
     while position < len(content):
         header = parse_header(content, position)
         assert header is not None, f"{path} is not sound at byte {position}"
-        position, number = position + header.group_bytes, header.number
-    return number
+        yield position, header.number
+        position += header.group_bytes
 
 
 def _flip(path: str, position: int) -> None:

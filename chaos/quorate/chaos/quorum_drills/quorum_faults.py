@@ -112,9 +112,9 @@ async def _tear_write(drill: QuorumDrill) -> None:
 
 
 async def _lose_tail(drill: QuorumDrill) -> None:
-    """What was synced is gone, and looks like a torn write. The leader remembers what was acknowledged."""
+    """What was synced is gone, and looks like a torn write; the mark of how far it was synced tells."""
     follower = await _stop_follower(drill)
-    cut_tail(drill.voters.quorum_directory(follower), count=5)
+    cut_tail(drill.voters.quorum_directory(follower))
     await drill.voters.start(follower)
     if not await drill.is_taken_back(follower):
         await drill.voters.kill(follower)
@@ -200,8 +200,15 @@ FAULTS: Final[Sequence[Fault]] = (
     Fault("kill -9 of all at once", 3, _kill_all),
     Fault("kill -9 during a snapshot", 3, _kill_during_snapshot, _FREQUENT_SNAPSHOTS, ("snapshot_taken",)),
     Fault("torn write", 3, _tear_write, leaves=("journal_tail_cut",)),
-    Fault("lost tail", 3, _lose_tail, leaves=("journal_tail_cut",)),
-    Fault("bit flip at the tail", 3, _flip_bit_at_tail, leaves=("journal_tail_damaged",)),
+    Fault("lost tail", 3, _lose_tail, leaves=("journal_shortened", "journal_tail_damaged")),
+    Fault(
+        "bit flip at the tail",
+        3,
+        _flip_bit_at_tail,
+        leaves=("journal_tail_damaged",),
+        # Unless it died before the group was synced.
+        may_leave=("journal_shortened",),
+    ),
     Fault("bit flip in the middle", 3, _flip_bit_in_the_middle),
     Fault("wiped directory", 3, _wipe),
     Fault("paused leader", 3, _pause_leader),
