@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.check_all import CHECKS
-from quorate.chaos.checks.evidence import Evidence
 from quorate.chaos.checks.final_state import FinalState
 from quorate.chaos.history.history import History
 from quorate.chaos.report.availability import availability_of, longest_gap
@@ -87,9 +87,9 @@ def test_verdicts_file_says_what_the_page_says() -> None:
 
 
 def test_every_check_has_its_promise_in_words() -> None:
-    evidence = Evidence(History(), FinalState({}))
+    case = Case(History(), FinalState({}))
     for check in CHECKS:
-        name = check(evidence).check
+        name = check(case).check
         assert promise_of(name).words != name, f"{name} has no sentence in report/promises.py"
 
 

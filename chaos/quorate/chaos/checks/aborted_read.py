@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 
 __all__ = ["NAME", "check"]
@@ -12,9 +12,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "aborted-read"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         refused = {sent.value: sent for sent in partition.sent_by_value.values() if sent.is_refused}
         examined += len(refused)
         if not refused:

@@ -30,14 +30,14 @@ from quorate.chaos.checks import (
     watermarks,
     weak_acks,
 )
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.final_state import FinalState
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.history.history import History
 
 __all__ = ["CHECKS", "Check", "check_all"]
 
-Check = Callable[[Evidence], Verdict]
+Check = Callable[[Case], Verdict]
 
 CHECKS: Final[tuple[Check, ...]] = (
     lost_write.check,
@@ -67,8 +67,8 @@ def check_all(history: History, final: FinalState) -> list[Verdict]:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        evidence = Evidence(history, final)
-        return [check(evidence) for check in CHECKS]
+        case = Case(history, final)
+        return [check(case) for check in CHECKS]
     finally:
         if was_enabled:
             gc.enable()

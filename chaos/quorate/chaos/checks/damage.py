@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 
 __all__ = ["NAME", "check"]
@@ -16,9 +16,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "undetected-damage"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings = Findings()
-    done, detected = evidence.final.damage_done, evidence.final.damage_detected
+    done, detected = case.final.damage_done, case.final.damage_detected
     if done > 0 and detected == 0:
         findings.add(f"stored bytes were changed {done} times, and no broker has noticed any")
     figures = {"damage_done": done, "damage_detected": detected}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.core.ids import Offset
 
@@ -13,9 +13,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "duplicate"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         records = partition.final.records
         examined += len(records)
         if len(partition.offset_of) == len(records):

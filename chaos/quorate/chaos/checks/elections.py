@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import PartitionChange
 
@@ -19,9 +19,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "unclean-election"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         examined += 1
         if partition.final.unclean_leader_epochs:
             findings.add(
@@ -29,7 +29,7 @@ def check(evidence: Evidence) -> Verdict:
                 f"{list(partition.final.unclean_leader_epochs)}"
             )
     counts: Counter[str] = Counter()
-    for changes in evidence.changes().values():
+    for changes in case.changes().values():
         for before, now in pairwise(changes):
             examined += 1
             counts.update(_happened(before, now))

@@ -5,29 +5,29 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.core.ids import BrokerId
 
 __all__ = ["CHECKS"]
 
 
-def _check_epochs(evidence: Evidence) -> Verdict:
+def _check_epochs(case: Case) -> Verdict:
     findings = Findings()
-    for (source, partition, _), changes in evidence.changes().items():
+    for (source, partition, _), changes in case.changes().items():
         for before, now in pairwise(changes):
             for name in ("leader_epoch", "partition_epoch"):
                 old, new = getattr(before, name), getattr(now, name)
                 if new < old:
                     findings.add(f"{partition}: {source} saw {name} {new} after {old}")
-    return findings.verdict("nonmonotonic-epoch", examined=len(evidence.history.changes))
+    return findings.verdict("nonmonotonic-epoch", examined=len(case.history.changes))
 
 
-def _check_one_leader(evidence: Evidence) -> Verdict:
+def _check_one_leader(case: Case) -> Verdict:
     """Over all sources: no two of them know different leaders of one epoch."""
     findings, examined = Findings(), 0
     leaders: dict[tuple[str, int, int], BrokerId] = {}
-    for change in evidence.history.changes:
+    for change in case.history.changes:
         if change.leader is None:
             continue
         examined += 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.core.ids import Offset
 
@@ -16,15 +16,15 @@ __all__ = ["NAME", "check"]
 NAME: Final = "inconsistent-offsets"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         examined += _check_acknowledged(partition, findings)
         examined += _check_read(partition, findings)
     return findings.verdict(NAME, anomaly="inconsistent-offsets", examined=examined)
 
 
-def _check_acknowledged(partition: PartitionEvidence, findings: Findings) -> int:
+def _check_acknowledged(partition: PartitionCase, findings: Findings) -> int:
     examined = 0
     there = partition.offset_of
     records = partition.final.records
@@ -41,7 +41,7 @@ def _check_acknowledged(partition: PartitionEvidence, findings: Findings) -> int
     return examined
 
 
-def _check_read(partition: PartitionEvidence, findings: Findings) -> int:
+def _check_read(partition: PartitionCase, findings: Findings) -> int:
     """Also what retention has deleted since: all readers have seen the same there."""
     examined = 0
     records = partition.final.records

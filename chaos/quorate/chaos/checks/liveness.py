@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import FaultWindow, Sent
 
@@ -35,12 +35,12 @@ _NO_TIME: Final = Span(0.0, 0.0)
 _seconds: Final = attrgetter("seconds")
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    quiet = quiet_spans(evidence.history.faults)
-    bound_s = evidence.final.acknowledged_within_s
+    quiet = quiet_spans(case.history.faults)
+    bound_s = case.final.acknowledged_within_s
     longest_s = recovery_s = 0.0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         for wait in waits(partition.sent):
             examined += 1
             seconds = wait.ended_s - wait.begun_s

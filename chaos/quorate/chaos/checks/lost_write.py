@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import Sent
 
@@ -13,9 +13,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "lost-write"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         there = partition.offset_of
         for sent in partition.sent:
             if not sent.is_promised:
@@ -27,7 +27,7 @@ def check(evidence: Evidence) -> Verdict:
     return findings.verdict(NAME, anomaly="lost-write", examined=examined)
 
 
-def _words(partition: PartitionEvidence, sent: Sent) -> str:
+def _words(partition: PartitionCase, sent: Sent) -> str:
     assert sent.offset is not None
     found = partition.final.records.get(sent.offset)
     return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 
 __all__ = ["NAME", "check"]
@@ -12,9 +12,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "phantom"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         records = partition.final.records
         sent = partition.sent_by_value
         examined += len(records)
@@ -33,7 +33,7 @@ def check(evidence: Evidence) -> Verdict:
     return findings.verdict(NAME, examined=examined)
 
 
-def _reproach(partition: PartitionEvidence, value: bytes) -> str:
+def _reproach(partition: PartitionCase, value: bytes) -> str:
     if any(sent.value == value for sent in partition.former):
         return "was sent to a topic that was deleted before"
     return "was never sent there"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import Poll
 from quorate.core.ids import Offset
@@ -30,28 +30,28 @@ def _is_backwards(offset: Offset, due: Offset) -> bool:
     return offset < due
 
 
-def _int_poll_skip(evidence: Evidence) -> Verdict:
-    return _within_polls("int-poll-skip", evidence, _is_skipped)
+def _int_poll_skip(case: Case) -> Verdict:
+    return _within_polls("int-poll-skip", case, _is_skipped)
 
 
-def _int_nonmonotonic_poll(evidence: Evidence) -> Verdict:
-    return _within_polls("int-nonmonotonic-poll", evidence, _is_backwards)
+def _int_nonmonotonic_poll(case: Case) -> Verdict:
+    return _within_polls("int-nonmonotonic-poll", case, _is_backwards)
 
 
-def _poll_skip(evidence: Evidence) -> Verdict:
-    return _between_polls("poll-skip", evidence, _is_skipped)
+def _poll_skip(case: Case) -> Verdict:
+    return _between_polls("poll-skip", case, _is_skipped)
 
 
-def _nonmonotonic_poll(evidence: Evidence) -> Verdict:
-    return _between_polls("nonmonotonic-poll", evidence, _is_backwards)
+def _nonmonotonic_poll(case: Case) -> Verdict:
+    return _between_polls("nonmonotonic-poll", case, _is_backwards)
 
 
 CHECKS: Final = (_int_poll_skip, _int_nonmonotonic_poll, _poll_skip, _nonmonotonic_poll)
 
 
-def _within_polls(name: str, evidence: Evidence, is_wrong: _Judge) -> Verdict:
+def _within_polls(name: str, case: Case, is_wrong: _Judge) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         for poll in partition.polls:
             examined += len(poll.records)
             first, last = poll.records[0].offset, poll.records[-1].offset
@@ -64,9 +64,9 @@ def _within_polls(name: str, evidence: Evidence, is_wrong: _Judge) -> Verdict:
     return findings.verdict(name, anomaly=name, examined=examined)
 
 
-def _between_polls(name: str, evidence: Evidence, is_wrong: _Judge) -> Verdict:
+def _between_polls(name: str, case: Case, is_wrong: _Judge) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         positions: dict[int, Offset] = {}
         for poll in partition.polls:
             assignment = poll.assignment

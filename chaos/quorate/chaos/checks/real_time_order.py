@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.core.ids import Offset
 
@@ -20,14 +20,14 @@ NAME: Final = "real-time-order"
 _NEVER: Final = (math.inf, Offset(0))
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         examined += _check_partition(partition, findings)
     return findings.verdict(NAME, examined=examined)
 
 
-def _check_partition(partition: PartitionEvidence, findings: Findings) -> int:
+def _check_partition(partition: PartitionCase, findings: Findings) -> int:
     placed = sorted(partition.placed, key=lambda pair: pair[0].begun_s)
     known = iter(partition.ends_known)
     known_s, known_end = next(known, _NEVER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.final_state import CopyOfLog
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.core.ids import Offset
@@ -18,9 +18,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "replicas-differ"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         copies = sorted(partition.final.copies.items())
         examined += len(copies)
         for broker, copy in copies:

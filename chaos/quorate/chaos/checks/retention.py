@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 
 __all__ = ["NAME", "check"]
@@ -12,9 +12,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "retention"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         final = partition.final
         examined += 1
         _check_start(partition, final.log_start_offset, final.high_watermark, findings)
@@ -25,7 +25,7 @@ def check(evidence: Evidence) -> Verdict:
     return findings.verdict(NAME, examined=examined)
 
 
-def _check_start(partition: PartitionEvidence, start: int, high_watermark: int, findings: Findings) -> None:
+def _check_start(partition: PartitionCase, start: int, high_watermark: int, findings: Findings) -> None:
     if start > high_watermark:
         findings.add(
             f"{partition.partition}: the log begins at {start}, behind its high watermark {high_watermark}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import Sent
 from quorate.core.ids import Offset
@@ -14,9 +14,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "nonmonotonic-send"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         last: dict[str, tuple[Sent, Offset]] = {}
         for sent, place in partition.placed:
             if sent.acks != "all":

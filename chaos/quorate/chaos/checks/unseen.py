@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.core.ids import Offset
 
@@ -13,10 +13,10 @@ __all__ = ["NAME", "check"]
 NAME: Final = "unseen"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
-        start = _read_to_the_end_from(evidence, partition)
+    for partition in case.partitions:
+        start = _read_to_the_end_from(case, partition)
         if start is None:
             continue
         seen = {offset for poll in partition.polls for offset, _ in poll.records}
@@ -31,11 +31,11 @@ def check(evidence: Evidence) -> Verdict:
     return findings.verdict(NAME, anomaly="unseen", examined=examined)
 
 
-def _read_to_the_end_from(evidence: Evidence, partition: PartitionEvidence) -> Offset | None:
+def _read_to_the_end_from(case: Case, partition: PartitionCase) -> Offset | None:
     """None: nobody has read to the end."""
     starts = [
         assignment.starts[partition.partition]
-        for assignment in evidence.assignments_of(partition.partition)
+        for assignment in case.assignments_of(partition.partition)
         if assignment.caught_up_s is not None
     ]
     return min((start for start in starts if start is not None), default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 
 __all__ = ["NAME", "check"]
@@ -12,12 +12,12 @@ __all__ = ["NAME", "check"]
 NAME: Final = "vacuous"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings = Findings()
-    counters = evidence.final.counters
-    for name in evidence.final.expected:
+    counters = case.final.counters
+    for name in case.final.expected:
         if not counters.get(name, 0):
             findings.add(f"{name} was to happen, and did not")
-    if not any(sent.is_acknowledged for sent in evidence.history.sent):
+    if not any(sent.is_acknowledged for sent in case.history.sent):
         findings.add("nothing was acknowledged")
-    return findings.verdict(NAME, examined=1 + len(evidence.final.expected), figures=dict(counters))
+    return findings.verdict(NAME, examined=1 + len(case.final.expected), figures=dict(counters))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence, PartitionEvidence
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.core.ids import Offset
 
@@ -18,9 +18,9 @@ __all__ = ["NAME", "check"]
 NAME: Final = "nonmonotonic-watermark"
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         examined += len(partition.watermarks)
         if partition.watermarks:
             _check_high_watermarks(partition, findings)
@@ -28,7 +28,7 @@ def check(evidence: Evidence) -> Verdict:
     return findings.verdict(NAME, examined=examined)
 
 
-def _check_high_watermarks(partition: PartitionEvidence, findings: Findings) -> None:
+def _check_high_watermarks(partition: PartitionCase, findings: Findings) -> None:
     seen = [(each.begun_s, each.high_watermark) for each in partition.watermarks]
     for told, known in _gone_back(seen, partition.ends_known):
         findings.add(
@@ -42,7 +42,7 @@ def _check_high_watermarks(partition: PartitionEvidence, findings: Findings) -> 
         )
 
 
-def _check_log_starts(partition: PartitionEvidence, findings: Findings) -> None:
+def _check_log_starts(partition: PartitionCase, findings: Findings) -> None:
     told = [each for each in partition.watermarks if each.log_start_offset is not None]
     begun = [(each.begun_s, each.log_start_offset or Offset(0)) for each in told]
     ended = sorted((each.ended_s, each.log_start_offset or Offset(0)) for each in told)

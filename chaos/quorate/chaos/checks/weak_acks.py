@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.chaos.checks.evidence import Evidence
+from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import Acks
 
@@ -15,13 +15,13 @@ NAME: Final = "weak-acks"
 _WEAK: Final[tuple[Acks, ...]] = ("0", "1")
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(case: Case) -> Verdict:
     figures: dict[str, float] = {}
     for acks in _WEAK:
         for what in ("acknowledged", "lost"):
             figures[f"acks_{acks}_{what}"] = 0
     examined = 0
-    for partition in evidence.partitions:
+    for partition in case.partitions:
         for sent in partition.sent:
             if sent.acks == "all" or not sent.is_acknowledged:
                 continue

@@ -16,13 +16,13 @@ from quorate.chaos.history.entries import Assignment, PartitionChange, Poll, Sen
 from quorate.chaos.history.history import History
 from quorate.core.ids import Offset, TopicName, TopicPartition
 
-__all__ = ["Evidence", "PartitionEvidence"]
+__all__ = ["Case", "PartitionCase"]
 
 #: of a topic that was never deleted: it has begun before everything
 _ALWAYS = -math.inf
 
 
-class PartitionEvidence:
+class PartitionCase:
     """Everything here is in the order in which it happened."""
 
     def __init__(self, partition: TopicPartition, final: FinalPartition) -> None:
@@ -79,14 +79,14 @@ class PartitionEvidence:
         return known
 
 
-class Evidence:
+class Case:
     """What was sent to a partition that the final state does not have is left out: it is not asked about."""
 
     def __init__(self, history: History, final: FinalState) -> None:
         self.history = history
         self.final = final
         self._by_partition = {
-            partition: PartitionEvidence(partition, found) for partition, found in final.partitions.items()
+            partition: PartitionCase(partition, found) for partition, found in final.partitions.items()
         }
         self._deletions = _last_deletions(history)
         self._sort_sent()
@@ -98,7 +98,7 @@ class Evidence:
                 self._by_partition[seen.partition].watermarks.append(seen)
 
     @property
-    def partitions(self) -> Iterable[PartitionEvidence]:
+    def partitions(self) -> Iterable[PartitionCase]:
         return self._by_partition.values()
 
     def _sort_sent(self) -> None:
