@@ -12,7 +12,7 @@ from typing import Final
 from quorate.chaos.campaign.evidence import RunRecord, Standing, read_records
 from quorate.chaos.campaign.seed_ranges import format_seeds
 from quorate.chaos.evidence.checkout import commit_words
-from quorate.chaos.evidence.markdown import table
+from quorate.chaos.evidence.markdown import table, write_page
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 
 __all__ = ["EVIDENCE_PAGE", "evidence_page", "write_evidence_page"]
@@ -49,9 +49,7 @@ _COLUMNS: Final = (
 
 
 def write_evidence_page(root: Path) -> None:
-    path = root / EVIDENCE_PAGE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(evidence_page(read_records(root)), encoding="utf-8")
+    write_page(root, EVIDENCE_PAGE, evidence_page(read_records(root)))
 
 
 def evidence_page(records: Sequence[RunRecord]) -> str:

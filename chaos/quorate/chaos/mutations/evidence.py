@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quorate.chaos.evidence.markdown import table
+from quorate.chaos.evidence.markdown import table, write_page
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.mutations.hunting import HuntOutcome
 from quorate.chaos.mutations.missed import MISSED
@@ -56,7 +56,7 @@ class RunFacts:
 def write_evidence_page(
     root: Path, mutations: Sequence[Mutation], outcomes: Mapping[str, HuntOutcome], facts: RunFacts
 ) -> None:
-    (root / EVIDENCE_PAGE).write_text(evidence_page(mutations, outcomes, facts), encoding="utf-8")
+    write_page(root, EVIDENCE_PAGE, evidence_page(mutations, outcomes, facts))
 
 
 def evidence_page(mutations: Sequence[Mutation], outcomes: Mapping[str, HuntOutcome], facts: RunFacts) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.chaos.evidence.checkout import commit_words
-from quorate.chaos.evidence.markdown import table
+from quorate.chaos.evidence.markdown import table, write_page
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.peers.evidence import PeerRecord, read_records
 from quorate.chaos.peers.peer_drill import ACKNOWLEDGED_WITHIN_S, LOAD
@@ -80,9 +80,7 @@ class _System:
 
 
 def write_evidence_page(root: Path) -> None:
-    path = root / EVIDENCE_PAGE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(evidence_page(read_records(root)), encoding="utf-8")
+    write_page(root, EVIDENCE_PAGE, evidence_page(read_records(root)))
 
 
 def evidence_page(records: Sequence[PeerRecord]) -> str:

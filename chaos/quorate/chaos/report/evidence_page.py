@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.chaos.evidence.checkout import commit_words
-from quorate.chaos.evidence.markdown import table
+from quorate.chaos.evidence.markdown import table, write_page
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.evidence import DrillRecord, append_record, read_records, record_of
@@ -41,7 +41,7 @@ _RUNS_HEAD: Final = """
 
 def record_drill(root: Path, report: DrillReport) -> None:
     append_record(root, record_of(root, report))
-    (root / DRILLS_PAGE).write_text(drills_page(read_records(root)), encoding="utf-8")
+    write_page(root, DRILLS_PAGE, drills_page(read_records(root)))
 
 
 def drills_page(records: Sequence[DrillRecord]) -> str:
