@@ -25,11 +25,6 @@ def canonical_configs(configs: Mapping[str, str], *, of_topic: bool) -> dict[str
 
     ``of_topic`` False: the cluster's.
     """
-    if "cleanup.policy" in configs:
-        raise InvalidConfig(
-            "cleanup.policy: compaction does not exist yet; every topic deletes by age and size",
-            key="cleanup.policy",
-        )
     shared = sorted(NO_TOPIC_KEYS.intersection(configs)) if of_topic else []
     if shared:
         raise InvalidConfig(f"{shared[0]}: it is set for the cluster, not for a topic", key=shared[0])

@@ -9,6 +9,7 @@ from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.alter_configs import alter_configs
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker
+from quorate.controller.partition_counts import create_partitions
 from quorate.core.ids import BrokerId
 from quorate.errors import (
     InvalidConfig,
@@ -240,8 +241,12 @@ def test_a_leader_cannot_make_a_partition_synced_that_need_not_be() -> None:
 
 def test_a_new_topic_and_a_new_partition_of_it_are_synced_from_the_start() -> None:
     cluster = SmallCluster()
-    cluster.create("t", configs={"durability": "fsync"})
-    assert cluster.partition().is_synced
+    cluster.create("t", configs={"durability": "fsync"}, partitions=1)
+    request = admin_pb2.CreatePartitionsRequest(name="t", partition_count=2)
+    cluster.commit(
+        create_partitions(cluster.image, request, next_offset=cluster.next_offset, rng=cluster.rng)
+    )
+    assert [each.is_synced for each in cluster.topic().partitions] == [True, True]
 
 
 def test_durability_is_not_weakened_while_a_member_is_away_that_may_have_lost_power() -> None:
@@ -276,4 +281,9 @@ def test_a_change_that_was_never_in_force_can_be_taken_back_while_a_broker_is_aw
 def test_a_topic_with_its_own_durability_does_not_mind_the_clusters() -> None:
     cluster = SmallCluster()
     cluster.create("t", configs={"durability": "replicated"})
+    before = cluster.partition()
     cluster.configure("", {"durability": "fsync"})
+    after = cluster.partition()
+    assert (after.leader_epoch, after.partition_epoch) == (before.leader_epoch, before.partition_epoch)
+    assert not before.is_synced
+    assert not after.is_synced

@@ -135,8 +135,36 @@ def test_impossible_replication_factor_is_refused(factor: int) -> None:
 def test_wrong_setting_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(InvalidConfig, match=r"did you mean min\.insync\.replicas\?"):
         SmallCluster().create(configs={"min.insync.replica": "2"})
-    with pytest.raises(InvalidConfig, match="compaction does not exist yet"):
-        SmallCluster().create(configs={"cleanup.policy": "compact"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "what_to_do"),
+    [
+        ("cleanup.policy", "compact", "no compaction yet; leave the topic at delete"),
+        ("cleanup.policy", "compact,delete", "no compaction yet; leave the topic at delete"),
+        ("compression.type", "zstd", "choose the compression at the producers"),
+        ("compression.type", "uncompressed", "choose the compression at the producers"),
+        ("compression.type", "brotli", "'brotli' is no such word; expected producer"),
+    ],
+)
+def test_values_that_only_kafka_has_are_refused_with_what_to_do_instead(
+    key: str, value: str, what_to_do: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=what_to_do) as refused:
+        SmallCluster().create(configs={key: value})
+    assert key in str(refused.value)
+
+
+def test_what_happens_anyway_can_be_set_under_kafkas_names() -> None:
+    cluster = SmallCluster()
+    usual = {"cleanup.policy": "delete", "compression.type": "producer"}
+    cluster.create(configs=usual)
+    assert dict(cluster.topic().configs) == usual
+    cluster.create("other")
+    described = cluster.configure("other", {})
+    assert {key: described[key] for key in usual} == {
+        key: (value, admin_pb2.CONFIG_SOURCE_DEFAULT) for key, value in usual.items()
+    }
 
 
 def test_unclean_election_on_a_new_topic_is_logged_as_a_warning() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -144,21 +144,25 @@ class DurationMs:
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[EnumT]):
-    """One of a few words."""
+    """One of a few words. ``instead``: words that people know from Kafka, each with what to do here."""
 
     options: type[EnumT]
+    instead: Mapping[str, str] = field(default_factory=dict)
 
     name = "word"
 
     @property
     def accepts(self) -> str:
-        return "one of " + ", ".join(option.value for option in self.options)
+        words = ", ".join(option.value for option in self.options)
+        return words if len(self.options) == 1 else f"one of {words}"
 
     def parse(self, raw: object) -> EnumT:
         for option in self.options:
             if raw == option.value:
                 return option
-        raise ValueError(f"{raw!r} is none of them")
+        if isinstance(raw, str) and raw in self.instead:
+            raise ValueError(f"{raw!r} does not exist here: {self.instead[raw]}")
+        raise ValueError(f"{raw!r} is no such word")
 
     def render(self, value: object) -> str:
         return str(value)

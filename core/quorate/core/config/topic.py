@@ -36,6 +36,8 @@ __all__ = [
     "NO_TOPIC_KEYS",
     "TOPIC_SETTINGS",
     "UNCLEAN_LEADER_ELECTION_ENABLE",
+    "CleanupPolicy",
+    "CompressionType",
     "Durability",
     "TopicConfig",
 ]
@@ -58,6 +60,27 @@ class Durability(StrEnum):
     FSYNC = "fsync"
 
 
+class CleanupPolicy(StrEnum):
+    """What becomes of old records."""
+
+    DELETE = "delete"
+
+
+class CompressionType(StrEnum):
+    """How batches are stored."""
+
+    PRODUCER = "producer"
+
+
+_NO_COMPACTION: Final = (
+    "there is no compaction yet; leave the topic at delete, with retention.ms=-1 if every record has to stay"
+)
+_NO_RECOMPRESSION: Final = (
+    "brokers store batches as they come; leave the topic at producer and choose the compression at the "
+    "producers (compression=…, quorate produce --compression …)"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
     """Every setting of one topic."""
@@ -75,6 +98,18 @@ class TopicConfig:
         default=-1,
         about="How many bytes a partition may hold before its oldest segments are deleted.",
         trade_off="A limit keeps the disk from filling up; a burst then pushes records out early.",
+    )
+    cleanup_policy: CleanupPolicy = setting(
+        "cleanup.policy",
+        Choice(
+            CleanupPolicy,
+            instead=dict.fromkeys(["compact", "compact,delete", "delete,compact"], _NO_COMPACTION),
+        ),
+        default=CleanupPolicy.DELETE,
+        about="What becomes of old records: delete removes whole segments by age (retention.ms) and size "
+        "(retention.bytes). Kafka's compact does not exist yet.",
+        trade_off="None yet, as there is one value; it has a name so that the settings of Kafka's topics can "
+        "be carried over.",
     )
     segment_bytes: int = setting(
         "segment.bytes",
@@ -96,6 +131,20 @@ class TopicConfig:
         default=1_048_588,
         about="Largest record batch that is accepted, in bytes as stored (after compression).",
         trade_off="Larger batches carry large records; each is held in memory by everyone who handles it.",
+    )
+    compression_type: CompressionType = setting(
+        "compression.type",
+        Choice(
+            CompressionType,
+            instead=dict.fromkeys(
+                ["uncompressed", "none", "gzip", "snappy", "lz4", "zstd"], _NO_RECOMPRESSION
+            ),
+        ),
+        default=CompressionType.PRODUCER,
+        about="How batches are stored: producer keeps each as its producer compressed it. Brokers never "
+        "compress anew, so the other values of Kafka do not exist.",
+        trade_off="None, as there is one value: a broker that compressed anew would spend its processor on "
+        "what producers do among themselves.",
     )
     index_interval_bytes: int = setting(
         "index.interval.bytes",
@@ -179,9 +228,11 @@ _ATTRIBUTES: Final = {each.key: each.attribute for each in TOPIC_SETTINGS}
 NODE_KEYS: Final[Mapping[str, str]] = {
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
+    "cleanup.policy": "log.cleanup.policy",
     "segment.bytes": "log.segment.bytes",
     "segment.ms": "log.roll.ms",
     "max.message.bytes": "message.max.bytes",
+    "compression.type": "compression.type",
     "index.interval.bytes": "log.index.interval.bytes",
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
