@@ -17,10 +17,9 @@ The leader also says when every member has synced its log, after a topic was cha
 (rule 45). It is believed where it speaks of all who count.
 
 A refusal is typed, because the leader acts on it (rule 22): after INELIGIBLE_REPLICA and
-OPERATION_NOT_ATTEMPTED it knows that nothing was changed and takes its proposal back; after anything else
-it must count with both ISRs. A leader that would have to count with a member for ever, because an earlier
-copy of its wish got no answer and the member is gone, *withdraws*: the partition epoch moves on, and
-whatever is still on its way is refused.
+OPERATION_NOT_ATTEMPTED it knows that this copy of its wish changed nothing; after anything else it must count
+with both ISRs. A leader that would have to count with a member for ever, because another copy may still be on
+its way and the member is gone, *withdraws*: the partition epoch moves on, and every copy is refused.
 
 Where the new ISR lets a reassignment take its next step, that is done in the same batch (rule 47).
 """

@@ -10,7 +10,7 @@ from quorate.broker.replica.isr_alterations import IsrAlterations
 from quorate.chaos.models.replica_set.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import BrokerEpoch, BrokerId
-from quorate.errors import IneligibleReplica, NotController, RequestTimedOut
+from quorate.errors import IneligibleReplica, RequestTimedOut
 from quorate.v1.controller_pb2 import AlterPartitionRequest, AlterPartitionResponse
 
 Answer = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
@@ -125,22 +125,21 @@ def test_wish_without_an_answer_is_sent_again_unchanged_and_ever_more_slowly() -
     run_simulation(main, seed=1)
 
 
-def test_controller_that_did_nothing_leaves_no_copy_to_fear() -> None:
+def test_refused_wish_is_withdrawn_soon_and_acknowledgements_go_on() -> None:
     async def main(simulation: Simulation) -> None:
-        answers = [NotController("a test"), IneligibleReplica("a test")]
-
         async def refuse(request: AlterPartitionRequest) -> AlterPartitionResponse:
-            error = answers.pop(0)
-            if isinstance(error, NotController):
-                raise error
             replica = post.replicas[0]
-            replica.apply(replica.state(partition_epoch=1, brokers=[broker_image(3, is_fenced=True)]))
-            return AlterPartitionResponse(partitions=[refusal(error)])
+            if not request.partitions[0].withdraw:
+                replica.apply(replica.state(partition_epoch=1, brokers=[broker_image(3, is_fenced=True)]))
+                return AlterPartitionResponse(partitions=[refusal(IneligibleReplica("a test"))])
+            response = await grant(request)
+            response.partitions[0].isr.extend([1, 2])
+            return response
 
         post = Post(simulation, refuse, partitions=1)
         post.wish(0)
-        await simulation.clock.sleep(5.0)
-        assert answers == [], "and nothing was asked for afterwards"
+        await simulation.clock.sleep(0.1)
+        assert [each.partitions[0].withdraw for each in post.requests] == [False, True]
         replica = post.replicas[0]
         replica.append()
         replica.fetch(2, 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.models.replica_set import leader_stories
 from quorate.chaos.models.replica_set.plain_log import Entry
 from quorate.chaos.models.replica_set.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.errors import (
@@ -299,19 +300,30 @@ def test_wish_without_an_answer_is_sent_again_unchanged() -> None:
 
 
 @pytest.mark.parametrize("error", [IneligibleReplica("a test"), OperationNotAttempted("a test")])
-def test_wish_that_was_surely_not_applied_is_taken_back(error: QuorateError) -> None:
-    replica = about_to_admit_3()
-    replica.ask()
+def test_wish_to_remove_that_was_surely_not_applied_is_taken_back(error: QuorateError) -> None:
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2, 3))
+    replica.append(5)
+    replica.fetch(2, 5)
+    replica.clock.advance(LAG_S - 0.1)
+    replica.fetch(2, 5)
+    replica.clock.advance(0.2)
+    assert replica.asked_isr() == [1, 2]
     replica.answer(refusal(error))
-    assert commits_without_3(replica)
+    assert not replica.ask().withdraw
+    assert replica.high_watermark == 0, "whom it wanted to remove counts as before"
 
 
+@pytest.mark.parametrize("is_first_copy_lost", [False, True])
 @pytest.mark.parametrize("error", [IneligibleReplica("a test"), OperationNotAttempted("a test")])
-def test_wish_counts_while_an_earlier_copy_may_be_on_its_way_and_is_withdrawn(error: QuorateError) -> None:
+def test_refused_wish_to_add_counts_until_no_copy_of_it_can_be_applied(
+    error: QuorateError, is_first_copy_lost: bool
+) -> None:
     replica = about_to_admit_3()
     first = replica.ask()
-    replica.leadership.alteration_unanswered()
-    replica.ask()
+    if is_first_copy_lost:
+        replica.leadership.alteration_unanswered()
+        replica.ask()
     replica.answer(refusal(error))
     assert not commits_without_3(replica)
     withdrawal = replica.ask()
@@ -340,13 +352,8 @@ def test_withdrawal_without_an_answer_is_sent_again_and_the_wish_still_counts() 
     assert not commits_without_3(replica)
 
 
-def test_copy_that_surely_did_nothing_does_not_stand_in_the_way() -> None:
-    replica = about_to_admit_3()
-    replica.ask()
-    replica.leadership.alteration_unanswered(may_be_applied=False)
-    replica.ask()
-    replica.answer(refusal(IneligibleReplica("a test")))
-    assert commits_without_3(replica)
+def test_request_that_is_delivered_twice_admits_nobody_who_lacks_records() -> None:
+    leader_stories.a_request_that_is_delivered_twice_admits_nobody()
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def answer_to_an_earlier_wish_is_taken_for_one_to_the_next(patch: Patch) -> None
 
     def refused(self: InSyncReplicas, code: str) -> None:
         self._asked = None
-        if self._wish is not None and not self._wish.is_copy_lost and code == "INELIGIBLE_REPLICA":
+        if self._wish is not None and code == "INELIGIBLE_REPLICA":
             self._wish = None
 
     patch.setattr(InSyncReplicas, "commit", commit)
@@ -180,8 +180,8 @@ def members_leave_before_they_know(patch: Patch) -> None:
 
 
 def _kept_after_a_lost_copy() -> None:
-    isr_rules.test_wish_counts_while_an_earlier_copy_may_be_on_its_way_and_is_withdrawn(
-        IneligibleReplica("a test")
+    isr_rules.test_refused_wish_to_add_counts_until_no_copy_of_it_can_be_applied(
+        IneligibleReplica("a test"), is_first_copy_lost=True
     )
 
 

@@ -9,11 +9,14 @@ A wish names the partition epoch on which it was made, and the controller takes 
 - there is at most one wish at a time, and one that may have reached the controller is sent again unchanged:
   two different ones on the same epoch would leave two outcomes to count with;
 - it is over when the partition epoch has moved on: applied or not, it can no longer be;
-- it is taken back when the controller says that it surely was not applied (INELIGIBLE_REPLICA,
-  OPERATION_NOT_ATTEMPTED), *unless an earlier copy of it got no answer*. That copy may still be on its way,
-  and be applied when the replica is eligible again. Then the leader withdraws: it asks the controller to
-  move the partition epoch on, and counts with the maximal ISR until that is done. Kafka takes the wish back
-  at once all the same; never taking it back would stall acknowledgements for as long as the replica is gone;
+- one that removes only is taken back when the controller says that it was not applied (INELIGIBLE_REPLICA,
+  OPERATION_NOT_ATTEMPTED): should a copy of it be applied later, the leader has counted with more than it
+  had to;
+- one that adds is then *withdrawn*: another copy may still be on its way, an attempt that got no answer, or
+  one that the network delivers twice, and be applied when the replica is eligible again. The leader asks the
+  controller to move the partition epoch on, and counts with the maximal ISR until that is done. Kafka takes
+  the wish back at once all the same; never taking it back would stall acknowledgements for as long as the
+  replica is gone;
 - it is over, too, when a member has registered anew: every copy names the old broker epoch, and is refused
   for ever (rule 24).
 
@@ -35,18 +38,16 @@ from quorate.v1.controller_pb2 import PartitionAlteration
 
 __all__ = ["InSyncReplicas"]
 
-#: rule 22: after these, and no others, this copy of the wish was surely not applied
+#: rule 22: after these, and no others, the copy that was answered was surely not applied
 _SURELY_NOT_APPLIED: Final = frozenset({IneligibleReplica.code, OperationNotAttempted.code})
 
 
 class _Wish:
-    __slots__ = ("additions", "alteration", "is_copy_lost", "is_withdrawn")
+    __slots__ = ("additions", "alteration", "is_withdrawn")
 
     def __init__(self, alteration: PartitionAlteration, additions: frozenset[BrokerId]) -> None:
         self.alteration = alteration
         self.additions = additions
-        #: a copy of it got no answer, and may be applied at any time
-        self.is_copy_lost = False
         #: no longer wanted; still counted with, until no copy of it can be applied
         self.is_withdrawn = False
 
@@ -145,16 +146,14 @@ class InSyncReplicas:
             return
         if code not in _SURELY_NOT_APPLIED:
             return
-        if asked.is_copy_lost:
+        if asked.additions:
             asked.is_withdrawn = True
         else:
             self._wish = None
 
-    def unanswered(self, *, may_be_applied: bool) -> None:
-        """The last copy got no answer."""
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.is_copy_lost |= may_be_applied
+    def unanswered(self) -> None:
+        """The last copy may have been applied, or may still be; the next is the same."""
+        self._asked = None
 
     def validate(self) -> None:
         if self._wish is not None:

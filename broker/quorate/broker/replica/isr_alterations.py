@@ -122,17 +122,15 @@ class IsrAlterations:
             partitions=[alteration for _, _, alteration in asked],
         )
         results: dict[tuple[str, int], PartitionAlterationResult] = {}
-        may_be_applied = True
         try:
             response = await self._call(request)
             results = {(each.topic_id, each.partition): each for each in response.partitions}
         except QuorateError as error:
-            may_be_applied = error.outcome_unknown
             log.warning("isr_alterations_failed", partitions=len(asked), code=error.code, error=error.message)
         for partition, leadership, alteration in asked:
             result = results.get((alteration.topic_id, alteration.partition))
             if result is None:
-                leadership.alteration_unanswered(may_be_applied=may_be_applied)
+                leadership.alteration_unanswered()
             else:
                 _log_result(partition, alteration, result)
                 leadership.alteration_answered(result)

@@ -510,7 +510,7 @@ class Leadership:
             isr.refused(result.error.code)
         elif result.leader_epoch != self.epoch:
             # A new epoch comes from the metadata, with the MinISR that belongs to it; until then both count.
-            isr.unanswered(may_be_applied=True)
+            isr.unanswered()
         else:
             recovery = RECOVERY_OF_STATE.get(result.recovery_state, isr.recovery)
             isr.answered(
@@ -522,10 +522,10 @@ class Leadership:
         self._membership.recount()
         self._isr_changed()
 
-    def alteration_unanswered(self, *, may_be_applied: bool = True) -> None:
-        """The same wish is sent again. ``may_be_applied`` False: the controller has surely done nothing."""
+    def alteration_unanswered(self) -> None:
+        """The same wish is sent again."""
         if self._ended is None:
-            self._membership.isr.unanswered(may_be_applied=may_be_applied)
+            self._membership.isr.unanswered()
 
     # -- invariants
 

@@ -13,7 +13,7 @@ from quorate.broker.controller_link.lease import Lease
 from quorate.broker.directory import broker_directory
 from quorate.broker.handlers.produce_in_progress import PartitionAppend
 from quorate.broker.replica.followers import Followers
-from quorate.broker.replica.in_sync_replicas import InSyncReplicas
+from quorate.broker.replica.in_sync_replicas import _SURELY_NOT_APPLIED, InSyncReplicas
 from quorate.broker.replica.isr_membership import IsrMembership
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.own_copy import OwnCopy
@@ -119,6 +119,18 @@ def followers_are_carried_over(patch: Patch) -> None:
         last[partition_log] = self._membership.followers
 
     patch.setattr(Leadership, "__init__", init)
+
+
+@mutation(22, hunt=_story(leader_stories.a_request_that_is_delivered_twice_admits_nobody))
+def refused_wish_is_taken_back_at_once(patch: Patch) -> None:
+    """Although another copy of the request may be under way, and find the member eligible (as Kafka does)."""
+
+    def refused(self: InSyncReplicas, code: str) -> None:
+        asked, self._asked = self._asked, None
+        if asked is not None and asked is self._wish and code in _SURELY_NOT_APPLIED:
+            self._wish = None
+
+    patch.setattr(InSyncReplicas, "refused", refused)
 
 
 @mutation(25, 23, hunt=_story(leader_stories.a_fetch_of_an_earlier_process_does_not_count))

@@ -117,7 +117,7 @@ def ended_leadership_goes_on(patch: Patch) -> None:
 
 @mutation(22, hunt=REPLICAS)
 def wish_without_an_answer_is_forgotten(patch: Patch) -> None:
-    def unanswered(self: InSyncReplicas, *, may_be_applied: bool) -> None:
+    def unanswered(self: InSyncReplicas) -> None:
         self._asked = self._wish = None
 
     patch.setattr(InSyncReplicas, "unanswered", unanswered)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr
+from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness, broker_image
 from quorate.errors import FencedLeaderEpoch, StaleBrokerEpoch, UnknownLeaderEpoch
+from quorate.v1.controller_pb2 import PartitionAlteration
 
 __all__ = [
     "a_fetch_of_an_earlier_process_does_not_count",
     "a_follower_counts_only_after_a_fetch_in_this_epoch",
+    "a_request_that_is_delivered_twice_admits_nobody",
     "an_answer_is_not_undone_by_older_metadata",
     "only_the_current_leader_epoch_is_served",
 ]
@@ -62,3 +66,31 @@ def a_fetch_of_an_earlier_process_does_not_count() -> None:
     with suppress(StaleBrokerEpoch):
         replica.fetch(3, 2, broker_epoch=103)
     assert replica.high_watermark == 0, "committed by a process that is gone"
+
+
+def a_request_that_is_delivered_twice_admits_nobody() -> None:
+    """Rule 22: the first copy finds the new member fenced, the second finds it back, and behind."""
+    cluster = SmallCluster(3)
+    cluster.create("t", [1, 2, 3])
+    cluster.set_partition(isr=[1, 2])
+    wish = alteration(cluster, cluster.partition(), [1, 2, 3])
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2))
+    replica.append(5)
+    replica.fetch(2, 5)
+    replica.fetch(3, 5)
+    replica.ask()
+
+    cluster.change_broker(3, is_fenced=True)
+    replica.answer(*ask_for_isr(cluster, 1, wish))
+    withdrawal = PartitionAlteration(withdraw=replica.ask().withdraw)
+    withdrawal.MergeFrom(alteration(cluster, cluster.partition(), [1, 2]))
+    ask_for_isr(cluster, 1, withdrawal)
+    replica.append()
+    replica.fetch(2, 6)
+    replica.clock.advance(2.0)
+    assert replica.high_watermark == 5, "committed without one that may become a member"
+
+    cluster.change_broker(3, is_fenced=False)
+    ask_for_isr(cluster, 1, wish)
+    assert cluster.partition().isr == (1, 2), "a copy of the request was applied"

@@ -355,7 +355,7 @@ class ReplicaModel:
         except QuorateError as error:
             self.counts[f"alter: {error.code}"] += 1
             if ask.asked_by is not None:
-                ask.asked_by.alteration_unanswered(may_be_applied=error.outcome_unknown)
+                ask.asked_by.alteration_unanswered()
             return
         result = self.cluster.commit(decision).partitions[0]
         self._remember()
