@@ -18,7 +18,7 @@ from quorate.chaos.models.log.log_harness import (
     replay,
     small_config,
 )
-from quorate.core.ids import Offset, ProducerId, TimestampMs
+from quorate.core.ids import Offset, ProducerId
 from quorate.core.records import BatchHeader, parse_header
 from quorate.errors import (
     DuplicateSequence,
@@ -161,11 +161,11 @@ def test_undo_restores_an_entry_and_forgets_a_new_one() -> None:
 def test_producers_expire_by_our_clock_whatever_time_their_batches_name(timestamp: int) -> None:
     """Else a producer that fills in old data is forgotten while it retries, and written twice."""
     states = states_after(header(0, timestamp=timestamp))
-    assert states.expire(now_ms=TimestampMs(5000), after_ms=1000) == 0
-    assert states.expire(now_ms=TimestampMs(6000), after_ms=1000) == 0
+    assert states.expire(now_s=5, after_s=1) == 0
+    assert states.expire(now_s=6, after_s=1) == 0
     states.apply(header(1, timestamp=timestamp), Offset(101))
-    assert states.expire(now_ms=TimestampMs(7000), after_ms=1000) == 0
-    assert states.expire(now_ms=TimestampMs(8001), after_ms=1000) == 1
+    assert states.expire(now_s=7, after_s=1) == 0
+    assert states.expire(now_s=8.001, after_s=1) == 1
     with pytest.raises(UnknownProducer):
         states.check(header(2))
 
@@ -214,6 +214,16 @@ async def test_silent_producers_are_forgotten_by_the_clock() -> None:
     harness.clock.now_ms += 1
     assert log.expire_producers() == 1
     assert set(producers_of(log)) == {8}
+
+
+async def test_producers_are_not_forgotten_because_the_wall_clock_jumps() -> None:
+    """Else a batch that is sent again is written twice."""
+    harness = LogHarness(small_config(producer_id_expiration_ms=1000))
+    log = await harness.lead()
+    harness.append(batch(producer=(7, 0, 0)))
+    assert log.expire_producers() == 0
+    harness.clock.wall_jump_ms = 1_000_000_000
+    assert log.expire_producers() == 0
 
 
 # -- snapshots

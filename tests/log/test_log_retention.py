@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from quorate.chaos.models.log import log_checkers
 from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
     NOW_MS,
@@ -54,6 +55,41 @@ async def test_by_time_a_segment_goes_when_its_newest_record_is_too_old() -> Non
     assert await log.apply_retention(high_watermark=Offset(4)) == 1
     assert log.log_start_offset == 2
     assert read_all(log) == b"".join(harness.files(".log").values())
+
+
+async def test_a_wall_clock_that_jumps_ahead_deletes_nothing() -> None:
+    await log_checkers.check_retention_when_the_wall_clock_jumps()
+
+
+async def test_records_grow_old_beside_a_wall_clock_that_has_jumped() -> None:
+    harness = one_batch_each(retention_ms=10_000)
+    log = await log_of(harness, 4)
+    harness.clock.wall_jump_ms = 7 * 86_400_000
+    assert await log.apply_retention(high_watermark=Offset(4)) == 0
+    harness.clock.now_ms = NOW_MS + 12_001
+    assert await log.apply_retention(high_watermark=Offset(4)) == 2
+
+
+@pytest.mark.parametrize("jump_ms", [-7 * 86_400_000, -3_600_000])
+async def test_a_wall_clock_that_jumps_back_is_believed_by_retention(jump_ms: int) -> None:
+    """The earlier time counts: records without a younger one are kept for longer."""
+    harness = one_batch_each(retention_ms=10_000)
+    log = await log_of(harness, 4)
+    harness.clock.now_ms = NOW_MS + 100_000
+    harness.clock.wall_jump_ms = jump_ms
+    assert await log.apply_retention(high_watermark=Offset(4)) == 0
+    harness.clock.wall_jump_ms = 0
+    assert await log.apply_retention(high_watermark=Offset(4)) == 4
+
+
+async def test_a_clock_that_is_slewed_is_followed() -> None:
+    harness = one_batch_each(retention_ms=10_000)
+    log = await log_of(harness, 4)
+    for _ in range(10):
+        harness.clock.now_ms += 500
+        harness.clock.wall_jump_ms += 200_000
+        await log.apply_retention(high_watermark=Offset(4))
+    assert log.log_start_offset == 4
 
 
 async def test_by_time_an_older_segment_waits_behind_a_newer_one() -> None:

@@ -13,6 +13,7 @@ from quorate.core.clock import Clock
 from quorate.core.disk import Disk, SyncFailed
 from quorate.core.logging import get_logger
 from quorate.storage.open_files import OpenFiles
+from quorate.storage.retention_time import RetentionTime
 
 __all__ = ["LogContext", "is_disk_full", "lacks_descriptors", "tolerate_full_disk"]
 
@@ -59,6 +60,10 @@ class LogContext:
     #: one log is scanned at a time; others wait for the device meanwhile. A turn of the event loop then takes
     #: no longer than one step of one scan, however many logs are being opened
     scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    retention_time: RetentionTime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.retention_time = RetentionTime(self.clock)
 
     def note_storage_error(self, doing: str, path: str, error: OSError) -> None:
         """Does not return if it was a sync: the next process finds out from the notes what it may rely on."""

@@ -120,7 +120,7 @@ class LogTrimmer:
 
     def _count_deletable(self, high_watermark: Offset) -> int:
         state = self._state
-        now_ms = state.context.clock.wall_ms()
+        now_ms = state.context.retention_time.now_ms()
         try:
             return count_deletable(
                 state.segments,

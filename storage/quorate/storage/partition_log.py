@@ -308,7 +308,8 @@ class PartitionLog:
     def expire_producers(self) -> int:
         """Forget idempotent producers that were silent for long; returns how many."""
         return self._state.producers.expire(
-            now_ms=self._state.context.clock.wall_ms(), after_ms=self._state.config.producer_id_expiration_ms
+            now_s=self._state.context.clock.monotonic(),
+            after_s=self._state.config.producer_id_expiration_ms / 1000,
         )
 
     # -- invariants

@@ -54,14 +54,15 @@ class ProducerEntry(NamedTuple):
 
 
 class ProducerStates:
-    __slots__ = ("_active", "_entries", "_last_seen_ms")
+    __slots__ = ("_active", "_entries", "_last_seen_s")
 
     def __init__(self) -> None:
         self._entries: dict[ProducerId, ProducerEntry] = {}
-        #: producers that wrote since the last look at who is silent, and when each wrote, by our own clock:
-        #: the timestamps in batches are the clients' and may lie in any past or future
+        #: producers that wrote since the last look at who is silent, and when each wrote, by our own
+        #: monotonic clock: what is sent again by one that was forgotten is written twice. The timestamps in
+        #: batches are the clients' and may lie in any past or future, and a wall clock may jump
         self._active: set[ProducerId] = set()
-        self._last_seen_ms: dict[ProducerId, TimestampMs] = {}
+        self._last_seen_s: dict[ProducerId, float] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -167,17 +168,17 @@ class ProducerStates:
         else:
             self._entries[producer_id] = entry
 
-    def expire(self, *, now_ms: TimestampMs, after_ms: int) -> int:
-        """Forget producers that were silent for ``after_ms``; they start anew as unknown ones.
+    def expire(self, *, now_s: float, after_s: float) -> int:
+        """Forget producers that were silent for ``after_s``; they start anew as unknown ones.
 
         To be called now and then: that a producer wrote is noticed at the next call.
         """
-        unseen = self._active | (self._entries.keys() - self._last_seen_ms.keys())
-        self._last_seen_ms.update(dict.fromkeys(unseen, now_ms))
+        unseen = self._active | (self._entries.keys() - self._last_seen_s.keys())
+        self._last_seen_s.update(dict.fromkeys(unseen, now_s))
         self._active.clear()
-        silent = [pid for pid, seen_ms in self._last_seen_ms.items() if now_ms - seen_ms > after_ms]
+        silent = [pid for pid, seen_s in self._last_seen_s.items() if now_s - seen_s > after_s]
         for producer_id in silent:
-            del self._last_seen_ms[producer_id]
+            del self._last_seen_s[producer_id]
             self._entries.pop(producer_id, None)
         return len(silent)
 

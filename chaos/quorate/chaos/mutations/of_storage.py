@@ -1,4 +1,4 @@
-"""Mutations of the log: what a disk may lose, and what a log may believe (rules 5, 6, 44 to 49)."""
+"""Mutations of the log: what a disk may lose, and what a log may believe (rules 5, 6, 44 to 50)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from quorate.storage import (
     leader_epochs,
     log_reader,
     log_trimmer,
+    log_writer,
     opening,
+    producer_state,
     recovery,
     retention,
 )
@@ -28,6 +30,7 @@ from quorate.storage.group_commit import GroupCommit
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
 from quorate.storage.recovery import LogScanner
+from quorate.storage.retention_time import RetentionTime
 from quorate.storage.segment import Segment
 from quorate.storage.sync_state import SyncState
 
@@ -119,6 +122,16 @@ def reads_check_neither_offsets_nor_epochs(patch: Patch) -> None:
     patch.setattr(log_reader.LogReader, "_check_chain", lambda *_: None)
 
 
+@mutation(44, hunt=_story(check.check_batches_on_receipt))
+def batches_of_clients_are_not_checked(patch: Patch) -> None:
+    patch.setattr(log_writer, "check_batch", parse_header)
+
+
+@mutation(44, hunt=_story(check.check_batches_on_receipt))
+def batches_of_leaders_are_not_checked(patch: Patch) -> None:
+    patch.setattr(log_writer, "scan_batches", scan_without_checksums)
+
+
 @mutation(44, hunt=_story(check.check_index_files))
 def index_files_are_believed(patch: Patch) -> None:
     def unseal(content: bytes, entry_bytes: int) -> memoryview:
@@ -136,6 +149,21 @@ def torn_bytes_of_a_failed_append_stay(patch: Patch) -> None:
 @mutation(49, hunt=_story(check.check_failed_append_is_undone))
 def producers_are_not_undone(patch: Patch) -> None:
     patch.setattr(AppendGroup, "undo", lambda self: None)
+
+
+@mutation(49, hunt=_story(check.check_producers_after_a_truncation))
+def producers_of_what_was_cut_off_are_remembered(patch: Patch) -> None:
+    """What they send again is answered with an offset at which it no longer is."""
+    original = LogTrimmer._cut_at
+    patch.setattr(
+        LogTrimmer, "_cut_at", lambda self, offset, _: original(self, offset, self._state.producers)
+    )
+
+
+@mutation(50, hunt=_story(check.check_duplicates_are_told_from_gaps))
+def only_the_last_batch_of_a_producer_is_remembered(patch: Patch) -> None:
+    """Five are on their way at a time, and any of them may be sent again."""
+    patch.setattr(producer_state, "BATCHES_REMEMBERED", 1)
 
 
 @mutation(45, hunt=_story(check.check_failed_sync))
@@ -243,6 +271,12 @@ def cut_refuses_appends_only_from_its_turn_on(patch: Patch) -> None:
             await cut(offset)
 
     patch.setattr(LogTrimmer, "_cut_alone", cut_alone)
+
+
+@mutation(48, hunt=_story(check.check_retention_when_the_wall_clock_jumps))
+def retention_believes_any_clock(patch: Patch) -> None:
+    """Everything goes when the wall clock of a broker is set wrong (as in Kafka)."""
+    patch.setattr(RetentionTime, "now_ms", lambda self: self._clock.wall_ms())
 
 
 @mutation(48, hunt=_story(check.check_retention_below_high_watermark))

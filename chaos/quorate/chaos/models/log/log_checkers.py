@@ -37,7 +37,7 @@ from quorate.chaos.models.log.log_harness import (
 )
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.core.records import patch_header
+from quorate.core.records import HEADER_BYTES, patch_header
 from quorate.errors import (
     CorruptBatch,
     DiskFull,
@@ -51,6 +51,7 @@ from quorate.storage import PartitionKey, StartKind
 from quorate.storage.producer_state import BATCHES_REMEMBERED
 
 __all__ = [
+    "check_batches_on_receipt",
     "check_damage_above_the_recovery_point",
     "check_damage_below_the_recovery_point",
     "check_duplicates_are_told_from_gaps",
@@ -64,8 +65,10 @@ __all__ = [
     "check_no_append_before_a_cut_that_was_asked_for",
     "check_power_loss",
     "check_power_loss_after_a_roll",
+    "check_producers_after_a_truncation",
     "check_reads",
     "check_retention_below_high_watermark",
+    "check_retention_when_the_wall_clock_jumps",
     "check_torn_bytes_are_cut",
     "check_truncation_and_power_loss",
     "check_truncation_during_sync",
@@ -114,6 +117,25 @@ async def check_index_files() -> None:
             await check_flip_after_stop(small, name, bit, start=StartKind.CLEAN)
         except QuorateError as error:
             raise AssertionError(f"bit {bit} of {name} is believed: {error}") from error
+
+
+async def check_batches_on_receipt() -> None:
+    """Bits of the records, of a client's batch and of a leader's."""
+    for bit in range(8 * HEADER_BYTES, 8 * len(BATCH), 7):
+        harness = LogHarness()
+        log = await harness.lead(1)
+        with suppress(CorruptBatch):
+            log.append_as_leader(_flipped(BATCH, bit), leader_epoch=LeaderEpoch(1))
+            raise AssertionError(f"a client's batch is taken with bit {bit} flipped")
+        with suppress(CorruptBatch):
+            log.append_as_follower(_flipped(_stamped(0, epoch=1), bit))
+            raise AssertionError(f"a leader's batch is taken with bit {bit} flipped")
+
+
+def _flipped(content: bytes, bit: int) -> bytes:
+    flipped = bytearray(content)
+    flipped[bit // 8] ^= 1 << bit % 8
+    return bytes(flipped)
 
 
 # -- failing disks
@@ -316,6 +338,17 @@ async def check_retention_below_high_watermark() -> None:
     assert log.log_start_offset <= 2, f"the log starts at {log.log_start_offset}, behind the high watermark"
 
 
+async def check_retention_when_the_wall_clock_jumps() -> None:
+    """Ahead by a month: what was written a moment ago is still there."""
+    harness = LogHarness(small_config(segment_bytes=len(BATCH), retention_ms=86_400_000))
+    log = await harness.lead()
+    harness.append(*[BATCH] * 4)
+    harness.clock.now_ms += 1000
+    harness.clock.wall_jump_ms = 30 * 86_400_000
+    await log.apply_retention(high_watermark=Offset(4))
+    assert log.log_start_offset == 0, "deleted because of a clock"
+
+
 async def check_log_start_before_deletion() -> None:
     for number in range(1, 40):
         harness = LogHarness(small_config(segment_bytes=len(BATCH)))
@@ -354,3 +387,18 @@ async def check_duplicates_are_told_from_gaps() -> None:
     except OutOfOrderSequence as error:
         raise AssertionError(f"what was written before is out of order: {error}") from None
     raise AssertionError("what is no longer remembered was written again")
+
+
+async def check_producers_after_a_truncation() -> None:
+    """Rule 49: whose batches were cut off may send them again; whose are there may not."""
+    harness = LogHarness(small_config())
+    log = await harness.lead(1)
+    numbered = [batch(b"%d" % number, producer=(7, 0, number)) for number in range(4)]
+    harness.append(*numbered)
+    await log.truncate_to(Offset(2))
+    log.become_leader(LeaderEpoch(2))
+    for sequence, again in enumerate(numbered):
+        appended = log.append_as_leader(again, leader_epoch=LeaderEpoch(2))
+        assert appended.is_duplicate == (sequence < 2), (
+            f"sequence {sequence} is said to be at {appended.base_offset}, and the log was cut at 2"
+        )

@@ -75,13 +75,18 @@ def os_error(number: int) -> OSError:
 
 
 class ManualClock(SystemClock):
-    """A wall clock that shows what it was set to."""
+    """It shows what it was set to."""
 
     def __init__(self, now_ms: int = NOW_MS) -> None:
         self.now_ms = now_ms
+        #: by how much the wall clock is wrong
+        self.wall_jump_ms = 0
+
+    def monotonic(self) -> float:
+        return self.now_ms / 1000
 
     def wall_ms(self) -> TimestampMs:
-        return TimestampMs(self.now_ms)
+        return TimestampMs(self.now_ms + self.wall_jump_ms)
 
 
 def make_context(disk: Disk, clock: SystemClock | None = None, *, files_max: int = 16) -> LogContext:

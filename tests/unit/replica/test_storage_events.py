@@ -1,9 +1,10 @@
-"""Nothing but the node's log tells people why appends are refused."""
+"""Nothing but the node's log tells people why appends are refused, or why old records stay."""
 
 from __future__ import annotations
 
 import structlog
 
+from quorate.chaos.models.log.log_checkers import check_retention_when_the_wall_clock_jumps
 from quorate.chaos.models.log.log_harness import LogHarness, batch, small_config
 from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.core.ids import LeaderEpoch
@@ -38,3 +39,9 @@ async def test_full_disk_is_told_at_once_then_every_half_minute_and_when_it_is_o
     assert told_of(BATCH) == [], "full and not full by turns is told no more often"
     harness.disk.capacity_bytes = None
     assert told_of(BATCH) == []
+
+
+async def test_wall_clock_that_jumps_is_told() -> None:
+    with structlog.testing.capture_logs() as told:
+        await check_retention_when_the_wall_clock_jumps()
+    assert [(each["event"], each["by_s"]) for each in told] == [("wall_clock_jumped", 30 * 86_400)]
