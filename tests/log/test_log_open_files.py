@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from quorate.chaos.models.log.log_harness import EVERYTHING, LogHarness, batch, read_all, small_config
+from quorate.chaos.models.log.log_harness import (
+    EVERYTHING,
+    LogHarness,
+    batch,
+    read_all,
+    record_operations,
+    small_config,
+)
 from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
 from quorate.core.ids import Offset
 from quorate.storage.open_files import OpenFiles
@@ -55,7 +62,25 @@ async def test_a_log_of_many_segments_keeps_no_more_files_open_than_allowed() ->
     harness.append(*(batch(b"x" * 60) for _ in range(40)))
     assert log.segment_count == 40
     read_all(log)
+    kept_for_their_sync = 8
+    assert len(set(harness.disk.open_paths)) <= harness.context.open_files.files_max + 1 + kept_for_their_sync
+    await log.flush()
     assert len(harness.disk.open_paths) == harness.context.open_files.files_max + 1  # and the active one
+
+
+async def test_a_sealed_segment_is_synced_by_the_descriptor_that_wrote_it() -> None:
+    """The kernel may tell of a write that failed to nobody who opens the file later (rule 45)."""
+    harness = LogHarness(small_config(segment_bytes=100))
+    log = await harness.lead()
+    harness.append(batch(b"x" * 60), batch(b"y" * 60))
+    sealed = harness.path(min(harness.files(".log")))
+    opened = [path for path in harness.disk.open_paths if path == sealed]
+    assert opened == [sealed]
+    operations = record_operations(harness.disk)
+    await log.flush()
+    assert not [each for each in operations if each.name == "open" and each.path == sealed]
+    assert [each.name for each in operations if each.path == sealed] == ["fdatasync"]
+    assert sealed not in harness.disk.open_paths
 
 
 async def test_a_region_outlives_eviction_roll_retention_and_close() -> None:

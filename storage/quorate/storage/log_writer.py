@@ -378,7 +378,7 @@ class LogWriter:
             new = Segment.create(state.context, state.config, state.directory, state.log_end_offset)
         except OSError as error:
             raise self._storage_error("roll", active.path, error) from error
-        active.retire()
+        active.seal()
         state.segments.append(new)
         self._sync_state.note_sealed(active)
         self._first_append_ms = None

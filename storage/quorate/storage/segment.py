@@ -61,6 +61,7 @@ class Segment:
         "_indexed_size",
         "_max_timestamp",
         "_time_index",
+        "_written_file",
         "base_offset",
         "config",
         "next_offset",
@@ -73,6 +74,9 @@ class Segment:
         self._directory = directory
         #: kept open while the segment is active; a sealed one borrows from OpenFiles
         self._file: File | None = None
+        #: of a sealed segment, until it is synced: the kernel tells of a write that failed to those who have
+        #: the file open, and may have forgotten it when somebody opens it again (rule 45)
+        self._written_file: File | None = None
         #: None until needed: an idle log should cost next to nothing
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -121,7 +125,8 @@ class Segment:
         if self._index is None:
             self._load_indexes()
         self._context.open_files.forget(self.path)
-        self._file = self._context.disk.open(self.path)
+        self._file = self._written_file or self._context.disk.open(self.path)
+        self._written_file = None
 
     def write(self, buffers: Sequence[Bytes]) -> None:
         """Put bytes behind the last batch; they count only once ``add_batch`` says so."""
@@ -174,10 +179,16 @@ class Segment:
         overwrite(self._context.disk, self.index_path, self.offset_index.to_bytes())
         overwrite(self._context.disk, self.time_index_path, self.time_index.to_bytes())
 
+    def seal(self) -> None:
+        """No longer active: as ``retire``, but the descriptor is kept for the next sync."""
+        written_file = self._file
+        self.retire()
+        self._written_file = written_file
+
     def retire(self) -> None:
-        """No longer active: give the descriptor and the indexes' memory back."""
+        """Give the descriptor and the indexes' memory back."""
         # Let go of, not closed: a region of it may still be on its way to a reader.
-        self._file = None
+        self._file = self._written_file = None
         self._context.open_files.forget(self.path)
         self._index = None
         self._time_index = None
@@ -191,8 +202,16 @@ class Segment:
         if self._file is not None:
             await self._file.fdatasync()
             return
-        await sync_file(self._context.disk, self.path)
+        if self._written_file is not None:
+            await self._written_file.fdatasync()
+            self._written_file = None
+        else:
+            await sync_file(self._context.disk, self.path)
         await self.sync_indexes()
+
+    def let_go_of_written_file(self) -> None:
+        """It is synced by another descriptor then."""
+        self._written_file = None
 
     async def sync_indexes(self) -> None:
         for path in (self.index_path, self.time_index_path):

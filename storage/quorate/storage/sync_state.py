@@ -8,7 +8,7 @@ batches that were written since and never synced.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from quorate.core.ids import Offset
 from quorate.errors import StorageError
@@ -21,6 +21,9 @@ from quorate.storage.producer_snapshots import sync_snapshot
 from quorate.storage.segment import Segment
 
 __all__ = ["SyncState"]
+
+#: of a log; a topic that syncs before it acknowledges needs one or two
+_WRITTEN_FILES_MAX: Final = 8
 
 
 class SyncState:
@@ -56,6 +59,8 @@ class SyncState:
 
     def note_sealed(self, *segments: Segment) -> None:
         self._sealed_unsynced += segments
+        for segment in self._sealed_unsynced[:-_WRITTEN_FILES_MAX]:
+            segment.let_go_of_written_file()
         self._directory_changed = True
 
     def note_names_changed(self) -> None:
