@@ -20,8 +20,9 @@ durable:
 - *damage*: anything that fails a check before the last group. Whoever finds it refuses to start (rule 42).
 
 Rejected: a checksum per entry. Power loss may then keep the second entry of an unsynced write and not the
-first, which looks like damage in the middle. Rejected as well: to rely on a
-durable mark of how far the journal is synced; it would take a second sync for every one of the journal's.
+first, which looks like damage in the middle. Rejected as well: to rely on a mark of how far the journal is
+synced. It would have to be durable, which takes a second sync for every one of the journal's;
+``journal_mark`` only accuses.
 """
 
 from __future__ import annotations
