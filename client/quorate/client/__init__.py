@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from quorate.core.ids import TopicPartition
     from quorate.core.records import ConsumerRecord
 
+    Record = ConsumerRecord
+
 __all__ = [
     "Admin",
     "AsyncAdmin",
@@ -35,6 +37,7 @@ __all__ = [
     "Delivery",
     "Producer",
     "ProducerStatistics",
+    "Record",
     "RecordFuture",
     "RecordMetadata",
     "TopicPartition",
@@ -55,13 +58,16 @@ _HOMES: Final = {
     "quorate.core.records": ("ConsumerRecord",),
 }
 _MODULES: Final = {name: module for module, names in _HOMES.items() for name in names}
+#: by another name elsewhere: there ``Record`` is what a batch holds, before it is known where it is from
+_ALIASES: Final = {"Record": "ConsumerRecord"}
 
 
 def __getattr__(name: str) -> object:
-    module = _MODULES.get(name)
+    name_there = _ALIASES.get(name, name)
+    module = _MODULES.get(name_there)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(module), name)
+    value = globals()[name] = getattr(import_module(module), name_there)
     return value
 
 

@@ -204,7 +204,7 @@ class _Reading:
     def _print(self, record: ConsumerRecord) -> None:
         if self._session.json:
             where = {"topic": record.topic, "partition": record.partition}
-            print_json_line({**where, **record_document(record)})
+            print_json_line({**where, **record_document(record), "leader_epoch": record.leader_epoch})
         else:
             sys.stdout.buffer.write((record.value or b"") + b"\n")
 

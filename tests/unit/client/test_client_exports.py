@@ -12,8 +12,12 @@ import quorate.client
 
 def test_every_public_name_is_there() -> None:
     for name in quorate.client.__all__:
-        assert getattr(quorate.client, name).__name__ == name
+        assert getattr(quorate.client, name).__name__ == {"Record": "ConsumerRecord"}.get(name, name)
     assert set(quorate.client.__all__) <= set(dir(quorate.client))
+
+
+def test_a_record_is_what_a_consumer_gets() -> None:
+    assert quorate.client.Record is quorate.client.ConsumerRecord
 
 
 def test_another_name_is_not() -> None:

@@ -59,6 +59,7 @@ def test_record_is_told_with_its_place(node: FakeNode, capfdbinary: Capture) -> 
     told: dict[str, Any] = json.loads(line)
     assert told["topic"] == "t"
     assert (told["partition"], told["offset"], told["value"]) == (0, 0, "a")
+    assert told["leader_epoch"] == 1
     assert told["timestamp"] >= TIMESTAMP
 
 

@@ -37,7 +37,7 @@ def consume(
     """Print the values of the records in TOPIC, one per line, and wait for more.
 
     With --output json, prints a JSON document per line for each record: topic, partition, offset,
-    timestamp, key, value and headers. Bytes that are not UTF-8 are printed as base64, and
+    timestamp, key, value, headers and leader_epoch. Bytes that are not UTF-8 are printed as base64, and
     value_encoding says so.
     """
     from quorate.console.advice import AdvisedError
