@@ -161,13 +161,10 @@ class FailOver(Work):
 
     async def run(self, peer: Peer) -> Measured:
         await peer.create_topic(self.name, 6)
+        times = peer.fail_overs
         return {
-            f"{self.name}: leader": await peer.fail_over(
-                self.name, times=peer.fail_overs, with_controller=False
-            ),
-            f"{self.name}: controller": await peer.fail_over(
-                self.name, times=max(1, peer.fail_overs // 2), with_controller=True
-            ),
+            f"{self.name}: leader": await peer.fail_over(self.name, times=times, with_controller=False),
+            f"{self.name}: controller": await peer.fail_over(self.name, times=times, with_controller=True),
         }
 
 

@@ -37,8 +37,13 @@ def test_rounds_count_by_their_median() -> None:
 
 def test_a_bar_in_seconds_holds_for_every_single_time() -> None:
     [result] = compare([FAIL_OVER], {"ours": [0.3, 0.2, 1.6]}, {"theirs": [9.0]})
-    assert result.ours == 1.6
+    assert (result.ours, result.theirs) == (1.6, 9.0)
     assert result.passed is False
+
+
+def test_the_other_systems_worst_time_stands_beside_ours() -> None:
+    [result] = compare([FAIL_OVER], {"ours": [0.3]}, {"theirs": [9.0, 12.0]})
+    assert (result.theirs, result.ratio) == (12.0, 0.3 / 12.0)
 
 
 def test_a_bar_in_seconds_needs_nobody_beside_us() -> None:

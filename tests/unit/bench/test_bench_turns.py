@@ -79,7 +79,7 @@ async def test_leaders_are_killed_in_the_first_round_only(journal: list[str]) ->
         {"a": lambda: NotedPeer("a", journal)}, chosen_works(["fail-over"]), rounds=2
     )
     assert measured["a"]["fail-over: leader"] == [0.5, 0.5]
-    assert measured["a"]["fail-over: controller"] == [0.5]
+    assert measured["a"]["fail-over: controller"] == [0.5, 0.5]
 
 
 async def test_a_load_that_fails_is_told_and_the_others_go_on(journal: list[str]) -> None:
