@@ -36,6 +36,8 @@ from quorate.v1 import admin_pb2, broker_pb2
 from tests.integration.direct_calls import BrokerCalls, fetch_request, produce_request
 from tests.integration.proof import prove
 
+#: more than an election on a slow machine takes
+LED_TIMEOUT_S = 30.0
 #: it waits for longer than any test takes
 WAITING_FETCH = fetch_request("t", max_wait_ms=60_000)
 
@@ -84,8 +86,9 @@ async def quorate(node: ChildNode, *arguments: str, text: str = "", status: int 
 
 async def until_led(broker: BrokerCalls) -> None:
     """A topic that is committed has a leader in a moment, when the broker has heard of it."""
-    while (await broker.fetch(fetch_request("t"))).HasField("error"):  # noqa: ASYNC110  # it sets no event for us
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(LED_TIMEOUT_S):
+        while (await broker.fetch(fetch_request("t"))).HasField("error"):  # noqa: ASYNC110  # no event is set for us
+            await asyncio.sleep(0.01)
 
 
 async def waiting_fetch(broker: BrokerCalls) -> asyncio.Task[broker_pb2.FetchPartitionResult]:

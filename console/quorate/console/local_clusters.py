@@ -83,6 +83,8 @@ def node_document(node: ClusterNode) -> dict[str, Any]:
         "id": node.id,
         "roles": list(node.roles),
         "address": node.address,
+        # As in cluster.json: nodes have no metrics yet.
+        "metrics_address": None,
         "pid": node.process.pid if node.process is not None and node.is_running else None,
         "state": node_state(node),
         "data_dir": node.data_dir,

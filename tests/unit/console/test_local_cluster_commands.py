@@ -105,6 +105,7 @@ def test_cluster_file_names_every_node(tmp_path: Path, capsys: Capsys) -> None:
     document = json.loads(capsys.readouterr().out)
     assert document["bootstrap"] == cluster.bootstrap
     assert {node["state"] for node in document["nodes"]} == {"stopped"}
+    assert all("metrics_address" in node for node in document["nodes"])
 
 
 def test_cluster_that_does_not_run_is_down_already(tmp_path: Path, capsys: Capsys) -> None:
