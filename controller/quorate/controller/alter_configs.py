@@ -72,7 +72,7 @@ def alter_configs(
     request: admin_pb2.AlterConfigsRequest,
     *,
     next_offset: int,
-    is_heard: IsHeard = lambda _broker_id: True,
+    is_heard: IsHeard,
 ) -> Decision[admin_pb2.AlterConfigsResponse]:
     """``is_heard``: whether a broker has spoken to this controller; who has not may have lost power."""
     topic = find_topic(image, request.topic) if request.topic else None
@@ -120,15 +120,31 @@ def _settle_partitions(
     is_heard: IsHeard,
 ) -> Elections:
     elections = Elections(after)
-    if not _REACH_INTO_PARTITIONS.isdisjoint(changes):
-        for affected in topics_in_order(before) if topic is None else (topic,):
-            _settle_topic(elections, before, affected, after, is_heard)
-    if len(elections.records) > _PARTITIONS_MAX and topic is None:
+    if _REACH_INTO_PARTITIONS.isdisjoint(changes):
+        return elections
+    if topic is not None:
+        # As large as it is, it is the smallest that can be changed.
+        _settle_topic(elections, before, topic, after, is_heard)
+        return elections
+    affected = [each for each in topics_in_order(before) if _is_affected(before, each, after)]
+    partition_count = sum(len(each.partitions) for each in affected)
+    if partition_count > _PARTITIONS_MAX:
         raise InvalidRequest(
-            f"{len(elections.records):,} partitions would change at once, {_PARTITIONS_MAX:,} are possible; "
+            f"{partition_count:,} partitions would change at once, {_PARTITIONS_MAX:,} are possible; "
             "change the topics one by one"
         )
+    for each in affected:
+        _settle_topic(elections, before, each, after, is_heard)
     return elections
+
+
+def _is_affected(before: MetadataImage, topic: TopicImage, after: MetadataImage) -> bool:
+    topic_after = after.topics[topic.topic_id]
+    return (
+        min_insync_replicas(before, topic) != min_insync_replicas(after, topic_after)
+        or durability_of(before, topic) is not durability_of(after, topic_after)
+        or unclean_election_enabled(before, topic) != unclean_election_enabled(after, topic_after)
+    )
 
 
 def _settle_topic(
@@ -144,8 +160,6 @@ def _settle_topic(
     is_now_unclean = not was_unclean and unclean_election_enabled(after, topic_after)
     durability = durability_of(after, topic_after)
     is_durability_changed = durability is not durability_of(before, topic)
-    if old_setting == new_setting and not is_now_unclean and not is_durability_changed:
-        return
     for partition in topic.partitions:
         replica_count = replication_factor_of(partition)
         old, new = min(old_setting, replica_count), min(new_setting, replica_count)

@@ -67,7 +67,9 @@ def test_setting_that_is_named_twice_is_refused() -> None:
     change = admin_pb2.ConfigChange(name="retention.ms", value="1")
     request = admin_pb2.AlterConfigsRequest(changes=[change, change])
     with pytest.raises(InvalidRequest, match="twice"):
-        alter_configs(cluster.image, request, next_offset=cluster.next_offset)
+        alter_configs(
+            cluster.image, request, next_offset=cluster.next_offset, is_heard=lambda _broker_id: True
+        )
 
 
 def test_unknown_topic_is_refused() -> None:

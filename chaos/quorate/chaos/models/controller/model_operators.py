@@ -83,7 +83,12 @@ class OperatorModel(ReplicationModel):
         self._alter_configs("durability", request)
 
     def _alter_configs(self, name: str, request: admin_pb2.AlterConfigsRequest) -> None:
-        self._try(name, lambda: alter_configs(self.image, request, next_offset=self.image.offset + 1))
+        self._try(
+            name,
+            lambda: alter_configs(
+                self.image, request, next_offset=self.image.offset + 1, is_heard=lambda _broker_id: True
+            ),
+        )
 
     def _any_topic(self) -> str:
         names = sorted(self.image.topic_ids)

@@ -177,7 +177,10 @@ class SmallCluster:
             changes=[admin_pb2.ConfigChange(name=key, value=value) for key, value in changes.items()],
             validate_only=validate_only,
         )
-        response = self.commit(alter_configs(self.image, request, next_offset=self.next_offset))
+        decision = alter_configs(
+            self.image, request, next_offset=self.next_offset, is_heard=lambda _broker_id: True
+        )
+        response = self.commit(decision)
         return {entry.name: (entry.value, entry.source) for entry in response.configs}
 
     def move(self, *replicas: int, partition: int = 0, name: str = "t") -> None:
