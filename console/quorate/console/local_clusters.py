@@ -28,7 +28,7 @@ from quorate.errors import (
 )
 from quorate.node.cluster_file import ClusterNode
 from quorate.node.local_cluster import LocalCluster
-from quorate.node.process import READY_PREFIX
+from quorate.node.ready_line import READY_PREFIX
 from quorate.node.supervisor import Death, Supervisor
 
 __all__ = ["PORT_ADVICE", "UpOptions", "bring_up", "node_document", "node_state"]

@@ -11,7 +11,7 @@ from typing import Final
 
 from quorate.core.config.node import NODE_SETTINGS
 from quorate.errors import Unavailable
-from quorate.node.process import READY_PREFIX
+from quorate.node.ready_line import READY_PREFIX
 
 __all__ = ["ChildNode", "log_size", "log_tail", "node_command", "node_environment"]
 

@@ -18,9 +18,8 @@ import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from quorate.client.connection import Connection, connect
 from quorate.core.config import load_node_config
 from quorate.errors import (
     InvalidConfig,
@@ -33,9 +32,12 @@ from quorate.errors import (
 from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
 from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster, new_controller
-from quorate.node.process import READY_PREFIX
 from quorate.node.process_identity import ProcessIdentity, reap
-from quorate.v1 import admin_pb2
+from quorate.node.ready_line import READY_PREFIX
+
+if TYPE_CHECKING:
+    from quorate.client.connection import Connection
+    from quorate.v1 import admin_pb2
 
 __all__ = ["LocalCluster"]
 
@@ -163,6 +165,8 @@ class LocalCluster:
 
     def connect(self, *names: str) -> Connection:
         """To these nodes; none named: to all."""
+        from quorate.client.connection import connect
+
         addresses = [self.node(name).address for name in names]
         return connect(",".join(addresses) or self.bootstrap)
 
@@ -214,6 +218,7 @@ class LocalCluster:
         There may still be no active controller, unless a broker was among them.
         """
         log_starts = self.spawn(self.names if names is None else names)
+        _import_client()
         await _all(self._is_ready(name, log_start) for name, log_start in log_starts.items())
 
     def spawn(self, names: Iterable[str]) -> dict[str, int]:
@@ -467,6 +472,11 @@ def _spawn(node: ClusterNode, settings: Mapping[str, str]) -> ProcessIdentity:
     identity = ProcessIdentity.of(pid)
     assert identity is not None  # until we reap it, even a child that has ended keeps its pid
     return identity
+
+
+def _import_client() -> None:
+    """While nodes are on their way: it takes as long as all before, and is needed when they are ready."""
+    import quorate.client.connection  # noqa: F401  # for whoever imports it next
 
 
 def _is_ready(node: ClusterNode) -> bool:

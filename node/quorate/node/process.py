@@ -20,13 +20,11 @@ from quorate.core.config import HostPort, LoggingFormat, NodeConfig
 from quorate.core.logging import configure_logging, get_logger
 from quorate.core.os_disk import OsDisk
 from quorate.node.node import Node, Surroundings
+from quorate.node.ready_line import READY_PREFIX
 
-__all__ = ["READY_PREFIX", "run_node"]
+__all__ = ["run_node"]
 
 log = get_logger(__name__)
-
-#: Begins the one line on standard output; whoever starts a node waits for it.
-READY_PREFIX: Final = "ready: bootstrap="
 
 #: A call whose client sets no deadline may last as long as the longest wait, and a little more.
 _DEADLINE_MARGIN_S: Final = 5.0
@@ -112,6 +110,7 @@ def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
     options = GrpcioOptions(
         message_bytes_max=config.socket_request_max_bytes,
         requests_max=config.queued_max_requests,
+        arriving_bytes_max=config.queued_max_request_bytes,
         default_timeout_s=longest_wait_s + _DEADLINE_MARGIN_S,
     )
     return Surroundings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quorate.console.plain_structlog import import_plain_structlog
 from quorate.console.session import QuorateGroup
 
 __all__ = ["node"]
@@ -49,6 +50,7 @@ def run(config_file: str | None, set_options: tuple[str, ...]) -> int:
     \b
     quorate node run --set node.id=1 --set data.dir=/tmp/quorate
     """
+    import_plain_structlog()
     from quorate.console.advice import AdvisedError
     from quorate.console.output import CannotWriteOutput, forget_standard_output
     from quorate.core.config import load_node_config

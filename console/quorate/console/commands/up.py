@@ -6,6 +6,7 @@ import click
 from click.core import ParameterSource
 
 from quorate.console.option_values import settings_option
+from quorate.console.plain_structlog import import_plain_structlog
 from quorate.console.session import QuorateCommand, Session, pass_session
 
 __all__ = ["up"]
@@ -68,6 +69,7 @@ def up(
     """
     if detach and restarts:
         raise click.UsageError("--restart needs somebody who stays: not with --detach")
+    import_plain_structlog()
     from quorate.console.local_clusters import UpOptions, bring_up
 
     sources = {name: context.get_parameter_source(name) for name in _LAYOUT_OPTIONS}
