@@ -18,7 +18,8 @@ ALONE: Final = {"replication_factor": 3, "configs": {"min.insync.replicas": "1"}
 async def test_writes_stop_without_enough_replicas_and_go_on_with_the_first_that_returns(
     tmp_path: Path,
 ) -> None:
-    async with trial(tmp_path, {"ledger": {"replication_factor": 3}}, controllers=1) as drill:
+    """Controllers apart: the quorum is whole, so the ISR shrinks and the refusal says why."""
+    async with trial(tmp_path, {"ledger": {"replication_factor": 3}}, controllers=3) as drill:
         async with drill.load() as load:
             await load.acknowledges()
             victims = await drill.followers(LEDGER)
