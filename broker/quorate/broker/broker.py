@@ -232,6 +232,7 @@ class Broker:
             timing=SessionTiming.of(config),
             clock=self._clock,
             metadata_offset=lambda: follower.image.offset,
+            advance_cache_witness=self._directory.advance_cache_witness,
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(follower.run(), name="metadata")

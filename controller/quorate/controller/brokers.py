@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX, leave_partitions
-from quorate.controller.previous_run import StartKind, judge_start, keeps_replica
+from quorate.controller.previous_run import StartKind, judge_start, keeps_replica, with_heard_witness
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import (
     BrokerNotAvailable,
@@ -73,11 +73,13 @@ def register_broker(
     *,
     next_offset: int,
     has_live_session: bool,
+    heard_witness: int | None = None,
     leaving: Collection[BrokerId] = (),
     changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
 ) -> Decision[RegisterBrokerResponse]:
     """``next_offset``: where the records will stand; ``has_live_session``: of the last registration.
 
+    ``heard_witness``: the highest number that this controller heard from the last run; None: it heard none.
     ``leaving`` and ``changes_max``: as in ``fence_broker``.
     """
     _check_registration(image, request)
@@ -93,7 +95,7 @@ def register_broker(
             broker_id=broker_id,
             address=registered.address,
         )
-    start = judge_start(registered, request)
+    start = judge_start(registered and with_heard_witness(registered, heard_witness), request)
     elections, is_last = leave_partitions(
         image,
         broker_id,
@@ -104,6 +106,7 @@ def register_broker(
     response = _registration(image, BrokerEpoch(next_offset))
     if not is_last:
         return Decision(tuple(elections.records), response, tuple(elections.events), is_complete=False)
+    run = request.previous_run
     register = RegisterBrokerRecord(
         broker_id=broker_id,
         incarnation_id=request.incarnation_id,
@@ -113,6 +116,8 @@ def register_broker(
         feature_level_min=request.feature_level_min,
         feature_level_max=request.feature_level_max,
         is_draining=registered is not None and registered.is_draining,
+        # Not what was heard before: from here on the broker counts on from what it has found.
+        cache_witness=run.cache_witness if run.HasField("cache_witness") else None,
     )
     event = ControllerEvent(
         "broker_registered",
@@ -137,11 +142,13 @@ def fence_broker(
     broker_id: BrokerId,
     *,
     broker_epoch: BrokerEpoch | None = None,
+    heard_witness: int | None = None,
     leaving: Collection[BrokerId] = (),
     changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
 ) -> Decision[None]:
     """Its session is over. Nothing happens where it is fenced already, or has another epoch by now.
 
+    ``heard_witness``: goes on record, for the next controller (``judge_start``).
     ``leaving``: others that are on the way out too; ``changes_max``: of partitions, in this batch.
     """
     broker = image.brokers.get(broker_id)
@@ -153,8 +160,8 @@ def fence_broker(
     event = ControllerEvent(
         "broker_fenced", {"broker_id": broker_id, "broker_epoch": broker.broker_epoch}, is_warning=True
     )
-    records = (broker_change(broker, is_fenced=True), *elections.records)
-    return Decision(records, None, (event, *elections.events))
+    change = broker_change(broker, is_fenced=True, heard_witness=heard_witness)
+    return Decision((change, *elections.records), None, (event, *elections.events))
 
 
 def unregister_broker(image: MetadataImage, broker_id: BrokerId) -> Decision[None]:
@@ -187,8 +194,10 @@ def broker_change(
     is_fenced: bool | None = None,
     is_shutting_down: bool | None = None,
     is_draining: bool | None = None,
+    heard_witness: int | None = None,
 ) -> MetadataRecord:
     """What is absent stays."""
+    heard = with_heard_witness(broker, heard_witness)
     return MetadataRecord(
         broker_change=BrokerChangeRecord(
             broker_id=broker.broker_id,
@@ -196,6 +205,7 @@ def broker_change(
             is_fenced=is_fenced,
             is_shutting_down=is_shutting_down,
             is_draining=is_draining,
+            cache_witness=None if heard is broker else heard.cache_witness,
         )
     )
 

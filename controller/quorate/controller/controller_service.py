@@ -111,6 +111,7 @@ class ControllerServiceHandlers:
             request,
             next_offset=next_offset,
             has_live_session=sessions.is_live(broker_id, self._clock.monotonic()),
+            heard_witness=sessions.heard_witness(broker_id),
             leaving=sessions.leaving(),
             changes_max=self._changes_max,
         )
@@ -169,6 +170,7 @@ class ControllerServiceHandlers:
             self._clock.monotonic(),
             metadata_offset=request.metadata_offset,
             wants_shutdown=request.wants_shutdown,
+            cache_witness=request.cache_witness if request.HasField("cache_witness") else None,
         )
         return heartbeat(
             image,

@@ -18,6 +18,9 @@ find the new leaders. Then it is fenced and may go. The fencing ends its session
 at once, instead of being taken for a second one. A partition that nobody else can lead is left without a
 leader, with this broker in its ISR; it does not hold up the stop.
 
+Whatever is put on record about a broker carries the number of its cache witness as well
+(``quorate.controller.previous_run``).
+
 One heartbeat does one of these things; the next one comes soon enough for the others. More partitions may
 wait for a broker than one batch holds: those that are left when it is unfenced get their leaders right
 afterwards (``quorate.controller.leaderless``).
@@ -68,13 +71,14 @@ def heartbeat(
         return Decision(tuple(damaged.records), answer, tuple(damaged.events))
     if is_given_up:
         return Decision((), answer)
+    witness = request.cache_witness if request.HasField("cache_witness") else None
     if broker.is_shutting_down or (request.wants_shutdown and broker.is_fenced):
         has_seen = others_offset is None or others_offset >= state_offset
-        return _let_go(image, broker, answer, everybody_has_seen=has_seen)
+        return _let_go(image, broker, answer, witness, everybody_has_seen=has_seen)
     if request.wants_shutdown:
-        return _begin_stop(image, broker, answer, leaving=leaving, changes_max=changes_max)
+        return _begin_stop(image, broker, answer, witness, leaving=leaving, changes_max=changes_max)
     if request.wants_unfence and broker.is_fenced and request.metadata_offset >= state_offset:
-        return _unfence(image, broker, answer, leaving=leaving, changes_max=changes_max)
+        return _unfence(image, broker, answer, witness, leaving=leaving, changes_max=changes_max)
     return Decision((), answer)
 
 
@@ -82,6 +86,7 @@ def _unfence(
     image: MetadataImage,
     broker: BrokerImage,
     answer: BrokerSessionResponse,
+    witness: int | None,
     *,
     leaving: Collection[BrokerId],
     changes_max: int,
@@ -90,7 +95,7 @@ def _unfence(
     elect_waiting(elections, image, changes_max=changes_max)
     answer.is_fenced = False
     event = _event("broker_unfenced", broker)
-    records = (broker_change(broker, is_fenced=False), *elections.records)
+    records = (broker_change(broker, is_fenced=False, heard_witness=witness), *elections.records)
     return Decision(records, answer, (event, *elections.events))
 
 
@@ -98,6 +103,7 @@ def _begin_stop(
     image: MetadataImage,
     broker: BrokerImage,
     answer: BrokerSessionResponse,
+    witness: int | None,
     *,
     leaving: Collection[BrokerId],
     changes_max: int,
@@ -106,12 +112,17 @@ def _begin_stop(
     elections, is_last = leave_partitions(image, broker.broker_id, leaving=leaving, changes_max=changes_max)
     if not is_last:
         return Decision(tuple(elections.records), answer, tuple(elections.events))
-    records = (broker_change(broker, is_shutting_down=True), *elections.records)
+    records = (broker_change(broker, is_shutting_down=True, heard_witness=witness), *elections.records)
     return Decision(records, answer, (_event("broker_shutting_down", broker), *elections.events))
 
 
 def _let_go(
-    image: MetadataImage, broker: BrokerImage, answer: BrokerSessionResponse, *, everybody_has_seen: bool
+    image: MetadataImage,
+    broker: BrokerImage,
+    answer: BrokerSessionResponse,
+    witness: int | None,
+    *,
+    everybody_has_seen: bool,
 ) -> Decision[BrokerSessionResponse]:
     if broker.is_fenced:
         # It leads nothing, and whoever follows the metadata knows: either never unfenced, or let go before.
@@ -119,7 +130,7 @@ def _let_go(
         return Decision((), answer)
     if not everybody_has_seen:
         return Decision((), answer)
-    fencing = fence_broker(image, broker.broker_id)
+    fencing = fence_broker(image, broker.broker_id, heard_witness=witness)
     assert fencing.is_complete, "who is stopping on record has left all partitions"
     answer.is_fenced = True
     answer.may_shut_down = True

@@ -7,9 +7,9 @@ for each start, whether that is still true:
 - *Process crash*: no marker, but the kernel is the same and every log is intact. Appended records were in
   the page cache, which outlives a process. All is there. Without this case, ``kill -9`` of all brokers at
   once would leave every partition offline for ever.
-- *Lossy*: the machine went down, or a disk has failed. What was synced is there; what was only in the page
-  cache may be gone. Replicas of partitions that are synced (``durability=fsync``, rule 45) have on the device
-  all that they ever answered for.
+- *Lossy*: the machine went down, a disk has failed, or the page cache is not the one that was written to.
+  What was synced is there; what was only in the page cache may be gone. Replicas of partitions that are
+  synced (``durability=fsync``, rule 45) have on the device all that they ever answered for.
 - *Unknown directory*: another directory than the registered one (a wiped or replaced disk, rule 32), or
   the same in a state that the last run did not leave: a copy that was restored from a backup. Nothing can
   be relied on, not even what was once synced.
@@ -21,19 +21,34 @@ answered for nothing; but it is the last one that the controller knows. It would
 and if it was the last one in an ISR, the partition would be offline for ever because of a crash. So each
 process notes its incarnation *before* it registers, and the next one names those that came no further.
 
-What this cannot tell apart is a copy that was made *during* the last run and put back before the next.
+That the kernel is the same does not mean that the page cache is: a volume can go and come back without a
+reboot, and leave behind what was not written to it. Nothing on such a disk tells of it. But each heartbeat
+carries a number that the broker has written beside its logs, without a sync
+(``quorate.broker.directory.cache_witness``). A process that finds a lower one than was heard, or none, does
+not find what the one before it appended either. The number was synced before the marker of a clean stop, so
+that one is no excuse.
 
-The evidence is the broker's word; the epoch and the directory it is compared with are the controller's own.
+Which number was heard last, the active controller knows. It puts it on record with whatever else it has to
+say about the broker, above all that it is fenced. A controller that has begun since then knows what is on
+record, which may be older. It accuses nobody by what it does not know: otherwise ``kill -9`` of all nodes at
+once would leave every partition offline.
+
+What this cannot tell apart is a copy that was made *during* the last run and put back before the next, with
+the last number in it.
+
+The evidence is the broker's word; the epoch, the directory and the number it is compared with are the
+controller's own.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 from quorate.metadata.image import BrokerImage, PartitionImage
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 
-__all__ = ["StartKind", "judge_start", "keeps_replica"]
+__all__ = ["StartKind", "judge_start", "keeps_replica", "with_heard_witness"]
 
 
 class StartKind(StrEnum):
@@ -44,18 +59,29 @@ class StartKind(StrEnum):
 
 
 def judge_start(registered: BrokerImage | None, request: RegisterBrokerRequest) -> StartKind:
-    """``registered``: the broker's last registration."""
+    """``registered``: the broker's last registration, with the highest number that was heard of it."""
     if registered is None or request.directory_id != registered.directory_id:
         return StartKind.UNKNOWN_DIRECTORY
     run = request.previous_run
     is_last_run = run.broker_epoch == registered.broker_epoch
     if not is_last_run and registered.incarnation_id not in run.unnoted_incarnation_ids:
         return StartKind.UNKNOWN_DIRECTORY
+    known = registered.cache_witness
+    found = run.cache_witness if run.HasField("cache_witness") else None
+    if known is not None and (found is None or found < known):
+        return StartKind.LOSSY
     if run.is_clean:
         return StartKind.CLEAN
     if run.is_same_boot and run.is_intact:
         return StartKind.PROCESS_CRASH
     return StartKind.LOSSY
+
+
+def with_heard_witness(broker: BrokerImage, heard_witness: int | None) -> BrokerImage:
+    """With the number that the active controller has heard, where that is news."""
+    if heard_witness is None or heard_witness <= (broker.cache_witness or 0):
+        return broker
+    return replace(broker, cache_witness=heard_witness)
 
 
 def keeps_replica(start: StartKind, partition: PartitionImage) -> bool:

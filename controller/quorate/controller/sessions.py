@@ -14,7 +14,9 @@ Whose session is over is *given up*: its partitions are taken away in pieces, th
 on record, nothing that it says revives the session. Otherwise its lease would be renewed while it may not
 know yet what was taken away (rule 37).
 
-Offsets that go with a broker are kept here too, for the same reason: they speak about the moment.
+Offsets that go with a broker are kept here too, for the same reason: they speak about the moment. The number
+of its cache witness outlives the session: the next process is judged by it
+(``quorate.controller.previous_run``).
 """
 
 from __future__ import annotations
@@ -55,12 +57,15 @@ class BrokerSessions:
         #: where the broker's state was last changed on record, or a later offset
         self._state_offsets: dict[BrokerId, int] = {}
         self._brokers: Map[BrokerId, BrokerImage] = Map()
+        #: highest number from each one's cache witness, in its last registration
+        self._witnesses: dict[BrokerId, int] = {}
 
     # --- what has happened ----------------------------------------------------------------------------
 
     def start_all_afresh(self, image: MetadataImage, now: float) -> None:
         """A new controller begins with this image."""
         self._sessions.clear()
+        self._witnesses.clear()
         # When each broker's state was changed is not known; at this offset it has happened.
         self._state_offsets = dict.fromkeys(image.brokers, image.offset)
         self._brokers = image.brokers
@@ -73,8 +78,11 @@ class BrokerSessions:
         if image.brokers is self._brokers:
             return
         for broker in image.brokers.values():
-            if self._brokers.get(broker.broker_id) is broker:
+            known = self._brokers.get(broker.broker_id)
+            if known is broker:
                 continue
+            if known is not None and known.broker_epoch != broker.broker_epoch:
+                self._witnesses.pop(broker.broker_id, None)
             self._state_offsets[broker.broker_id] = image.offset
             session = self._sessions.get(broker.broker_id)
             if session is not None and (_was_let_go(broker) or session.broker_epoch != broker.broker_epoch):
@@ -82,6 +90,7 @@ class BrokerSessions:
         for broker_id in self._state_offsets.keys() - image.brokers.keys():
             del self._state_offsets[broker_id]
             self._sessions.pop(broker_id, None)
+            self._witnesses.pop(broker_id, None)
         self._brokers = image.brokers
 
     def touch(
@@ -92,12 +101,15 @@ class BrokerSessions:
         *,
         metadata_offset: int,
         wants_shutdown: bool = False,
+        cache_witness: int | None = None,
     ) -> None:
         """A registration or a heartbeat has come."""
         broker = self._brokers.get(broker_id)
         if broker is None or broker.broker_epoch != broker_epoch:
             # Registered anew, or forgotten, while this one was waiting for its answer.
             return
+        if cache_witness is not None:
+            self._witnesses[broker_id] = max(cache_witness, self._witnesses.get(broker_id, cache_witness))
         if _was_let_go(broker):
             # Its last words must not keep its next process from registering.
             return
@@ -169,6 +181,10 @@ class BrokerSessions:
         if session is None or session.broker_epoch != broker_epoch or session.last_heard_s > probed_at:
             return None
         return LapsedSession(broker_id, broker_epoch)
+
+    def heard_witness(self, broker_id: BrokerId) -> int | None:
+        """The highest number from its cache witness since it registered; None: this controller heard none."""
+        return self._witnesses.get(broker_id)
 
     def state_offset(self, broker_id: BrokerId) -> int:
         """See ``quorate.controller.heartbeats``."""

@@ -174,6 +174,7 @@ class ImageDraft:
                 is_fenced=True,
                 is_shutting_down=False,
                 is_draining=record.is_draining,
+                cache_witness=record.cache_witness if record.HasField("cache_witness") else None,
             )
         )
 
@@ -195,6 +196,7 @@ class ImageDraft:
                     record.is_shutting_down if has("is_shutting_down") else broker.is_shutting_down
                 ),
                 is_draining=record.is_draining if has("is_draining") else broker.is_draining,
+                cache_witness=record.cache_witness if has("cache_witness") else broker.cache_witness,
             )
         )
 

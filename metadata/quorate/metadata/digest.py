@@ -87,6 +87,8 @@ def broker_digest(broker: BrokerImage) -> int:
             broker.is_fenced,
             broker.is_shutting_down,
             broker.is_draining,
+            # Absent where it is not known, as it was before there was such a thing.
+            *([] if broker.cache_witness is None else [broker.cache_witness]),
         )
     )
 

@@ -56,6 +56,8 @@ class BrokerImage:
     is_fenced: bool
     is_shutting_down: bool
     is_draining: bool
+    #: its disk held this number in the page cache at least; None: not known (rule 30)
+    cache_witness: int | None = None
 
     @property
     def is_active(self) -> bool:

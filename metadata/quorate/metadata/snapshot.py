@@ -172,6 +172,7 @@ def _broker_record(broker: BrokerImage) -> BrokerSnapshotRecord:
         is_fenced=broker.is_fenced,
         is_shutting_down=broker.is_shutting_down,
         is_draining=broker.is_draining,
+        cache_witness=broker.cache_witness,
     )
 
 
@@ -249,6 +250,7 @@ def _broker_image(record: BrokerSnapshotRecord) -> BrokerImage:
         is_fenced=record.is_fenced,
         is_shutting_down=record.is_shutting_down,
         is_draining=record.is_draining,
+        cache_witness=record.cache_witness if record.HasField("cache_witness") else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["HIGH_WATERMARKS_NAME", "IDENTITY_NAME", "LOCK_NAME", "RUN_NOTES_NAME"]
+__all__ = ["CACHE_WITNESS_NAME", "HIGH_WATERMARKS_NAME", "IDENTITY_NAME", "LOCK_NAME", "RUN_NOTES_NAME"]
 
 #: held while a process uses the directory
 LOCK_NAME: Final = ".lock"
@@ -14,3 +14,5 @@ IDENTITY_NAME: Final = "broker-identity"
 RUN_NOTES_NAME: Final = "run-notes"
 #: a lower bound of each replica's high watermark; does without
 HIGH_WATERMARKS_NAME: Final = "high-watermarks"
+#: a number that is never synced while a process runs: whether the page cache has survived (rule 30)
+CACHE_WITNESS_NAME: Final = "cache-witness"

@@ -72,6 +72,8 @@ class _Opening:
         self._start = start
         self.state = LogState(context, config, directory)
         self.report = OpeningReport(start)
+        #: the epoch checkpoint is there and is not what was written
+        self._has_damaged_epochs = False
 
     async def run(self) -> Damage | None:
         """Fills in ``state`` and ``report``; what is wrong with the log, if something is."""
@@ -176,6 +178,7 @@ class _Opening:
             return self.state.epochs.load()
         except DamagedCheckpoint as damaged:
             log.warning("epoch_checkpoint_damaged", path=damaged.path, reason=damaged.reason)
+            self._has_damaged_epochs = True
             return False
 
     # -- not clean
@@ -197,6 +200,10 @@ class _Opening:
             )
         except CorruptBatch as error:
             return Damage.found_by(error, path=self._directory, offset=scan_from)
+        if self._has_damaged_epochs and self._start is StartKind.PROCESS_CRASH:
+            # It is written aside and renamed: no crash of a process leaves one like that. So more has
+            # happened to this disk, and what else is gone nobody can tell. Before it is written anew.
+            await self._context.tell_of_recovery_damage(self._directory)
         scanner = LogScanner(state.epochs, state.producers, epochs_are_complete=epochs_are_complete)
         fault = await run_in_turns(scanner.scan(scanned))
         self.report.scanned_bytes = scanner.scanned_bytes

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from quorate.chaos.models.controller.broker_requests import epoch_of, registration, replica
+from quorate.chaos.models.controller.broker_requests import beat, epoch_of, registration, replica
 from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker, register_broker, unregister_broker
-from quorate.controller.previous_run import StartKind, judge_start
+from quorate.controller.decision import Decision
+from quorate.controller.heartbeats import heartbeat
+from quorate.controller.previous_run import StartKind, judge_start, with_heard_witness
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import BrokerNotAvailable, DuplicateBroker, InvalidRequest, UnsupportedFeatureLevel
 from quorate.metadata.image import NO_LEADER
-from quorate.v1.controller_pb2 import RegisterBrokerRequest, RegisterBrokerResponse
+from quorate.v1.controller_pb2 import BrokerSessionResponse, RegisterBrokerRequest, RegisterBrokerResponse
 
 
 def register(
@@ -77,6 +79,82 @@ def test_a_start_is_judged_by_what_the_directory_and_the_controller_know(
     broker = cluster.image.brokers[BrokerId(1)]
     assert broker.incarnation_id == "incarnation-2"
     assert judge_start(broker, registration(cluster, 1, **facts)) is kind
+
+
+SAME_BOOT = {"is_same_boot": True}
+
+
+@pytest.mark.parametrize(
+    ("on_record", "heard", "facts", "kind"),
+    [
+        (5, 9, {**SAME_BOOT, "cache_witness": 9}, StartKind.PROCESS_CRASH),
+        (5, 9, {**SAME_BOOT, "cache_witness": 10}, StartKind.PROCESS_CRASH),
+        (5, 9, {**SAME_BOOT, "cache_witness": 8}, StartKind.LOSSY),
+        (5, None, {**SAME_BOOT, "cache_witness": 5}, StartKind.PROCESS_CRASH),
+        (5, None, {**SAME_BOOT, "cache_witness": 4}, StartKind.LOSSY),
+        (None, 9, {**SAME_BOOT, "cache_witness": 8}, StartKind.LOSSY),
+        (5, None, SAME_BOOT, StartKind.LOSSY),
+        (None, None, SAME_BOOT, StartKind.PROCESS_CRASH),
+        (None, None, {**SAME_BOOT, "cache_witness": 0}, StartKind.PROCESS_CRASH),
+        (5, 9, {"is_clean": True, "cache_witness": 9}, StartKind.CLEAN),
+        (5, 9, {"is_clean": True, "cache_witness": 8}, StartKind.LOSSY),
+        (5, 9, {"cache_witness": 9}, StartKind.LOSSY),
+        (5, 9, {**SAME_BOOT, "cache_witness": 9, "directory_id": "another"}, StartKind.UNKNOWN_DIRECTORY),
+    ],
+)
+def test_whoever_finds_a_lower_number_than_was_heard_has_lost_its_page_cache(
+    on_record: int | None, heard: int | None, facts: dict[str, Any], kind: StartKind
+) -> None:
+    cluster = SmallCluster(1)
+    if on_record is not None:
+        cluster.commit(heartbeat_of(cluster, cache_witness=on_record, wants_shutdown=True))
+    broker = with_heard_witness(cluster.image.brokers[BrokerId(1)], heard)
+    assert judge_start(broker, registration(cluster, 1, **facts)) is kind
+
+
+def heartbeat_of(cluster: SmallCluster, **facts: Any) -> Decision[BrokerSessionResponse]:
+    return heartbeat(
+        cluster.image, beat(cluster, 1, **facts), state_offset=0, others_offset=None, session_timeout_ms=1
+    )
+
+
+def test_what_was_heard_is_put_on_record_with_the_fencing_and_begins_anew_with_a_registration() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2])
+    cluster.commit(fence_broker(cluster.image, BrokerId(1), heard_witness=9))
+    assert cluster.image.brokers[BrokerId(1)].cache_witness == 9
+    assert cluster.partition().isr == (2,)
+    # It counts on from what it has found, and could never reach what it has lost.
+    register(cluster, registration(cluster, 1, is_same_boot=True, cache_witness=4))
+    assert cluster.image.brokers[BrokerId(1)].cache_witness == 4
+    assert "broker_registered" in cluster.warnings()
+
+
+def test_what_was_heard_counts_before_it_is_on_record() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2], configs={"min.insync.replicas": "2"})
+    decision = register_broker(
+        cluster.image,
+        registration(cluster, 1, is_same_boot=True, cache_witness=4),
+        next_offset=cluster.next_offset,
+        has_live_session=False,
+        heard_witness=5,
+    )
+    cluster.commit(decision)
+    assert cluster.partition().elr == ()
+    assert cluster.partition().last_known_elr == (1,)
+
+
+@pytest.mark.parametrize("wish", ["wants_unfence", "wants_shutdown"])
+def test_every_record_about_a_broker_carries_the_number_of_its_heartbeat(wish: str) -> None:
+    cluster = SmallCluster(1)
+    if wish == "wants_unfence":
+        cluster.commit(fence_broker(cluster.image, BrokerId(1), heard_witness=6))
+    cluster.commit(heartbeat_of(cluster, cache_witness=8, **{wish: True}))
+    assert cluster.image.brokers[BrokerId(1)].cache_witness == 8
+    # An older one, which was long under way, takes nothing back.
+    cluster.commit(fence_broker(cluster.image, BrokerId(1), heard_witness=7))
+    assert cluster.image.brokers[BrokerId(1)].cache_witness == 8
 
 
 @pytest.mark.parametrize("evidence", [{"is_clean": True}, {"is_same_boot": True}])

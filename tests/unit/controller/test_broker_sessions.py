@@ -175,3 +175,29 @@ def test_a_broker_that_asks_to_stop_is_leaving() -> None:
     sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=5, wants_shutdown=True)
     assert sessions.leaving() == {ONE}
     assert sessions.is_live(ONE, 1.0)
+
+
+def test_the_number_of_a_cache_witness_outlives_the_session_and_goes_with_the_registration() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    first = epoch(cluster, ONE)
+    assert sessions.heard_witness(ONE) is None
+    for number in (7, 6, None):
+        sessions.touch(ONE, first, 1.0, metadata_offset=0, cache_witness=number)
+        assert sessions.heard_witness(ONE) == 7
+    sessions.end(LapsedSession(ONE, first))
+    cluster.change_broker(1, is_fenced=True)
+    sessions.image_changed(cluster.image)
+    assert sessions.heard_witness(ONE) == 7
+    cluster.add_broker(1)
+    sessions.image_changed(cluster.image)
+    sessions.touch(ONE, first, 2.0, metadata_offset=0, cache_witness=9)
+    assert sessions.heard_witness(ONE) is None
+
+
+def test_a_new_controller_has_heard_of_no_number() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=0, cache_witness=7)
+    sessions.start_all_afresh(cluster.image, 2.0)
+    assert sessions.heard_witness(ONE) is None

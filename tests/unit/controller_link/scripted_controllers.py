@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -30,6 +31,8 @@ LEASE_S: Final = 2.0
 INTERVAL_S: Final = 0.25
 #: up to where the broker has applied the metadata
 METADATA_OFFSET: Final = 70
+#: what the broker has found in its cache witness
+WITNESS_BEFORE: Final = 40
 
 #: what a controller does with a call: answer, refuse, or not answer at all
 Reaction = Message | QuorateError | None
@@ -126,6 +129,7 @@ class ScriptedWorld:
         self.transport = SimTransport(self.network, "b7")
         self.link = self.link_to(each.address for each in self.controllers[:1])
         self.lease = Lease(self.clock, duration_s=LEASE_S)
+        self._witness = itertools.count(WITNESS_BEFORE + 1)
         self.session = self.session_over(self.link)
         self._running: asyncio.Task[None] | None = None
 
@@ -144,6 +148,7 @@ class ScriptedWorld:
             timing=SessionTiming(heartbeat_interval_s=INTERVAL_S, silence_s_max=LEASE_S),
             clock=self.clock,
             metadata_offset=lambda: METADATA_OFFSET,
+            advance_cache_witness=lambda: next(self._witness),
         )
 
     def run_session(self, session: BrokerSession | None = None) -> asyncio.Task[None]:

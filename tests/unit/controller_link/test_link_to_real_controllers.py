@@ -113,6 +113,7 @@ class LinkedBroker:
             timing=_TIMING,
             clock=self.clock,
             metadata_offset=lambda: self.follower.image.offset,
+            advance_cache_witness=lambda: None,
         )
         self.running = asyncio.create_task(self._run(), name=f"run-{self.name}")
         self.session.want_unfence()

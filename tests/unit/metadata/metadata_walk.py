@@ -135,6 +135,8 @@ def _change_broker(rng: random.Random, image: MetadataImage) -> MetadataRecord |
     for name in ("is_fenced", "is_shutting_down", "is_draining"):
         if rng.random() < 0.5:
             setattr(change, name, rng.random() < 0.5)
+    if rng.random() < 0.3:
+        change.cache_witness = rng.randrange(100)
     return MetadataRecord(broker_change=change)
 
 

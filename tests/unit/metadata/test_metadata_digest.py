@@ -110,6 +110,9 @@ def _image_with(
 def _another(value: Any) -> Any:
     if isinstance(value, Recovery):
         return Recovery.RECOVERING
+    if value is None:
+        # A number that may be absent.
+        return 0
     if isinstance(value, tuple):
         return (*value, 9)
     if isinstance(value, bool):

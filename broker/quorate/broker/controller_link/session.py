@@ -85,7 +85,10 @@ class _Heartbeat(NamedTuple):
 
 
 class BrokerSession:
-    """``metadata_offset``: up to where this broker has applied the metadata (inclusive)."""
+    """``metadata_offset``: up to where this broker has applied the metadata (inclusive).
+
+    ``advance_cache_witness``: writes the next number; returns the one that the heartbeat carries (rule 30).
+    """
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class BrokerSession:
         timing: SessionTiming,
         clock: Clock,
         metadata_offset: Callable[[], int],
+        advance_cache_witness: Callable[[], int | None],
     ) -> None:
         self._link = link
         self._registered = registered
@@ -103,6 +107,7 @@ class BrokerSession:
         self._timing = timing
         self._clock = clock
         self._metadata_offset = metadata_offset
+        self._advance_cache_witness = advance_cache_witness
         self._is_fenced = True
         self._unfenced = asyncio.Event()
         self._wants_unfence = False
@@ -223,6 +228,7 @@ class BrokerSession:
             wants_shutdown=self._wants_shutdown,
             damaged=self._damage.send(),
             sequence=self._sequence,
+            cache_witness=self._advance_cache_witness(),
         )
 
     async def _until_due(self) -> None:

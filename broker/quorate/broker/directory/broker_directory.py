@@ -4,6 +4,7 @@
     broker-identity    directory id, node, cluster (``identity``)
     run-notes          the last process that served, and how it ended (``run_notes``)
     high-watermarks    a lower bound for each replica (``high_watermarks``)
+    cache-witness      whether the page cache has survived (``cache_witness``)
     <topic>-<partition>.<topic id>/   one log each (``quorate.storage.LogDirectory``)
 
 A node that is a controller too has its quorum's files in a directory of their own below this one, with a lock
@@ -12,12 +13,15 @@ and an identity of their own.
 The steps of a start, each on the device before the next begins (rule 30):
 
 1. ``open``: the lock, whose directory it is, how the last process ended.
-2. ``recover_logs``: every log is opened, and if the last process did not stop cleanly, checked and synced.
+2. ``recover_logs``: every log is opened, and if the last process did not stop cleanly, checked and synced;
+   then the cache witness is synced.
 3. ``note_incarnation``: from here on the controller may know of this process.
 4. The caller registers, with ``previous_run`` and ``damaged``.
 5. ``note_epoch``: from here on the controller may unfence it, so from here on the notes are about this run.
+6. ``advance_cache_witness`` before each heartbeat.
 
-``close`` notes a clean stop if it was one: every log synced and closed, and no storage error ever (rule 31).
+``close`` notes a clean stop if it was one: every log synced and closed, the cache witness, too, and no
+storage error ever (rule 31).
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from quorate.broker.directory.cache_witness import CacheWitness
 from quorate.broker.directory.identity import (
     DirectoryIdentity,
     check_owner,
@@ -47,7 +52,8 @@ from quorate.errors import DiskFull, StorageError, StorageFailed
 from quorate.storage import LogConfig, LogContext, LogDirectory, PartitionKey, StartKind
 from quorate.storage.data_directory_files import LOCK_NAME
 from quorate.storage.file_writes import make_durable_directory
-from quorate.storage.log_context import is_disk_full, tolerate_full_disk
+from quorate.storage.log_context import is_disk_full, lacks_descriptors, tolerate_full_disk
+from quorate.storage.log_state import too_many_open_files
 from quorate.v1.controller_pb2 import PreviousRun, ReplicaName
 
 __all__ = ["BrokerDirectory"]
@@ -68,6 +74,7 @@ class BrokerDirectory:
         lock: File,
         identity: DirectoryIdentity,
         found: RunNotes,
+        witness: CacheWitness,
         logs: LogDirectory,
     ) -> None:
         self._context = context
@@ -77,6 +84,7 @@ class BrokerDirectory:
         #: the notes as this process found them
         self._found = found
         self._file = RunNotesFile(context.disk, path, found)
+        self._witness = witness
         self._is_recovered = False
         self._has_epoch = False
         #: logs that end before what they once held, without a batch that is damaged
@@ -105,6 +113,7 @@ class BrokerDirectory:
             found = read_run_notes(disk, path)
             if found is None or found.directory_id != identity.directory_id:
                 found = _without_history(disk, path, identity)
+            witness = CacheWitness(context, path)
             start = start_kind_of(found, is_same_boot=_is_same_boot(disk, path, found))
             logs = await LogDirectory.open(context, path, start=start)
         except BaseException as error:
@@ -112,7 +121,7 @@ class BrokerDirectory:
             if isinstance(error, OSError):
                 raise _cannot_use(path, error) from error
             raise
-        directory = cls(context, path, lock, identity, found, logs)
+        directory = cls(context, path, lock, identity, found, witness, logs)
         context.on_storage_error = directory._note_storage_error
         context.on_recovery_damage = directory._note_unsound_log
         return directory
@@ -167,6 +176,7 @@ class BrokerDirectory:
                 on_progress(done, total)
 
         await self.logs.open_logs(config_for, progress)
+        await self._begin_witness()
         self._is_recovered = True
         log.info(
             "logs_recovered",
@@ -176,6 +186,15 @@ class BrokerDirectory:
             damaged=len(self.damaged()),
             seconds=round(clock.monotonic() - began, 3),
         )
+
+    async def _begin_witness(self) -> None:
+        try:
+            with tolerate_full_disk("make a cache witness", self._path):
+                await self._witness.begin()
+        except OSError as error:
+            if lacks_descriptors(error):
+                raise too_many_open_files("open the cache witness in", self._path) from error
+            raise self._failed("sync the cache witness", error) from error
 
     def note_shortened(self, keys: Iterable[PartitionKey]) -> None:
         """Before the registration. What shows it stays on disk until then, for the next process to see."""
@@ -193,6 +212,7 @@ class BrokerDirectory:
             is_same_boot=_is_same_boot(self._context.disk, self._path, found),
             is_intact=self._is_intact(),
             unnoted_incarnation_ids=found.unnoted_incarnation_ids,
+            cache_witness=self._witness.found,
         )
 
     def _is_intact(self) -> bool:
@@ -255,6 +275,10 @@ class BrokerDirectory:
 
     # -- what comes up
 
+    def advance_cache_witness(self) -> int | None:
+        """Before a heartbeat leaves: the number that it carries. None: there is no witness."""
+        return self._witness.advance()
+
     def _note_storage_error(self) -> None:
         assert self._context.storage_error is not None
         self._file.note_storage_error(self._context.storage_error)
@@ -275,6 +299,8 @@ class BrokerDirectory:
         """Close every log. True if the stop is on record as a clean one (rules 30 and 31)."""
         is_closed = await self.logs.close()
         is_clean = is_closed and self._is_recovered and self._context.storage_error is None
+        if is_clean:
+            is_clean = await self._seal_witness()
         if is_clean and self._has_epoch:
             try:
                 await self._file.change(lambda notes: replace(notes, is_clean=True))
@@ -282,13 +308,24 @@ class BrokerDirectory:
                 if not is_disk_full(error):
                     # It may say so all the same, if only its name was not synced: this takes it back.
                     self._context.note_storage_error("note the clean stop in", self._path, error)
+        self._witness.close()
         self._lock.close()
         notes = self._file.notes
         return is_clean and notes.is_clean and notes.storage_error is None
 
+    async def _seal_witness(self) -> bool:
+        """Before the marker: the next start may ask for this number even though the stop was clean."""
+        try:
+            await self._witness.seal()
+        except OSError as error:
+            self._context.note_storage_error("sync the cache witness in", self._path, error)
+            return False
+        return True
+
     async def abandon(self) -> None:
         """Let go of the directory as if the process had crashed: for a start that failed."""
         await self.logs.abandon()
+        self._witness.close()
         self._lock.close()
 
 

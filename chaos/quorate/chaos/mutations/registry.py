@@ -7,6 +7,7 @@ from typing import Final
 
 from quorate.chaos.mutations import (
     of_broker_lives,
+    of_cache_witness,
     of_clients,
     of_cluster,
     of_control,

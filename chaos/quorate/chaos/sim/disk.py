@@ -1,11 +1,12 @@
 """Disk in memory, for simulation: behaves as a Linux file system does, and as it fails.
 
 What makes it worth having is what it forgets. Content and names become durable only by
-``fdatasync`` and ``fsync_directory``; the two ways to die differ in what they leave:
+``fdatasync`` and ``fsync_directory``; the ways to die differ in what they leave:
 
 - ``crash()``: the process dies, the machine lives. The page cache survives; handles do not.
 - ``power_loss()``: the machine dies. What was not synced is lost, or with a random generator any
   part of it (see ``disk_nodes``).
+- ``lose_page_cache()``: the volume goes and comes back. What was not synced is lost, the machine lives.
 
 Everything a device may do wrong is at hand: ``fault_hook`` fails any operation (``disk_faults``),
 ``capacity_bytes`` fills the disk, ``flip_bit`` rots it, ``wipe`` replaces it, ``snapshot`` and
@@ -180,6 +181,8 @@ class SimDisk:
         self._deaths = 0
         #: each is another boot
         self.power_losses = 0
+        #: each was in the same one
+        self.page_cache_losses = 0
 
     # ---- the Disk seam
 
@@ -311,8 +314,16 @@ class SimDisk:
 
     def power_loss(self, rng: random.Random | None = None) -> None:
         """The machine dies: unsynced changes are lost; with ``rng``, any part of them."""
-        self.crash()
         self.power_losses += 1
+        self._lose_unsynced(rng)
+
+    def lose_page_cache(self) -> None:
+        """The volume is detached and attached again, in the same boot: all unsynced changes are lost."""
+        self.page_cache_losses += 1
+        self._lose_unsynced(None)
+
+    def _lose_unsynced(self, rng: random.Random | None) -> None:
+        self.crash()
         self.damages += self._has_failed_to_sync
         self._has_failed_to_sync = False
         self._root.lose_power(rng)

@@ -42,6 +42,7 @@ def registration(
     is_same_boot: bool = False,
     is_intact: bool = True,
     unnoted: Iterable[str] = (),
+    cache_witness: int | None = None,
     damaged: Iterable[ReplicaName] = (),
     cluster_id: str = "",
     feature_levels: tuple[int, int] = (1, 1),
@@ -68,6 +69,7 @@ def registration(
                 is_same_boot=is_same_boot,
                 is_intact=is_intact,
                 unnoted_incarnation_ids=unnoted,
+                cache_witness=cache_witness,
             )
         )
     return request
@@ -82,6 +84,7 @@ def beat(
     wants_unfence: bool = False,
     wants_shutdown: bool = False,
     damaged: Iterable[ReplicaName] = (),
+    cache_witness: int | None = None,
 ) -> BrokerSessionRequest:
     return BrokerSessionRequest(
         broker_id=broker_id,
@@ -91,6 +94,7 @@ def beat(
         wants_shutdown=wants_shutdown,
         damaged=damaged,
         sequence=7,
+        cache_witness=cache_witness,
     )
 
 

@@ -11,7 +11,8 @@ happens in between. There are two partitions; with more of them the walks spread
 
 Fault model: any number of process crashes and delays. Losses of unsynced data or of whole disks: for each
 partition fewer at once than MinISR, where "at once" ends when MinISR complete replicas are in the ISR
-again.
+again. Unsynced data may be lost without a reboot, too, if the controller has heard a number of the cache
+witness that is lost with it, and does not go before it has put that on record (rule 30).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.decision import Decision
 from quorate.controller.heartbeats import heartbeat
 from quorate.controller.leaderless import elect_missing_leaders
+from quorate.controller.previous_run import with_heard_witness
 from quorate.controller.sessions import LapsedSession
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import DuplicateBroker, StaleBrokerEpoch
@@ -74,6 +76,7 @@ class ControllerModel(OperatorModel):
             self.speak_from_the_past: 1,
             self.crash: 6,
             self.lose_power: 4,
+            self.lose_page_cache: 3,
             self.lose_disk: 5,
             self.damage_replica: 5,
             self.back_up: 2,
@@ -194,9 +197,16 @@ class ControllerModel(OperatorModel):
     # --- the controller -------------------------------------------------------------------------------
 
     def change_controller(self) -> None:
+        if any(self._is_judged_by_what_was_heard(broker) for broker in self.brokers.values()):
+            return
         self.sessions.start_all_afresh(self.image, 0.0)
         self.invariants.taken_offsets.clear()
         self._note_elections_due()
+
+    def _is_judged_by_what_was_heard(self, broker: ModelBroker) -> bool:
+        """It has lost its page cache, and only this controller can tell."""
+        on_record = self.image.brokers[broker.broker_id].cache_witness
+        return broker.is_cache_lost and (on_record or 0) <= broker.witness
 
     def elect_missing_leaders(self) -> None:
         """One piece."""
@@ -237,6 +247,7 @@ class ControllerModel(OperatorModel):
             self.image,
             broker.broker_id,
             broker_epoch=broker_epoch,
+            heard_witness=self.sessions.heard_witness(broker.broker_id),
             leaving=self.sessions.leaving(),
             changes_max=self._changes_max(),
         )
@@ -272,6 +283,7 @@ class ControllerModel(OperatorModel):
                     is_same_boot=broker.is_same_boot,
                     is_intact=True,
                     unnoted_incarnation_ids=broker.unnoted_incarnations,
+                    cache_witness=broker.witness,
                 )
             )
         return request
@@ -289,6 +301,7 @@ class ControllerModel(OperatorModel):
         assert retry.response == response
         broker.has_lost.clear()
         broker.damaged.clear()
+        broker.is_cache_lost = False
         broker.broker_epoch = self.image.offset
         if self.image.topics and self.rng.random() < 0.1:
             return  # died before it could note its epoch
@@ -310,6 +323,7 @@ class ControllerModel(OperatorModel):
                     request,
                     next_offset=self.image.offset + 1,
                     has_live_session=is_live,
+                    heard_witness=self.sessions.heard_witness(broker_id),
                     leaving=self.sessions.leaving(),
                     changes_max=self._changes_max(),
                 )
@@ -378,6 +392,25 @@ class ControllerModel(OperatorModel):
         self.counts["power losses"] += 1
         broker.end_process()
         broker.is_same_boot = False
+        broker.witness = broker.synced_witness = self.rng.randint(broker.synced_witness, broker.witness)
+        self._lose_unsynced(broker)
+
+    def lose_page_cache(self) -> None:
+        """The volume goes and comes back, and the machine stays up: nothing on the disk tells of it."""
+        broker = self._victim()
+        registered = self.image.brokers[broker.broker_id]
+        known = with_heard_witness(registered, self.sessions.heard_witness(broker.broker_id)).cache_witness
+        if known is None or known <= broker.synced_witness or not broker.is_same_boot:
+            return
+        if not self._may_lose(broker, self._unsynced_keys()):
+            return
+        self.counts["lost page caches"] += 1
+        broker.end_process()
+        broker.is_cache_lost = True
+        broker.witness = broker.synced_witness = self.rng.randint(broker.synced_witness, known - 1)
+        self._lose_unsynced(broker)
+
+    def _lose_unsynced(self, broker: ModelBroker) -> None:
         for _, replica in sorted(broker.replicas.items()):
             left = self.rng.randint(replica.synced, len(replica.entries))
             self.counts["replicas that lost entries"] += left < len(replica.entries)
@@ -500,6 +533,7 @@ class ControllerModel(OperatorModel):
             self._beat(broker)
 
     def _beat(self, broker: ModelBroker) -> None:
+        broker.witness += 1
         request = BrokerSessionRequest(
             broker_id=broker.broker_id,
             broker_epoch=broker.broker_epoch,
@@ -507,6 +541,7 @@ class ControllerModel(OperatorModel):
             wants_unfence=not broker.is_stopping,
             wants_shutdown=broker.is_stopping,
             damaged=_names(broker.damaged),
+            cache_witness=broker.witness,
         )
         was_fenced = self.image.brokers[broker.broker_id].is_fenced
         epoch = BrokerEpoch(broker.broker_epoch)
@@ -516,6 +551,7 @@ class ControllerModel(OperatorModel):
             0.0,
             metadata_offset=broker.applied,
             wants_shutdown=request.wants_shutdown,
+            cache_witness=request.cache_witness,
         )
         changes_max = self._changes_max()
         decision = heartbeat(

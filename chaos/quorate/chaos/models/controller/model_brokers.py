@@ -81,6 +81,7 @@ class Backup(NamedTuple):
     has_marker: bool
     unnoted_incarnations: list[str]
     replicas: dict[Key, Replica]
+    witness: int
 
 
 class ModelBroker:
@@ -95,6 +96,11 @@ class ModelBroker:
         self.replicas: dict[Key, Replica] = {}
         #: the machine has not been restarted since the epoch was noted
         self.is_same_boot = True
+        #: the number in its cache witness, and how much of it survives a loss of the page cache
+        self.witness = 0
+        self.synced_witness = 0
+        #: in the same boot, and nobody has been told
+        self.is_cache_lost = False
         #: partitions of which records may be lost, and the controller has not been told yet
         self.has_lost: set[Key] = set()
         #: to be reported with the next heartbeat or registration
@@ -160,6 +166,7 @@ class ModelBroker:
     def stop_cleanly(self) -> None:
         for replica in self.replicas.values():
             replica.synced = len(replica.entries)
+        self.synced_witness = self.witness
         self.has_marker = True
         self.end_process()
 
@@ -170,6 +177,7 @@ class ModelBroker:
             self.has_marker,
             list(self.unnoted_incarnations),
             copy.deepcopy(self.replicas),
+            self.witness,
         )
 
     def lose_directory(self) -> None:
@@ -178,6 +186,7 @@ class ModelBroker:
         self.noted_epoch = 0
         self.unnoted_incarnations = []
         self.has_marker = False
+        self.witness = self.synced_witness = 0
         self.replicas = {}
         self.damaged.clear()
 
@@ -187,6 +196,7 @@ class ModelBroker:
         self.directory, self.noted_epoch, self.has_marker = backup[:3]
         self.unnoted_incarnations = list(backup.unnoted_incarnations)
         self.replicas = copy.deepcopy(backup.replicas)
+        self.witness = self.synced_witness = backup.witness
         self.damaged.clear()
 
 

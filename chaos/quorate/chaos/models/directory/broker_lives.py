@@ -18,7 +18,7 @@ from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.chaos.models.log.log_harness import ProcessEnded, batch, make_context, small_config
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied
-from quorate.controller.previous_run import StartKind, judge_start
+from quorate.controller.previous_run import StartKind, judge_start, with_heard_witness
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.metadata.image import BrokerImage
 from quorate.storage import LogContext, PartitionKey, PartitionLog
@@ -72,7 +72,9 @@ async def open_in(disk: SimDisk, context: LogContext | None = None, *, seed: int
 
 
 class BrokerLives:
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, *, hears_witness: bool = True) -> None:
+        """``hears_witness`` False: each time a new controller, which has heard no number (rule 30)."""
+        self._hears_witness = hears_witness
         self.rng = random.Random(seed)
         self.disk = SimDisk()
         self.context = make_context(self.disk)
@@ -115,10 +117,23 @@ class BrokerLives:
             previous_run=directory.previous_run(),
             damaged=directory.damaged(),
         )
+        run = request.previous_run
+        has_witness = self._hears_witness and run.HasField("cache_witness")
         before, epoch = self.registered, BrokerEpoch(next(self._epochs))
         self.verdict = judge_start(before, request)
         self.registered = BrokerImage(
-            NODE, epoch, incarnation_id, directory.directory_id, "here", "", 1, 1, True, False, False
+            NODE,
+            epoch,
+            incarnation_id,
+            directory.directory_id,
+            "here",
+            "",
+            1,
+            1,
+            is_fenced=True,
+            is_shutting_down=False,
+            is_draining=False,
+            cache_witness=run.cache_witness if has_witness else None,
         )
         if before is not None:
             self._check_verdict(directory, {name.topic_id for name in request.damaged})
@@ -155,9 +170,17 @@ class BrokerLives:
         assert log is not None
         return log
 
+    def beat(self) -> None:
+        """A heartbeat, which the controller hears."""
+        number = self.running.advance_cache_witness()
+        assert self.registered is not None
+        if self._hears_witness:
+            self.registered = with_heard_witness(self.registered, number)
+
     async def acknowledge(self, count: int) -> None:
-        """Records in both logs, each acknowledged as its topic's durability says."""
+        """Records in both logs, each acknowledged as its topic's durability says. Heartbeats come first."""
         for _ in range(count):
+            self.beat()
             for key in (REPLICATED, FSYNC):
                 log = self.log(key)
                 log.append_as_leader(batch(self.rng.randbytes(30)), leader_epoch=log.latest_leader_epoch)
@@ -175,8 +198,15 @@ class BrokerLives:
         self.disk.crash()
         self.directory = None
 
-    def lose_power(self) -> None:
+    def lose_power(self, *, loses_all: bool = False) -> None:
         self.disk.fault_hook = None
-        self.disk.power_loss(self.rng)
+        self.disk.power_loss(None if loses_all else self.rng)
+        self.directory = None
+        self.is_harmed = True
+
+    def lose_page_cache(self) -> None:
+        """The volume went and came back. The machine has not been restarted, and every id is the same."""
+        self.disk.fault_hook = None
+        self.disk.lose_page_cache()
         self.directory = None
         self.is_harmed = True

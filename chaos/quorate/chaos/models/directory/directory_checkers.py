@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from quorate.chaos.models.directory.broker_lives import FSYNC, PATH, REPLICATED, BrokerLives, die_at, has_died
-from quorate.chaos.models.log.log_harness import ProcessEnded, os_error
+from quorate.chaos.models.log.log_harness import ProcessEnded, batch, os_error
 from quorate.chaos.sim.disk import DiskSnapshot
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, fail_nth
 from quorate.controller.previous_run import StartKind
@@ -22,6 +22,12 @@ __all__ = [
     "check_cut_by_a_start_that_died",
     "check_failed_sync",
     "check_full_disk",
+    "check_kills_of_many_processes",
+    "check_losses_after_a_clean_stop",
+    "check_page_cache_lost_after_a_recovery",
+    "check_page_cache_lost_during_a_recovery",
+    "check_page_cache_lost_in_the_same_boot",
+    "check_page_cache_lost_unnoticed",
     "check_power_loss_after_a_clean_stop",
     "check_power_loss_before_a_start_that_died",
     "check_random_lives",
@@ -67,13 +73,14 @@ async def check_failed_sync() -> None:
 async def check_power_loss_after_a_clean_stop() -> None:
     """Of the run before: the marker does not vouch for the next one."""
     for seed in range(6):
-        lives = BrokerLives(seed)
+        lives = BrokerLives(seed, hears_witness=False)
         await lives.start()
         assert await lives.stop()
         lives.crash()
         await lives.start()
         await lives.acknowledge(3)
-        lives.lose_power()
+        # Either any part of what was not synced, or all of it: then what is left is without a flaw.
+        lives.lose_power(loses_all=seed == 0)
         await lives.start()
         assert lives.verdict is StartKind.LOSSY, f"after a power loss the start is {lives.verdict}"
 
@@ -81,7 +88,7 @@ async def check_power_loss_after_a_clean_stop() -> None:
 async def check_power_loss_before_a_start_that_died() -> None:
     """A process that dies on the way is not the end that the next start has to reckon with."""
     for number in range(1, 60, 3):
-        lives = BrokerLives()
+        lives = BrokerLives(hears_witness=False)
         await lives.start()
         await lives.acknowledge(4)
         # All that was not synced is gone, and what is left is without a flaw.
@@ -174,6 +181,95 @@ async def check_another_file_system() -> None:
     assert lives.verdict is StartKind.LOSSY, f"on another file system the start is {lives.verdict}"
 
 
+async def check_page_cache_lost_in_the_same_boot() -> None:
+    """The process notices, and cannot say so: its note goes where its records went."""
+    lives = await _running()
+    lives.disk.fault_hook = _gone
+    log = lives.log(REPLICATED)
+    with suppress(StorageError):
+        log.append_as_leader(batch(b"refused"), leader_epoch=log.latest_leader_epoch)
+    assert lives.context.storage_error is not None
+    lives.lose_page_cache()
+    await lives.start()
+    assert lives.verdict is StartKind.LOSSY, (
+        f"the page cache is another one, and the start is {lives.verdict}"
+    )
+
+
+async def check_page_cache_lost_unnoticed() -> None:
+    """Whatever the last one to look at the disk has synced, and starts that came to nothing in between."""
+    for number in (None, *range(1, 60, 3)):
+        lives = await _running()
+        lives.lose_page_cache()
+        registered = lives.registered
+        if number is not None:
+            lives.disk.fault_hook = die_at(number)
+            await has_died(lives.start())
+            lives.crash()
+            lives.is_harmed = True
+        if lives.registered is registered:
+            await lives.start()
+            assert lives.verdict is StartKind.LOSSY, f"the loss is forgotten: {lives.verdict}"
+
+
+async def check_page_cache_lost_after_a_recovery() -> None:
+    """All that was there was synced then: the replica counts."""
+    lives = await one_life(after_clean_stop=False)
+    await lives.start()
+    promised = lives.log(REPLICATED).log_end_offset
+    lives.lose_page_cache()
+    lives.is_harmed = False
+    await lives.start()
+    assert lives.log(REPLICATED).log_end_offset == promised > 0
+
+
+async def check_page_cache_lost_during_a_recovery() -> None:
+    """After a mere crash, by a process that was about to sync what it found."""
+    for number in range(1, await steps_of_a_start(after_clean_stop=False) + 1):
+        lives = await one_life(after_clean_stop=False)
+        lives.disk.fault_hook = die_at(number)
+        assert await has_died(lives.start())
+        lives.lose_page_cache()
+        await lives.start()
+
+
+async def check_losses_after_a_clean_stop() -> None:
+    """Everything was synced: nothing that is lost later was."""
+    for lose in (BrokerLives.lose_power, BrokerLives.lose_page_cache):
+        lives = BrokerLives()
+        await lives.start()
+        await lives.acknowledge(3)
+        lives.beat()
+        assert await lives.stop()
+        lose(lives)
+        lives.is_harmed = False
+        await lives.start()
+        assert lives.verdict is StartKind.CLEAN
+
+
+async def check_kills_of_many_processes() -> None:
+    """The number goes on, however many of them there are."""
+    lives = BrokerLives()
+    for records in (4, 1, 0, 2):
+        await lives.start()
+        await lives.acknowledge(records)
+        lives.crash()
+    await lives.start()
+    assert lives.verdict is StartKind.PROCESS_CRASH
+
+
+async def _running() -> BrokerLives:
+    """A clean stop long ago, some records since."""
+    lives = await one_life(after_clean_stop=True)
+    await lives.start()
+    await lives.acknowledge(4)
+    return lives
+
+
+def _gone(_operation: Operation) -> None:
+    raise os_error(errno.EIO)
+
+
 async def check_random_lives() -> None:
     for seed in range(6):
         await random_lives(seed, lives=25)
@@ -188,27 +284,34 @@ CHECKS: Final[list[Callable[[], Awaitable[None]]]] = [
     check_clean_stop_on_a_failing_disk,
     check_full_disk,
     check_another_file_system,
+    check_page_cache_lost_in_the_same_boot,
+    check_page_cache_lost_unnoticed,
+    check_page_cache_lost_after_a_recovery,
+    check_page_cache_lost_during_a_recovery,
+    check_losses_after_a_clean_stop,
+    check_kills_of_many_processes,
     check_random_lives,
 ]
 
 
 async def random_lives(seed: int, *, lives: int) -> None:
     """Starts that fail, runs, and ends of every kind, one after the other."""
-    broker = BrokerLives(seed)
+    hears_witness = seed % 2 == 1
+    broker = BrokerLives(seed, hears_witness=hears_witness)
     rng = broker.rng
     copies: list[DiskSnapshot] = []
     for _ in range(lives):
         if rng.random() < 0.4:
             broker.disk.fault_hook = die_at(rng.randrange(1, 70), written=rng.randrange(40))
         if await has_died(broker.start()):
-            _end(broker)
+            _end(broker, may_lose_page_cache=hears_witness)
             continue
         broker.disk.fault_hook = None
         await broker.acknowledge(rng.randrange(4))
         await _trouble(broker)
         if rng.random() < 0.3 and broker.context.storage_error is None:
             assert await broker.stop()
-        _end(broker)
+        _end(broker, may_lose_page_cache=hears_witness)
         if rng.random() < 0.1:
             copies.append(broker.disk.snapshot(PATH))
         if copies and rng.random() < 0.1:
@@ -220,9 +323,12 @@ async def random_lives(seed: int, *, lives: int) -> None:
             broker.is_harmed = True
 
 
-def _end(broker: BrokerLives) -> None:
-    if broker.rng.random() < 0.3:
+def _end(broker: BrokerLives, *, may_lose_page_cache: bool) -> None:
+    fate = broker.rng.random()
+    if fate < 0.3:
         broker.lose_power()
+    elif fate < 0.4 and may_lose_page_cache:
+        broker.lose_page_cache()
     else:
         broker.crash()
 

@@ -1,0 +1,84 @@
+"""Mutations of the witness that tells whether the page cache has survived (rule 30)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from quorate.broker.directory.broker_directory import BrokerDirectory
+from quorate.broker.directory.cache_witness import CacheWitness
+from quorate.chaos.models.directory import directory_checkers as check
+from quorate.chaos.mutations.hunts import StoryHunt
+from quorate.chaos.mutations.model_hunts import CONTROLLER
+from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.patch import Patch
+from quorate.controller import brokers, previous_run
+from quorate.controller.previous_run import StartKind
+from quorate.v1.controller_pb2 import RegisterBrokerRequest
+
+__all__ = ["MUTATIONS"]
+
+_BEYOND_ALL_NUMBERS: Final = (1 << 63) - 1
+
+
+def _story(checker: Callable[[], Awaitable[None]]) -> StoryHunt:
+    return StoryHunt("lives of a directory", checker)
+
+
+@mutation(30, hunt=CONTROLLER)
+def lost_page_cache_passes_for_a_process_crash(patch: Patch) -> None:
+    original = previous_run.judge_start
+
+    def judge(registered: Any, request: RegisterBrokerRequest) -> StartKind:
+        unaware = RegisterBrokerRequest()
+        unaware.CopyFrom(request)
+        unaware.previous_run.cache_witness = _BEYOND_ALL_NUMBERS
+        return original(registered, unaware)
+
+    patch.setattr(brokers, "judge_start", judge)
+
+
+@mutation(30, hunt=_story(check.check_page_cache_lost_unnoticed))
+def number_is_told_without_being_written(patch: Patch) -> None:
+    original = CacheWitness.advance
+
+    def advance(self: CacheWitness) -> int | None:
+        number = original(self)
+        self._number -= 1
+        return None if number is None else number - 1
+
+    patch.setattr(CacheWitness, "advance", advance)
+
+
+@mutation(30, hunt=_story(check.check_kills_of_many_processes))
+def numbers_begin_anew_with_each_process(patch: Patch) -> None:
+    original = CacheWitness.begin
+
+    async def begin(self: CacheWitness) -> None:
+        self._number = 0
+        await self._make()
+        await original(self)
+
+    patch.setattr(CacheWitness, "begin", begin)
+
+
+@mutation(30, hunt=_story(check.check_page_cache_lost_during_a_recovery))
+def witness_is_synced_before_the_logs(patch: Patch) -> None:
+    original = BrokerDirectory.recover_logs
+
+    async def recover_logs(self: BrokerDirectory, *arguments: Any) -> None:
+        await self._begin_witness()
+        await original(self, *arguments)
+
+    patch.setattr(BrokerDirectory, "recover_logs", recover_logs)
+
+
+@mutation(30, hunt=_story(check.check_losses_after_a_clean_stop))
+def witness_is_not_synced_before_the_marker(patch: Patch) -> None:
+    async def seal(self: CacheWitness) -> None:
+        self.close()
+
+    patch.setattr(CacheWitness, "seal", seal)
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())
