@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from quorate.chaos.mutations import of_clients
+from quorate.chaos.mutations import of_clients, of_cluster, of_controllers
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.registry import find_mutation
@@ -29,7 +29,12 @@ QUICK: Final = {
     "wiped-disk-is-counted-in-a-cluster": 2,
 }
 
-STORIES: Final = [each for each in of_clients.MUTATIONS if isinstance(each.hunt, StoryHunt)]
+STORIES: Final = [
+    each
+    for module in (of_clients, of_cluster, of_controllers)
+    for each in module.MUTATIONS
+    if isinstance(each.hunt, StoryHunt)
+]
 
 
 @pytest.mark.parametrize("name", QUICK)

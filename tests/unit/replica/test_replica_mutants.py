@@ -23,13 +23,12 @@ from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.patch import Patch
 from quorate.core.ids import BrokerId, Offset
-from quorate.errors import IneligibleReplica, InvalidUpdateVersion
+from quorate.errors import IneligibleReplica
 from quorate.metadata.image import Recovery
 from quorate.storage import PartitionLog
 from quorate.v1.controller_pb2 import PartitionAlterationResult
 from tests.mutants import assert_is_noticed, assert_story_notices
 from tests.unit.replica import test_replica_isr as isr_rules
-from tests.unit.replica import test_replica_leadership as leadership_rules
 from tests.unit.replica import test_replica_storage as storage_rules
 
 # -- epochs
@@ -46,21 +45,6 @@ def leader_epoch_is_taken_from_an_answer(patch: Patch) -> None:
     patch.setattr(Leadership, "alteration_answered", answered)
 
 
-# -- the high watermark
-
-
-def proposed_members_do_not_count(patch: Patch) -> None:
-    patch.setattr(InSyncReplicas, "maximal", property(lambda self: self.committed))
-
-
-def proposed_members_count_towards_min_isr(patch: Patch) -> None:
-    patch.setattr(
-        IsrMembership,
-        "has_enough",
-        property(lambda self: len(self.isr.maximal) >= self._state.min_insync_replicas),
-    )
-
-
 # -- asking for another ISR
 
 
@@ -75,10 +59,6 @@ def _refused(patch: Patch, frees: Callable[[InSyncReplicas, str], bool]) -> None
 
 def refusal_takes_the_wish_back_whatever_is_on_its_way(patch: Patch) -> None:
     _refused(patch, lambda self, code: code in ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED"))
-
-
-def any_refusal_takes_the_wish_back(patch: Patch) -> None:
-    _refused(patch, lambda self, code: True)
 
 
 def answer_to_an_earlier_wish_is_taken_for_one_to_the_next(patch: Patch) -> None:
@@ -137,13 +117,6 @@ def follower_lags_from_its_last_fetch_on(patch: Patch) -> None:
     patch.setattr(Followers, "log_grows", log_grows)
 
 
-def min_isr_is_not_looked_at_before_the_append(patch: Patch) -> None:
-    original = Leadership.append
-    patch.setattr(
-        Leadership, "append", lambda self, batch, *, acks_all: original(self, batch, acks_all=False)
-    )
-
-
 def own_copy_counts_before_it_is_synced(patch: Patch) -> None:
     patch.setattr(OwnCopy, "end_offset", property(lambda self: self._log.log_end_offset))
 
@@ -185,10 +158,6 @@ def _kept_after_a_lost_copy() -> None:
     )
 
 
-def _kept_after_another_error() -> None:
-    isr_rules.test_wish_is_kept_after_any_other_error(InvalidUpdateVersion("a test"))
-
-
 def _registered_anew_is_not_admitted() -> None:
     isr_rules.test_follower_whose_broker_may_not_join_is_not_admitted(broker_image(3, epoch=104))
 
@@ -218,13 +187,12 @@ FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], Awaitabl
     (own_copy_counts_before_it_is_synced, _synced_first),
     (conditional_append_looks_for_no_duplicate, _retry_of_a_conditional_append),
     (conditional_append_looks_at_no_offset, _late_conditional_append),
-    (any_refusal_takes_the_wish_back, _kept_after_another_error),
     (
-        proposed_members_do_not_count,
+        of_leaders.proposed_members_do_not_count.apply,
         isr_rules.test_follower_that_has_caught_up_is_proposed_and_counts_from_then_on,
     ),
     (
-        proposed_members_count_towards_min_isr,
+        of_leaders.proposed_members_count_towards_min_isr.apply,
         isr_rules.test_proposed_member_does_not_count_towards_min_isr,
     ),
     (earlier_process_vouches_for_the_next, _registered_anew_is_not_admitted),
@@ -232,10 +200,6 @@ FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], Awaitabl
     (
         answer_to_an_earlier_wish_is_taken_for_one_to_the_next,
         isr_rules.test_answer_to_an_earlier_wish_is_not_taken_for_one_to_the_next,
-    ),
-    (
-        min_isr_is_not_looked_at_before_the_append,
-        leadership_rules.test_too_few_members_refuse_the_append_before_anything_is_written,
     ),
     (recovering_partition_grows, isr_rules.test_recovering_partition_is_confirmed_before_it_grows),
     (nobody_is_waited_for, isr_rules.test_high_watermark_waits_for_a_follower_that_keeps_pace_and_admits_it),

@@ -49,10 +49,6 @@ def acknowledge_before_the_sync(patch: Patch) -> None:
         patch.setattr(module, "before_naming", lambda *_, **__: following.NAME_POSITION)
 
 
-def drop_a_damaged_log_at_once(patch: Patch) -> None:
-    patch.setattr(leader_fetcher, "may_refetch", lambda partition, _: partition.log.damage is not None)
-
-
 def cut_whoever_leads_by_now(patch: Patch) -> None:
     before = LeaderFetcher._is_current
     patch.setattr(
@@ -77,7 +73,7 @@ MUTANTS: list[tuple[Mutant, Callable[[], None]]] = [
         rules.test_rule_16_with_fsync_a_position_is_named_only_when_all_before_it_is_on_the_device,
     ),
     (
-        drop_a_damaged_log_at_once,
+        of_followers.damaged_log_is_dropped_at_once.apply,
         roles.test_rule_44_it_is_refetched_in_a_new_epoch_once_nobody_counts_on_it,
     ),
     (cut_whoever_leads_by_now, roles.test_a_cut_that_has_not_begun_when_the_epoch_ends_never_does),

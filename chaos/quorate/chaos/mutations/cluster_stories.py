@@ -1,7 +1,8 @@
 """Whole-cluster stories, for what no plan of faults comes to.
 
 Losses beyond the fault model, with an operator who accepts them, are one kind. A client that is nothing but
-stubs is the other: ours would never ask like that.
+stubs is another: ours would never ask like that. And some rules keep time, not records: a plan waits until
+all is well again, however long that takes within its bound.
 """
 
 from __future__ import annotations
@@ -11,19 +12,33 @@ from typing import Final
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.view import newest_image, partitions_of, replicas_of
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
 from quorate.client.consumer.async_consumer import AsyncConsumer
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.transport import method_of
-from quorate.errors import LogTruncated, QuorateError
+from quorate.errors import LogTruncated, QuorateError, UnknownTopicOrPartition
 from quorate.v1 import broker_pb2, records_pb2
 
-__all__ = ["a_reader_is_told_what_has_vanished", "a_topic_made_anew_is_another_one", "cluster_story"]
+__all__ = [
+    "a_controller_that_is_cut_off_is_left",
+    "a_log_that_no_metadata_speaks_of_is_left_alone",
+    "a_reader_is_told_what_has_vanished",
+    "a_reader_of_a_deleted_topic_is_told",
+    "a_stop_is_granted",
+    "a_topic_made_anew_is_another_one",
+    "cluster_story",
+]
 
 _TOPIC: Final = "t"
 _RECORDS: Final = 10
 _TIME_LIMIT_S: Final = 300.0
+#: the next controller; two election time-outs and more
+_ELECTED_WITHIN_S: Final = 3.0
+#: what was decided
+_TOLD_WITHIN_S: Final = 3.0
 _PRODUCE: Final = method_of(
     broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
     "Produce",
@@ -65,13 +80,10 @@ async def a_reader_is_told_what_has_vanished(cluster: SimCluster) -> None:
 
 
 async def _reader_is_told(cluster: SimCluster, consumer: AsyncConsumer) -> None:
-    deadline_s = cluster.clock.monotonic() + 30
-    while cluster.clock.monotonic() < deadline_s:
-        try:
-            records = await consumer.poll(timeout=1.0)
-        except LogTruncated:
-            return
-        assert not records, f"the reader goes on with {records[0].value!r}, and what it read has vanished"
+    try:
+        await _poll_for_a_while(cluster, consumer)
+    except LogTruncated:
+        return
     raise AssertionError("the reader was told nothing")
 
 
@@ -94,7 +106,94 @@ async def a_topic_made_anew_is_another_one(cluster: SimCluster) -> None:
         assert code, f"{machine.name} wrote to the new topic what was meant for the old one"
 
 
+async def a_reader_of_a_deleted_topic_is_told(cluster: SimCluster) -> None:
+    """Rule 43: its offset means nothing in the next topic of that name, although there is a record."""
+    async with cluster.admin() as admin, cluster.consumer() as consumer:
+        reader = cluster.clients[-1]
+        await admin.create_topic(_TOPIC, partitions=1)
+        await _write(cluster, _RECORDS)
+        consumer.assign([(_TOPIC, 0)])
+        consumer.seek_to_beginning()
+        read = 0
+        while read < _RECORDS:
+            read += len(await consumer.poll(timeout=1.0))
+        # It does not see the time without a topic.
+        cluster.network.partition([reader], list(cluster.machines))
+        await admin.delete_topic(_TOPIC)
+        await admin.create_topic(_TOPIC, partitions=1)
+        await _write(cluster, 3 * _RECORDS)
+        cluster.network.heal()
+        try:
+            await _poll_for_a_while(cluster, consumer)
+        except UnknownTopicOrPartition:
+            return
+        except LogTruncated as error:
+            raise AssertionError(f"the reader takes the new topic for the old one: {error}") from None
+        raise AssertionError("the reader was told nothing")
+
+
+async def a_stop_is_granted(cluster: SimCluster) -> None:
+    """Rule 36: a broker that is asked to stop is let go, long before it would go without leave."""
+    async with cluster.admin() as admin:
+        await admin.create_topic(_TOPIC, partitions=3)
+    await _write(cluster, 1)
+    machine = cluster.brokers[0]
+    began_s = cluster.clock.monotonic()
+    await machine.stop()
+    took_s = cluster.clock.monotonic() - began_s
+    bound_s = machine.config.controlled_shutdown_timeout_ms / 2000
+    assert took_s < bound_s, f"nobody has let it go for {took_s:g} s"
+    image = newest_image(cluster)
+    led = [str(name) for name, each in partitions_of(image) if each.leader == machine.config.node_id]
+    assert not led, f"it has gone, and leads {led}"
+
+
+async def a_controller_that_is_cut_off_is_left(cluster: SimCluster) -> None:
+    """Rule 40: brokers that hear a controller which hears nobody learn the news from another one."""
+    for controller in cluster.controllers:
+        others = [each.name for each in cluster.controllers if each is not controller]
+        cluster.network.partition([controller.name], others)
+        await cluster.clock.sleep(_ELECTED_WITHIN_S)
+        async with cluster.admin() as admin:
+            await admin.create_topic(f"{_TOPIC}-{controller.name}", partitions=1, replication_factor=3)
+        partition = TopicPartition(TopicName(f"{_TOPIC}-{controller.name}"), PartitionId(0))
+        deadline_s = cluster.clock.monotonic() + _TOLD_WITHIN_S
+        while len(replicas_of(cluster).get(partition, ())) < len(cluster.brokers):
+            assert cluster.clock.monotonic() < deadline_s, f"somebody still listens to {controller.name}"
+            await cluster.clock.sleep(0.1)
+        cluster.network.heal()
+
+
+async def a_log_that_no_metadata_speaks_of_is_left_alone(cluster: SimCluster) -> None:
+    """Rule 42: nobody knows why it is there, so it stays (NATS took such for orphans, and deleted them)."""
+    async with cluster.admin() as admin:
+        await admin.create_topic(_TOPIC, partitions=1)
+    await _write(cluster, _RECORDS)
+    machine = next(each for each in cluster.brokers if _holds_a_replica(each))
+    machine.kill()
+    disk, data_dir = machine.disk, machine.config.data_dir
+    [own] = [name for name in disk.list(data_dir) if name.startswith(f"{_TOPIC}-0.")]
+    stranger = f"{data_dir}/{_TOPIC}-0.{'A' * 22}"
+    disk.make_directory(stranger)
+    for name in disk.list(f"{data_dir}/{own}"):
+        await disk.write_file(f"{stranger}/{name}", disk.read_file(f"{data_dir}/{own}/{name}"))
+    segment = f"{stranger}/{0:020}.log"
+    before = disk.read_file(segment)
+    machine.start()
+    await machine.ready()
+    await cluster.clock.sleep(2 * machine.config.file_delete_delay_ms / 1000)
+    assert disk.exists(segment), "a log that no metadata speaks of was deleted"
+    assert disk.read_file(segment) == before
+
+
 # -- what the stories share
+
+
+async def _poll_for_a_while(cluster: SimCluster, consumer: AsyncConsumer) -> None:
+    deadline_s = cluster.clock.monotonic() + 30
+    while cluster.clock.monotonic() < deadline_s:
+        records = await consumer.poll(timeout=1.0)
+        assert not records, f"the reader goes on with {records[0].value!r}, and what it read has vanished"
 
 
 async def _write(cluster: SimCluster, count: int) -> None:

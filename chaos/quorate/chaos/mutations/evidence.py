@@ -39,7 +39,7 @@ not notice within the seeds given, which are few.
 
 """
 
-_COLUMNS: Final = ("rule", "mutation", "what is wrong then", "hunted in", "seeds", "caught by")
+_COLUMNS: Final = ("rule", "mutation", "more about it", "hunted in", "seeds", "caught by")
 _MISSED_COLUMNS: Final = ("rule", "what was switched off", "seeds", "why", "where it is noticed instead")
 
 

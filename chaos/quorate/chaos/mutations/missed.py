@@ -38,6 +38,20 @@ MISSED: Final = (
         "story of a follower",
     ),
     Missed(
+        18,
+        "a high watermark from disk is not clamped to the log",
+        10,
+        "who looks at it sees it clamped too",
+        "unit tests of replicas",
+    ),
+    Missed(
+        22,
+        "any refusal takes a wish back",
+        15,
+        "the leader waits for a follower that keeps pace, asks again in a moment, and is told what holds",
+        "story of a leader",
+    ),
+    Missed(
         25,
         "fetches of an earlier process count",
         12,
@@ -45,11 +59,18 @@ MISSED: Final = (
         "story of a leader",
     ),
     Missed(
-        39,
-        "a controller acts before it has replayed",
-        12,
-        "not looked into",
-        "unit tests of the active controller",
+        37,
+        "a lease runs from when its heartbeat was answered",
+        20,
+        "a pause has to begin between a heartbeat and its answer, which is a matter of milliseconds",
+        "tests of the broker's link to the controller",
+    ),
+    Missed(
+        37,
+        "a lease is renewed before the metadata is here that its answer names",
+        20,
+        "heartbeats have to get through while metadata does not, and a leader has to be moved by plan then",
+        "tests of the broker's link to the controller",
     ),
     Missed(
         42,
@@ -69,15 +90,17 @@ MISSED: Final = (
         44,
         "a damaged log is dropped although it is in the ISR",
         25,
-        "not looked into",
-        "unit tests of followers",
+        "a broker tells of damage at once: the leader has to change in the milliseconds before it is heard, "
+        "and the broker to die before it has copied everything",
+        "whole-cluster story",
     ),
     Missed(
         44,
         "damage is ignored at a registration",
         40,
-        "not looked into; until the replica is whole, its broker says itself that it is of no use",
-        "model of the controller",
+        "of a batch that has rotted the broker tells again in a heartbeat, and does not lead meanwhile; what "
+        "only a registration tells is that a log has lost its end, and no plan cuts logs",
+        "whole-cluster story, model of the controller",
     ),
     Missed(
         51,

@@ -40,6 +40,7 @@ class Mutation:
     name: str
     #: those that it switches off, wholly or in part
     rules: tuple[int, ...]
+    #: what somebody got wrong; empty where the name says it all
     what: str
     apply: Callable[[Patch], None]
     hunt: Hunt
@@ -51,12 +52,12 @@ class Mutation:
 
 
 def mutation(*rules: int, hunt: Hunt) -> Callable[[Callable[[Patch], None]], Mutation]:
-    """Makes one of a function that applies it. Its docstring says what somebody got wrong."""
+    """Makes one of a function that applies it. Its docstring says more than its name, or is not there."""
     assert rules
 
     def make(apply: Callable[[Patch], None]) -> Mutation:
         name = apply.__name__.replace("_", "-")
-        what = " ".join((apply.__doc__ or name.replace("-", " ")).split())
+        what = " ".join((apply.__doc__ or "").split())
         return Mutation(name, rules, what, apply, hunt)
 
     return make

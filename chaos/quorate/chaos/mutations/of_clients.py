@@ -13,6 +13,7 @@ from quorate.chaos.models.log import log_checkers
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import (
     a_reader_is_told_what_has_vanished,
+    a_reader_of_a_deleted_topic_is_told,
     a_topic_made_anew_is_another_one,
     cluster_story,
 )
@@ -136,6 +137,20 @@ def topic_is_found_by_its_name_alone(patch: Patch) -> None:
         return original(self, name, "" if name else topic_id)
 
     patch.setattr(Hosted, "topic", topic)
+
+
+@mutation(43, hunt=cluster_story(a_reader_of_a_deleted_topic_is_told))
+def reader_goes_on_in_a_topic_made_anew(patch: Patch) -> None:
+    """With the offset that it had in the one that was deleted."""
+    original = PartitionReader.replaced_by
+
+    def replaced_by(self: PartitionReader, topic_id: str | None) -> None:
+        if topic_id is None:
+            original(self, topic_id)
+        else:
+            self.topic_id = topic_id
+
+    patch.setattr(PartitionReader, "replaced_by", replaced_by)
 
 
 @mutation(66, hunt=cluster_story(a_reader_is_told_what_has_vanished))

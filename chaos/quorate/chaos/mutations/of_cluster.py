@@ -20,14 +20,16 @@ from quorate.chaos.mutations import (
     of_storage,
 )
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
-from quorate.chaos.mutations.mutation import Mutation
+from quorate.chaos.mutations.cluster_stories import cluster_story
+from quorate.chaos.mutations.mutation import Hunt, Mutation
+from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
 
 __all__ = ["MUTATIONS"]
 
 #: Whoever registers and is not out of the ELR then has to be complete.
 _ALL_IN_SYNC: Final = 3
 
-_SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, ClusterHunt], ...]] = (
+_SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     (of_storage.leader_epoch_is_not_saved, ClusterHunt((Fault.KILL_LEADER,))),
     (of_followers.follower_never_begins_anew, ClusterHunt((Fault.DELETE_OLD_RECORDS, Fault.LOSE_DISK))),
     (of_leaders.followers_are_carried_over, ClusterHunt((Fault.ROT, Fault.ELECT_PREFERRED))),
@@ -45,6 +47,8 @@ _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, ClusterHunt], ...]] = (
         of_broker_lives.wiped_disk_is_counted,
         ClusterHunt((Fault.LOSE_DISK,), min_insync_replicas=_ALL_IN_SYNC),
     ),
+    # No plan cuts logs, and of a batch that has rotted its broker tells again in a heartbeat.
+    (of_broker_lives.damage_is_ignored_at_registration, cluster_story(a_shortened_log_does_not_lead)),
     (of_elections.elr_is_not_kept, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_elections.elects_the_last_known_leader, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_isr_changes.move_adds_to_the_isr, ClusterHunt((Fault.MOVE_REPLICAS,))),

@@ -1,4 +1,4 @@
-"""Mutations of what a broker notes in its directory, and of what it says of its last run (rules 30, 31)."""
+"""Mutations of a broker's directory: its notes, its last run, the logs in it (rules 30, 31 and 42)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from quorate.broker.directory import broker_directory, run_notes
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
 from quorate.broker.directory.run_notes import RunNotes, RunNotesFile
+from quorate.broker.replicas import Replicas
 from quorate.chaos.models.directory import directory_checkers as check
-from quorate.chaos.mutations.cluster_stories import cluster_story
+from quorate.chaos.mutations.cluster_stories import (
+    a_log_that_no_metadata_speaks_of_is_left_alone,
+    cluster_story,
+)
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
 from quorate.core.disk import Disk
+from quorate.metadata.image import MetadataImage
 from quorate.storage.checkpoint import write_cached
 from quorate.storage.log_context import LogContext, tolerate_full_disk
 
@@ -111,6 +116,20 @@ def full_disk_keeps_the_old_notes(patch: Patch) -> None:
             await self._file.change(lambda _: notes)
 
     patch.setattr(BrokerDirectory, "_replace_notes", replace_notes)
+
+
+@mutation(42, hunt=cluster_story(a_log_that_no_metadata_speaks_of_is_left_alone))
+def log_that_no_metadata_speaks_of_is_deleted(patch: Patch) -> None:
+    """It is taken for an orphan (NATS #7556)."""
+    original = Replicas._report_strangers
+
+    def report_strangers(self: Replicas, image: MetadataImage) -> None:
+        original(self, image)
+        for key in self._logs.partitions_on_disk():
+            if image.partition(key.topic_id, key.partition) is None:
+                self._deletions.delete_later(key)
+
+    patch.setattr(Replicas, "_report_strangers", report_strangers)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

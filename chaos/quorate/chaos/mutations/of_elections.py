@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from quorate.chaos.models.controller import model_operators
+from quorate.chaos.models.controller.recovery_story import the_last_epoch_counts_before_the_length
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
@@ -22,7 +24,7 @@ from quorate.controller.departures import Piece
 from quorate.controller.elections import Assignment, Elections
 from quorate.controller.lookup import find_partition
 from quorate.controller.recover import ReplicaEnd
-from quorate.core.ids import BrokerId
+from quorate.core.ids import BrokerId, LeaderEpoch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from quorate.v1.admin_pb2 import RecoverPartitionRequest
 
@@ -84,6 +86,18 @@ def leader_epoch_stays_when_the_leader_changes(patch: Patch) -> None:
 
     def change_record(before: PartitionImage, after: PartitionImage) -> Any:
         return original(before, dataclasses.replace(after, leader_epoch=before.leader_epoch))
+
+    patch.setattr(elections, "change_record", change_record)
+
+
+@mutation(2, hunt=CONTROLLER)
+def partition_epoch_stays_when_the_partition_changes(patch: Patch) -> None:
+    original = partition_change.change_record
+
+    def change_record(before: PartitionImage, after: PartitionImage) -> Any:
+        record = original(before, after)
+        record.partition_change.partition_epoch = before.partition_epoch
+        return record
 
     patch.setattr(elections, "change_record", change_record)
 
@@ -200,6 +214,18 @@ def recovery_passes_over_complete_replicas(patch: Patch) -> None:
         return recover.recover_partition(image, request, log_ends=seen)
 
     patch.setattr(model_operators, "recover_partition", recover_partition)
+
+
+@mutation(33, hunt=StoryHunt("a controller and what brokers hold", the_last_epoch_counts_before_the_length))
+def recovery_takes_the_longest_log(patch: Patch) -> None:
+    """Whatever leader epoch it ends in."""
+    original = recover._choose
+
+    def choose(image: MetadataImage, partition: PartitionImage, request: Any, ends: Any) -> BrokerId:
+        lengths = {each: end._replace(last_epoch=LeaderEpoch(0)) for each, end in ends.items()}
+        return original(image, partition, request, lengths)
+
+    patch.setattr(recover, "_choose", choose)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -1,4 +1,4 @@
-"""Mutations of followers: what they cut, believe, acknowledge and drop (rules 8 to 12 and 16)."""
+"""Mutations of followers: what they cut, believe, acknowledge and drop (rules 8 to 12, 16 and 44)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.follower import follower_stories
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
+from quorate.chaos.mutations.cluster_stories import cluster_story
+from quorate.chaos.mutations.damaged_log_story import a_damaged_log_is_kept_while_it_may_be_elected
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.core.config import Durability
-from quorate.core.ids import LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1.replica_pb2 import FollowerPosition, ReplicaUpdate
 
@@ -128,6 +130,19 @@ def follower_names_what_it_was_only_sent(patch: Patch) -> None:
         return position
 
     patch.setattr(leader_fetcher, "position_of", position_of)
+
+
+# -- dropping
+
+
+@mutation(44, hunt=cluster_story(a_damaged_log_is_kept_while_it_may_be_elected))
+def damaged_log_is_dropped_at_once(patch: Patch) -> None:
+    """Although the replica is in ISR or ELR, and may be elected with what is left."""
+
+    def may_refetch(partition: Partition, _: BrokerId) -> bool:
+        return partition.log.damage is not None
+
+    patch.setattr(leader_fetcher, "may_refetch", may_refetch)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -153,6 +153,24 @@ def called_off_move_ends_in_one_step(patch: Patch) -> None:
     patch.setattr(reassignment, "cancel_move", cancel)
 
 
+@mutation(47, hunt=CONTROLLER)
+def move_completes_with_too_few_in_sync(patch: Patch) -> None:
+    patch.setattr(reassignment, "_is_safe", lambda *_, **__: True)
+
+
+@mutation(47, hunt=CONTROLLER)
+def move_is_called_off_although_it_is_needed(patch: Patch) -> None:
+    """Of the old replicas too few are in sync, and the new ones go all the same."""
+    original = reassignment.cancel_move
+
+    def cancel(*arguments: Any) -> PartitionImage:
+        with Patch() as inner:
+            inner.setattr(reassignment, "_is_safe", lambda *_, **__: True)
+            return original(*arguments)
+
+    patch.setattr(reassignment, "cancel_move", cancel)
+
+
 @mutation(37, hunt=CONTROLLER)
 def lease_is_renewed_whatever_the_broker_knows(patch: Patch) -> None:
     original = heartbeats.heartbeat

@@ -54,6 +54,34 @@ def leader_commits_with_too_few(patch: Patch) -> None:
     patch.setattr(IsrMembership, "has_enough", property(lambda _: True))
 
 
+@mutation(14, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,)))
+def proposed_members_count_towards_min_isr(patch: Patch) -> None:
+    """The high watermark moves as soon as enough are asked for, whatever the controller says."""
+
+    def has_enough(self: IsrMembership) -> bool:
+        return len(self.isr.maximal) >= self._state.min_insync_replicas
+
+    patch.setattr(IsrMembership, "has_enough", property(has_enough))
+
+
+@mutation(13, hunt=ClusterHunt((Fault.KILL_BROKER,)))
+def proposed_members_do_not_count(patch: Patch) -> None:
+    """One that is asked for may be in the ISR already, and the leader commits without it."""
+    patch.setattr(InSyncReplicas, "maximal", property(lambda self: self.committed))
+
+
+@mutation(15, hunt=_story(leader_stories.too_few_members_refuse_before_the_append))
+def min_isr_is_not_looked_at_before_the_append(patch: Patch) -> None:
+    """What could have been refused ends as unknown, and may be in the log or not."""
+    original = Leadership.append
+
+    def append(self: Leadership, batch: Any, *, acks_all: bool) -> Any:
+        del acks_all
+        return original(self, batch, acks_all=False)
+
+    patch.setattr(Leadership, "append", append)
+
+
 @mutation(15, hunt=ClusterHunt((Fault.KILL_LEADER, Fault.CUT_LEADER_FROM_FOLLOWERS)))
 def acks_all_is_answered_by_the_leader_alone(patch: Patch) -> None:
     """acks=all is taken for acks=1."""
@@ -160,6 +188,16 @@ def leader_shrinks_its_isr_by_itself(patch: Patch) -> None:
 def members_to_be_removed_do_not_count(patch: Patch) -> None:
     """As if a removal were accepted as soon as it is asked for."""
     of_replicas.members_proposed_for_removal_do_not_count.apply(patch)
+
+
+@mutation(22, hunt=_story(leader_stories.a_wish_is_kept_while_it_may_be_granted))
+def any_refusal_takes_the_wish_back(patch: Patch) -> None:
+    """Also one that says nothing about whether an earlier copy of the request was granted."""
+
+    def refused(self: InSyncReplicas, _: str) -> None:
+        self._asked = self._wish = None
+
+    patch.setattr(InSyncReplicas, "refused", refused)
 
 
 # -- elections and starts

@@ -161,9 +161,9 @@ def producers_of_what_was_cut_off_are_remembered(patch: Patch) -> None:
 
 
 @mutation(50, hunt=_story(check.check_duplicates_are_told_from_gaps))
-def only_the_last_batch_of_a_producer_is_remembered(patch: Patch) -> None:
+def only_two_batches_of_a_producer_are_remembered(patch: Patch) -> None:
     """Five are on their way at a time, and any of them may be sent again."""
-    patch.setattr(producer_state, "BATCHES_REMEMBERED", 1)
+    patch.setattr(producer_state, "BATCHES_REMEMBERED", 2)
 
 
 @mutation(45, hunt=_story(check.check_failed_sync))

@@ -11,6 +11,7 @@ from quorate.chaos.mutations import (
     of_clients,
     of_cluster,
     of_control,
+    of_controllers,
     of_directory,
     of_elections,
     of_followers,
@@ -27,9 +28,11 @@ __all__ = ["MUTATIONS", "find_mutation", "mutations_of_rule"]
 
 _MODULES: Final = (
     of_broker_lives,
+    of_cache_witness,
     of_clients,
     of_cluster,
     of_control,
+    of_controllers,
     of_directory,
     of_elections,
     of_followers,

@@ -14,8 +14,19 @@ from quorate.chaos.cluster.final import check_replicas_agree, records_of
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import replicas_of
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
+from quorate.errors import ReplicaDiverged
 
-__all__ = ["a_shortened_log_does_not_lead", "cut_within_a_batch", "remove_the_log", "remove_the_segment"]
+__all__ = [
+    "QUIET_S",
+    "TOPIC",
+    "a_shortened_log_does_not_lead",
+    "check_everything_is_there",
+    "cut_within_a_batch",
+    "is_in_sync",
+    "remove_the_log",
+    "remove_the_segment",
+    "write_records",
+]
 
 Harm: TypeAlias = Callable[[SimMachine, str], None]
 
@@ -42,17 +53,33 @@ def remove_the_log(machine: SimMachine, directory: str) -> None:
     machine.disk.remove_directory(directory)
 
 
-async def _write(cluster: SimCluster) -> None:
+async def write_records(cluster: SimCluster) -> None:
     async with cluster.producer() as producer:
         for number in range(RECORDS):
             await (await producer.send("t", b"record %d" % number, partition=0))
 
 
-def _is_in_sync(cluster: SimCluster) -> bool:
+def is_in_sync(cluster: SimCluster) -> bool:
     replicas = replicas_of(cluster).get(TOPIC, [])
     ends = {replica.high_watermark for replica in replicas} | {each.log.log_end_offset for each in replicas}
     isrs = [replica.leadership.isr for replica in replicas if replica.leadership is not None]
     return len(replicas) == 3 and len(ends) == 1 and [len(isr) for isr in isrs] == [3]
+
+
+async def check_everything_is_there(cluster: SimCluster) -> None:
+    """Of what ``write_records`` has written, on all three."""
+    await cluster.until(lambda: _is_restored(cluster), within_s=60)
+    replicas = replicas_of(cluster)[TOPIC]
+    check_replicas_agree(replicas)
+    for replica in replicas:
+        assert len(records_of(replica, Offset(RECORDS))) == RECORDS, "records are gone"
+
+
+def _is_restored(cluster: SimCluster) -> bool:
+    for replica in replicas_of(cluster).get(TOPIC, []):
+        # It has refused to (rule 11), and would for ever.
+        assert not isinstance(replica.failure, ReplicaDiverged), "a replica was to drop what is committed"
+    return is_in_sync(cluster)
 
 
 def _directory_of(machine: SimMachine) -> str:
@@ -67,8 +94,8 @@ async def a_shortened_log_does_not_lead(
 ) -> None:
     async with cluster.admin() as admin:
         await admin.create_topic("t", partitions=1)
-    await _write(cluster)
-    await cluster.until(lambda: _is_in_sync(cluster))
+    await write_records(cluster)
+    await cluster.until(lambda: is_in_sync(cluster))
     await cluster.clock.sleep(QUIET_S)
     victim, *others = cluster.brokers
     directory = _directory_of(victim)
@@ -83,8 +110,4 @@ async def a_shortened_log_does_not_lead(
     for machine in [victim, *others]:
         machine.start()
         await cluster.clock.sleep(QUIET_S)
-    await cluster.until(lambda: _is_in_sync(cluster), within_s=60)
-    replicas = replicas_of(cluster)[TOPIC]
-    check_replicas_agree(replicas)
-    for replica in replicas:
-        assert len(records_of(replica, Offset(RECORDS))) == RECORDS, "records are gone"
+    await check_everything_is_there(cluster)

@@ -374,6 +374,7 @@ async def check_duplicates_are_told_from_gaps() -> None:
     log = await harness.lead()
     numbered = [batch(b"%d" % number, producer=(7, 0, number)) for number in range(BATCHES_REMEMBERED + 1)]
     harness.append(*numbered)
+    told = 0
     try:
         for offset, again in enumerate(numbered[1:], start=1):
             appended = log.append_as_leader(again, leader_epoch=log.latest_leader_epoch)
@@ -381,8 +382,10 @@ async def check_duplicates_are_told_from_gaps() -> None:
             assert appended.base_offset == offset, (
                 f"sequence {offset} is said to be at {appended.base_offset}"
             )
+            told += 1
         log.append_as_leader(numbered[0], leader_epoch=log.latest_leader_epoch)
     except DuplicateSequence:
+        assert told == BATCHES_REMEMBERED, f"of sequence {told + 1} nobody knows any more where it is"
         return
     except OutOfOrderSequence as error:
         raise AssertionError(f"what was written before is out of order: {error}") from None

@@ -6,16 +6,24 @@ from contextlib import suppress
 
 from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr
 from quorate.chaos.models.controller.small_cluster import SmallCluster
-from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness, broker_image
-from quorate.errors import FencedLeaderEpoch, StaleBrokerEpoch, UnknownLeaderEpoch
+from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness, broker_image, refusal
+from quorate.errors import (
+    FencedLeaderEpoch,
+    InvalidUpdateVersion,
+    NotEnoughReplicas,
+    StaleBrokerEpoch,
+    UnknownLeaderEpoch,
+)
 from quorate.v1.controller_pb2 import PartitionAlteration
 
 __all__ = [
     "a_fetch_of_an_earlier_process_does_not_count",
     "a_follower_counts_only_after_a_fetch_in_this_epoch",
     "a_request_that_is_delivered_twice_admits_nobody",
+    "a_wish_is_kept_while_it_may_be_granted",
     "an_answer_is_not_undone_by_older_metadata",
     "only_the_current_leader_epoch_is_served",
+    "too_few_members_refuse_before_the_append",
 ]
 
 
@@ -94,3 +102,28 @@ def a_request_that_is_delivered_twice_admits_nobody() -> None:
     cluster.change_broker(3, is_fenced=False)
     ask_for_isr(cluster, 1, wish)
     assert cluster.partition().isr == (1, 2), "a copy of the request was applied"
+
+
+def too_few_members_refuse_before_the_append() -> None:
+    """Rule 15: what is refused is not written, so that the client can say so."""
+    replica = ReplicaHarness()
+    leadership = replica.lead(isr=(1,), min_isr=2)
+    with suppress(NotEnoughReplicas):
+        leadership.append(b"v", acks_all=True)
+    assert replica.plain_log.entries == [], "written, with too few who could hold it"
+
+
+def a_wish_is_kept_while_it_may_be_granted() -> None:
+    """Rule 22: an answer that does not say that nothing was done leaves the wish as it is."""
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2))
+    replica.append(2)
+    replica.fetch(2, 2)
+    replica.fetch(3, 2)
+    replica.ask()
+    replica.answer(refusal(InvalidUpdateVersion("a story")))
+    replica.append(1)
+    replica.fetch(2, 3)
+    # Beyond the time for which one that keeps pace is waited for, wish or no wish.
+    replica.clock.advance(2.0)
+    assert replica.high_watermark == 2, "committed without one that may be in the ISR by now"
