@@ -29,7 +29,7 @@ _QUICK: Final = {
 
 async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> DrillReport:
     story = find_story(name)
-    agent = LocalAgent.create(story.layout, settings=_QUICK, uses=story.uses)
+    agent = LocalAgent.create(story.layout, seed=1, settings=_QUICK, uses=story.uses)
     if (reason := story.misfit(agent)) is not None:
         await agent.discard()
         pytest.skip(reason)
@@ -42,7 +42,16 @@ async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> 
 
 @pytest.mark.parametrize(
     "name",
-    ["leader-kill", "zombie-leader", "split-brain", "power-loss", "unclean-stays-off", "acks-contrast"],
+    [
+        "leader-kill",
+        "zombie-leader",
+        "split-brain",
+        "journal-rot",
+        "power-loss",
+        "topic-recreate",
+        "unclean-stays-off",
+        "acks-contrast",
+    ],
 )
 async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
     report = await _drill(name, tmp_path)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.chaos.quorum_drills.quorum_drill import Fault, run_drill
+from quorate.chaos.quorum_drills.quorum_drill import QuorumFault, run_quorum_drill
 from quorate.chaos.quorum_drills.quorum_faults import FAULTS
 
 
-def _faults(voters: int, *names: str) -> list[Fault]:
+def _faults(voters: int, *names: str) -> list[QuorumFault]:
     by_name = {fault.name: fault for fault in FAULTS if fault.voters == voters}
     return [by_name[name] for name in names]
 
@@ -40,8 +40,8 @@ def test_every_fault_is_tried() -> None:
 
 
 @pytest.mark.parametrize("faults", _CHOSEN.values(), ids=_CHOSEN)
-async def test_no_acknowledged_change_is_lost_or_invented(faults: list[Fault]) -> None:
-    report = await run_drill(faults, seconds=0, clients=4)
+async def test_no_acknowledged_change_is_lost_or_invented(faults: list[QuorumFault]) -> None:
+    report = await run_quorum_drill(faults, seconds=0, clients=4)
 
     assert report.passed, report
     assert report.acknowledged > 50

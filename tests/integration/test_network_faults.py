@@ -89,7 +89,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     kind: NetworkKind = request.param
     cluster = LocalCluster.create(str(tmp_path), brokers=3, is_combined=True)
     try:
-        network = await LocalNetwork.open(cluster, kind=kind)
+        network = await LocalNetwork.open(cluster, seed=1, kind=kind)
     except UnsupportedOperation as error:
         pytest.skip(str(error))
     async with AsyncExitStack() as stack:

@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-un
 
 from quorate.chaos.history.history import History
 from quorate.chaos.live.load import LedgerLoad
-from quorate.chaos.live.reach import Reach
+from quorate.chaos.live.reach import DataDirectory, Reach
 from quorate.client import AsyncAdmin
 from quorate.client.connection import connect
 from quorate.core.config import Durability
@@ -145,7 +145,7 @@ async def test_kill_in_the_middle_of_writing_loses_nothing_acknowledged(
         node = await start_node()
         assert events(node, "recovering_logs")[-1]["start"] == "process_crash"
         await load.acknowledges()
-    data_dirs = {BrokerId(1): ("node-1", str(tmp_path / "data"))}
+    data_dirs = {BrokerId(1): DataDirectory("node-1", str(tmp_path / "data"))}
     reach = Reach(bootstrap=node.bootstrap, data_dirs=data_dirs, controllers=[node.bootstrap])
     proof = await prove(reach, history, "t")
     assert proof.acknowledged > 0

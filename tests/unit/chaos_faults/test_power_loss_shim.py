@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.chaos.faults.powerloss import PageCache, why_no_shim
+from quorate.chaos.faults.powerloss import FaultyDisk, why_no_shim
 from quorate.chaos.sim.disk import SimDisk
 from quorate.core.disk import Disk
 from quorate.core.os_disk import OsDisk
@@ -24,14 +24,14 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> PageCache:
-    return PageCache(str(tmp_path / "data"))
+def disk(tmp_path: Path) -> FaultyDisk:
+    return FaultyDisk(str(tmp_path / "data"))
 
 
-def run_under_shim(cache: PageCache, *arguments: str, stdin: str = "") -> str:
+def run_under_shim(disk: FaultyDisk, *arguments: str, stdin: str = "") -> str:
     process = subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, **cache.environment()},
+        env={**os.environ, **disk.environment()},
         cwd=REPOSITORY,
         input=stdin,
         capture_output=True,
@@ -43,16 +43,16 @@ def run_under_shim(cache: PageCache, *arguments: str, stdin: str = "") -> str:
     return process.stdout
 
 
-def run_python(cache: PageCache, program: str) -> None:
+def run_python(disk: FaultyDisk, program: str) -> None:
     """A program that does as it pleases in the directory, and is then killed."""
     lines = (
         "import os, signal",
-        f"os.chdir({cache.directory!r})",
+        f"os.chdir({disk.directory!r})",
         "root = os.open('.', os.O_RDONLY)",
         program,
         "os.kill(os.getpid(), signal.SIGKILL)",
     )
-    run_under_shim(cache, "-c", "\n".join(lines))
+    run_under_shim(disk, "-c", "\n".join(lines))
 
 
 def everything(disk: Disk, path: str) -> object:
@@ -63,12 +63,12 @@ def everything(disk: Disk, path: str) -> object:
     return {name: everything(disk, f"{path}/{name}") for name in names}
 
 
-def files(cache: PageCache) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in Path(cache.directory).iterdir() if each.is_file()}
+def files(disk: FaultyDisk) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in Path(disk.directory).iterdir() if each.is_file()}
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_shim_and_simulated_disk_keep_the_same_after_power_loss(cache: PageCache, seed: int) -> None:
+async def test_shim_and_simulated_disk_keep_the_same_after_power_loss(disk: FaultyDisk, seed: int) -> None:
     rng = random.Random(seed)
     lives = [{f"case-{n}": draw_script(rng, rng.randint(5, 40)) for n in range(50)} for _ in range(2)]
     real = OsDisk(sync_threads=1)
@@ -77,24 +77,24 @@ async def test_shim_and_simulated_disk_keep_the_same_after_power_loss(cache: Pag
     await simulated.fsync_directory("/")
     # Two processes, one after the other: being killed loses nothing, and the notes of the first still count.
     for scripts in lives:
-        outcomes = json.loads(run_scripts(cache, scripts))
+        outcomes = json.loads(run_scripts(disk, scripts))
         assert outcomes == await simulated_outcomes(simulated, scripts)
-        assert everything(real, cache.directory) == everything(simulated, "/data")
-    before = everything(real, cache.directory)
+        assert everything(real, disk.directory) == everything(simulated, "/data")
+    before = everything(real, disk.directory)
 
-    loss = cache.lose_power()
+    loss = disk.lose_power()
     simulated.power_loss()
 
-    assert everything(real, cache.directory) == everything(simulated, "/data")
-    assert everything(real, cache.directory) != before
+    assert everything(real, disk.directory) == everything(simulated, "/data")
+    assert everything(real, disk.directory) != before
     assert loss.names
     assert loss.lost_bytes
     real.close()
 
 
-def run_scripts(cache: PageCache, scripts: dict[str, list[Step]]) -> str:
+def run_scripts(disk: FaultyDisk, scripts: dict[str, list[Step]]) -> str:
     module = "tests.unit.chaos_faults.disk_script"
-    return run_under_shim(cache, "-m", module, cache.directory, stdin=json.dumps(scripts))
+    return run_under_shim(disk, "-m", module, disk.directory, stdin=json.dumps(scripts))
 
 
 async def simulated_outcomes(disk: SimDisk, scripts: dict[str, list[Step]]) -> dict[str, list[str]]:
@@ -104,10 +104,10 @@ async def simulated_outcomes(disk: SimDisk, scripts: dict[str, list[Step]]) -> d
     return {name: await ScriptRunner(disk, f"/data/{name}").run(script) for name, script in scripts.items()}
 
 
-def test_write_during_a_sync_is_not_covered_by_it(cache: PageCache) -> None:
+def test_write_during_a_sync_is_not_covered_by_it(disk: FaultyDisk) -> None:
     # Thousands of appends in one thread while another syncs; the last sync begins before the last append.
     run_python(
-        cache,
+        disk,
         """
 import threading
 file = os.open('log', os.O_RDWR | os.O_CREAT)
@@ -133,14 +133,14 @@ os.fsync(note)
 os.fsync(root)
 """,
     )
-    cache.lose_power()
-    kept = files(cache)
+    disk.lose_power()
+    kept = files(disk)
     assert b"never" not in kept["log"]
     assert len(kept["log"]) >= int(kept["note"]) > 0
     assert kept["log"] == b"".join(b"%06d\n" % number for number in range(3000))[: len(kept["log"])]
 
 
-def test_replaced_file_comes_back_unless_the_directory_was_synced(cache: PageCache) -> None:
+def test_replaced_file_comes_back_unless_the_directory_was_synced(disk: FaultyDisk) -> None:
     program = """
 for name, content in (('state', b'old'), ('state.tmp', b'new')):
     with open(name, 'wb') as file:
@@ -151,23 +151,23 @@ for name, content in (('state', b'old'), ('state.tmp', b'new')):
         os.fsync(root)
 os.rename('state.tmp', 'state')
 """
-    run_python(cache, program)
-    assert files(cache) == {"state": b"new"}
-    assert cache.lose_power().names == 2
-    assert files(cache) == {"state": b"old"}
+    run_python(disk, program)
+    assert files(disk) == {"state": b"new"}
+    assert disk.lose_power().names == 2
+    assert files(disk) == {"state": b"old"}
 
-    run_python(cache, program + "os.fsync(root)")
-    assert cache.lose_power().names == 0
-    assert files(cache) == {"state": b"new"}
+    run_python(disk, program + "os.fsync(root)")
+    assert disk.lose_power().names == 0
+    assert files(disk) == {"state": b"new"}
 
 
-def test_torn_losses_keep_what_was_synced_and_invent_nothing(cache: PageCache) -> None:
+def test_torn_losses_keep_what_was_synced_and_invent_nothing(disk: FaultyDisk) -> None:
     for number in range(40):
-        Path(cache.directory, f"{number}").write_bytes(b"A" * 3000)
-    run_python(cache, "for n in range(40): os.pwrite(os.open(f'{n}', os.O_RDWR), b'B' * 3000, 3000)")
-    cache.lose_power(random.Random(1))
+        Path(disk.directory, f"{number}").write_bytes(b"A" * 3000)
+    run_python(disk, "for n in range(40): os.pwrite(os.open(f'{n}', os.O_RDWR), b'B' * 3000, 3000)")
+    disk.lose_power(random.Random(1))
     outcomes = set()
-    for content in files(cache).values():
+    for content in files(disk).values():
         assert content.startswith(b"A" * 3000), "it was synced"
         assert len(content) <= 6000
         assert set(content) <= {ord("A"), ord("B"), 0}
@@ -176,7 +176,7 @@ def test_torn_losses_keep_what_was_synced_and_invent_nothing(cache: PageCache) -
     assert len(outcomes) > 6
 
 
-def test_boot_id_changes_with_power_loss_and_only_then(cache: PageCache) -> None:
+def test_boot_id_changes_with_power_loss_and_only_then(disk: FaultyDisk) -> None:
     program = """
 from quorate.core.os_disk import OsDisk
 with open('boot', 'w') as file:
@@ -187,22 +187,22 @@ os.fsync(root)
 """
     seen = []
     for _ in range(2):
-        run_python(cache, program)
-        seen.append(files(cache)["boot"])
-    cache.lose_power()
+        run_python(disk, program)
+        seen.append(files(disk)["boot"])
+    disk.lose_power()
     for _ in range(2):
-        run_python(cache, program)
-        seen.append(files(cache)["boot"])
+        run_python(disk, program)
+        seen.append(files(disk)["boot"])
     assert seen[0] == seen[1]
     assert seen[2] == seen[3]
     assert seen[1] != seen[2]
 
 
-def test_full_disk_refuses_what_would_grow_and_takes_the_rest(cache: PageCache) -> None:
-    run_python(cache, "os.write(os.open('log', os.O_WRONLY | os.O_CREAT), b'0123456789')")
-    cache.fill()
+def test_full_disk_refuses_what_would_grow_and_takes_the_rest(disk: FaultyDisk) -> None:
+    run_python(disk, "os.write(os.open('log', os.O_WRONLY | os.O_CREAT), b'0123456789')")
+    disk.fill()
     run_python(
-        cache,
+        disk,
         """
 import errno
 file = os.open('log', os.O_RDWR)
@@ -222,15 +222,15 @@ for grow in (
 assert os.statvfs(os.getcwd()).f_bavail == 0
 """,
     )
-    cache.make_room()
-    run_python(cache, "os.pwrite(os.open('log', os.O_RDWR), b'!', 10)")
-    assert files(cache) == {"log": b"abc3456789!"}
+    disk.make_room()
+    run_python(disk, "os.pwrite(os.open('log', os.O_RDWR), b'!', 10)")
+    assert files(disk) == {"log": b"abc3456789!"}
 
 
-def test_failed_sync_makes_nothing_durable(cache: PageCache) -> None:
-    cache.fail_syncs()
+def test_failed_sync_makes_nothing_durable(disk: FaultyDisk) -> None:
+    disk.fail_syncs()
     run_python(
-        cache,
+        disk,
         """
 file = os.open('log', os.O_WRONLY | os.O_CREAT)
 os.write(file, b'x')
@@ -242,6 +242,6 @@ for each in (file, root):
     raise AssertionError
 """,
     )
-    cache.let_syncs_succeed()
-    assert cache.lose_power().names == 1
-    assert files(cache) == {}
+    disk.let_syncs_succeed()
+    assert disk.lose_power().names == 1
+    assert files(disk) == {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,13 @@ from quorate.chaos.report.evidence_page import DRILLS_PAGE, drills_page
 _ROOT = Path(__file__).parents[3]
 
 
-def _record(*, drill: str = "leader-kill", lost: int = 0, kind: str = "kill -9 of a leader") -> DrillRecord:
+def _record(
+    *,
+    drill: str = "leader-kill",
+    lost: int = 0,
+    kind: str = "kill -9 of a leader",
+    orders: Sequence[str] = (),
+) -> DrillRecord:
     return DrillRecord(
         drill=drill,
         seed=7,
@@ -30,6 +38,7 @@ def _record(*, drill: str = "leader-kill", lost: int = 0, kind: str = "kill -9 o
         figures={},
         network="not used",
         python="3.11",
+        covered={"orders": {"given": list(orders), "of": 6}} if orders else {},
     )
 
 
@@ -38,6 +47,25 @@ def test_runs_of_a_drill_add_up_and_violations_stand_out() -> None:
     assert "| `leader-kill` | 2 | 3.0 | 8 | 2,000 | 0.50 s | **1** |" in page
     assert "| kill -9 of a leader | 8 | 2 | 2,000 / **3** |" in page
     assert "| another | 4 | 1 | 1,000 / 0 |" in page
+
+
+def test_a_violation_stays_on_record_beside_the_runs_since() -> None:
+    fixed = replace(_record(), sources="d2")
+    page = drills_page([_record(lost=3), fixed, fixed])
+    assert "| **1**, none in 2 runs since |" in page
+    assert "| `d1` | **lost-write** (3) | 2 runs of 3.0 minutes, 2 without violations; 2 with other" in page
+    assert "**1**, none in" not in drills_page([fixed, _record(lost=3)])
+
+
+def test_what_runs_have_come_to_adds_up() -> None:
+    page = drills_page([_record(orders=["a", "b"]), _record(orders=["b", "c"]), _record()])
+    assert "| `leader-kill` | orders | 3 of 6 | 2 |" in page
+
+
+def test_a_check_that_no_longer_exists_counts_for_what_it_was_about() -> None:
+    page = drills_page([replace(_record(), examined={"lost-write": 5, "too-few-copies": 2})])
+    assert "- acknowledged is kept: `lost-write`, `too-few-copies` (retired)" in page
+    assert "| kill -9 of a leader | 4 | 1 | 7 / 0 |" in page
 
 
 def test_lines_are_read_as_they_were_written_and_a_damaged_one_is_not_skipped(tmp_path: Path) -> None:

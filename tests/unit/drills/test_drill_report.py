@@ -13,6 +13,7 @@ from quorate.chaos.checks.check_all import CHECKS
 from quorate.chaos.checks.final_state import FinalState
 from quorate.chaos.history.history import History
 from quorate.chaos.report.availability import availability_of, longest_gap
+from quorate.chaos.report.file_names import HISTORY_FILE
 from quorate.chaos.report.page import report_page
 from quorate.chaos.report.promises import promise_of
 from quorate.chaos.report.scale import LinearScale, LogScale, time_label
@@ -52,8 +53,13 @@ def test_page_tells_the_verdict_and_escapes_what_it_is_told() -> None:
     assert "1 of 1 checks failed" in page
     assert "&lt;b&gt;offset 7&lt;/b&gt; is gone" in page
     assert "and 2 more" in page
-    assert "a leader &amp; its end" in page
+    assert "A leader &amp; its end." in page
     assert "quorate drill run leader-kill --seed=7" in page
+
+
+def test_page_speaks_of_a_history_only_where_there_is_one() -> None:
+    assert HISTORY_FILE in report_page(report_of())
+    assert HISTORY_FILE not in report_page(replace(report_of(), has_history=False))
 
 
 def test_page_needs_nothing_but_itself() -> None:

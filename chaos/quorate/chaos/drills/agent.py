@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from quorate.chaos.faults.network import NetworkFaults
-    from quorate.chaos.faults.powerloss import PageCache
+    from quorate.chaos.faults.powerloss import FaultyDisk
 
 __all__ = ["Ability", "AgentNode", "ClusterAgent"]
 
@@ -106,7 +106,7 @@ class ClusterAgent(Protocol):
     async def add_broker(self) -> str:
         """Started, too; returns its name."""
 
-    def disk(self, name: str) -> PageCache:
+    def disk(self, name: str) -> FaultyDisk:
         """For ``Ability.DISK``."""
 
     def times_logged(self, event: str) -> int:

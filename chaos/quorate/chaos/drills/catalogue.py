@@ -31,8 +31,10 @@ from quorate.chaos.drills.stories.processes import (
     kill_all,
     leader_kill,
     rolling_kill,
+    short_pause,
     zombie_leader,
 )
+from quorate.chaos.drills.stories.quorum_files import journal_rot
 from quorate.chaos.drills.story import Story
 from quorate.errors import InvalidRequest
 
@@ -44,6 +46,7 @@ _TOLD_ALONE: Final[Sequence[Story]] = (
     controller_kill,
     kill_all,
     crash_loop,
+    short_pause,
     zombie_leader,
     quorum_loss,
     last_replica_standing,
@@ -54,6 +57,7 @@ _TOLD_ALONE: Final[Sequence[Story]] = (
     disk_full,
     failing_fsync,
     bit_rot,
+    journal_rot,
     wiped_disk,
     old_copy,
     swapped_disks,

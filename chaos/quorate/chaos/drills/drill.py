@@ -7,23 +7,28 @@ interrupted, therefore leaves a cluster that can be mended, which matters most w
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.drills.agent import ClusterAgent
-from quorate.chaos.drills.timeline import EventKind, Timeline
+from quorate.chaos.drills.choices import Choices
+from quorate.chaos.drills.timeline import Timeline
 from quorate.chaos.faults.network import NetworkFaults
+from quorate.chaos.history.entries import Sent
+from quorate.chaos.history.history import History
 from quorate.chaos.live.load import LedgerLoad
 from quorate.chaos.live.reader import LedgerReader
 from quorate.chaos.live.replica_files import replica_directory
 from quorate.chaos.live.sight import Sight
-from quorate.chaos.live.waiting import until_so, until_whole
+from quorate.chaos.live.waiting import topic_until, until_so, until_whole
 from quorate.client import AsyncAdmin
-from quorate.core.ids import Offset, TopicId, TopicPartition
+from quorate.core.ids import Offset, PartitionId, TopicId, TopicName, TopicPartition
 from quorate.core.os_disk import OsDisk
 from quorate.errors import QuorateError
 
@@ -32,6 +37,7 @@ __all__ = ["Drill", "Pace"]
 T = TypeVar("T")
 
 _READER_DIES: Final = 0.3
+_BYTES_LOST: Final = "unsynced bytes lost"
 _WEEK_MS: Final = 7 * 24 * 3_600_000
 
 
@@ -54,14 +60,18 @@ class Drill(Sight):
     other_loads: Sequence[LedgerLoad]
     timeline: Timeline
     random: random.Random
+    choices: Choices
     pace: Pace
     #: as the story calls a topic, and the topic that was made for this run
     topics: dict[str, str]
     #: those that are written with acks=all
-    partitions: Sequence[TopicPartition]
+    partitions: list[TopicPartition]
     tell: Callable[[str], None]
-    #: what must have been seen in the end, or the faults were none
-    leaves: set[EventKind]
+    #: what must have been seen in the end, or the faults were none: kinds of events, or names in ``counted``
+    leaves: set[str]
+    counted: Counter[str] = field(default_factory=Counter)
+    #: what nodes must have logged in the end
+    leaves_in_logs: set[str] = field(default_factory=set)
     #: what the story expected and did not get
     findings: list[str] = field(default_factory=list)
     #: what clients have found themselves
@@ -70,12 +80,8 @@ class Drill(Sight):
     rounds: int = 0
     #: how many times stored bytes were changed where a broker has to notice
     damage_done: int = 0
-    #: by power losses
-    lost_bytes: int = 0
     #: what the story found out beside verdicts: figures for the report
     figures: dict[str, str] = field(default_factory=dict)
-    #: what ``next_of`` has still to give, by name
-    _left: dict[str, list[Any]] = field(default_factory=dict)
     _down: set[str] = field(default_factory=set)
     _paused: set[str] = field(default_factory=set)
     _is_network_disturbed: bool = False
@@ -112,28 +118,28 @@ class Drill(Sight):
     def shuffled(self, choices: Sequence[T]) -> list[T]:
         return self.random.sample(choices, len(choices))
 
-    def next_of(self, name: str, choices: Sequence[T]) -> T:
-        """Every choice once, in a random order, before any of them comes again."""
-        left = self._left.get(name) or self.shuffled(choices)
-        chosen: T = left.pop()
-        self._left[name] = left
-        self.figures[name] = f"{len(choices) - len(left)} of {len(choices)}"
-        return chosen
-
     async def acknowledges(self, partitions: Sequence[TopicPartition] = ()) -> None:
         """Writes that begin now are acknowledged, in these partitions or in all."""
         await self.load.acknowledges(partitions=partitions)
 
-    def acknowledged_since(self, since_s: float, partition: TopicPartition) -> int:
-        """Of the records that were sent since then to that partition."""
-        count = 0
-        for sent in reversed(self.timeline.history.sent):
-            if sent.begun_s < since_s:
-                break
-            count += sent.is_acknowledged and sent.partition == partition
-        return count
+    def sent_since(self, since_s: float, *partitions: TopicPartition) -> list[Sent]:
+        """To these partitions; the last one first."""
+        latest = itertools.takewhile(lambda sent: sent.begun_s >= since_s, reversed(self.history.sent))
+        return [sent for sent in latest if sent.partition in partitions]
+
+    def expect_silence(self, since_s: float, partitions: Sequence[TopicPartition], because: str) -> None:
+        """Somebody has written to these partitions since then, and nothing of it was acknowledged."""
+        sent = self.sent_since(since_s, *partitions)
+        names = ", ".join(map(str, partitions))
+        self.expect(bool(sent), f"nobody has written to {names}: {because} was not put to the test")
+        count = sum(each.is_acknowledged for each in sent)
+        self.expect(count == 0, f"{count} records were acknowledged by {because}")
 
     # -- looking
+
+    @property
+    def history(self) -> History:
+        return self.timeline.history
 
     @property
     def nodes(self) -> list[str]:
@@ -202,8 +208,9 @@ class Drill(Sight):
     def lose_power(self, name: str) -> None:
         """Of a node that was killed: what it had not synced is gone, some of it torn."""
         lost = self.agent.disk(name).lose_power(self.random)
-        self.lost_bytes += lost.lost_bytes
-        self.figures["unsynced bytes lost"] = f"{self.lost_bytes:,}"
+        self.leaves.add(_BYTES_LOST)
+        self.counted[_BYTES_LOST] += lost.lost_bytes
+        self.figures[_BYTES_LOST] = f"{self.counted[_BYTES_LOST]:,}"
 
     async def changes_metadata(self) -> None:
         """Something harmless, confirmed by a quorum."""
@@ -220,27 +227,51 @@ class Drill(Sight):
         with suppress(QuorateError):
             await starting
 
-    async def starts(self, name: str) -> bool:
-        """Whether a node that may refuse to start does."""
+    async def refuses_to_start(self, name: str) -> str | None:
+        """What a node says that may refuse to start; None: it has started."""
         try:
-            await self.agent.start(name)
-        except QuorateError:
-            return False
-        return True
+            await self.start(name)
+        except QuorateError as error:
+            return error.message
+        return None
 
-    async def reads_all(self, partition: TopicPartition) -> None:
-        """A reader of its own, from the first record to the last that is there now."""
+    async def grows(self, topic: str) -> None:
+        """Another partition for that topic of the story, which is written to and read from then on."""
+        name = TopicName(self.topics[topic])
+        count = len((await self.admin.describe_topic(name)).partitions)
+        await self.admin.create_partitions(name, count + 1)
+        added = TopicPartition(name, PartitionId(count))
+        await topic_until(self.admin, name, lambda found: len(found.partitions) > count)
+        self.partitions.append(added)
+        await self.load.take_up([added])
+
+    async def recreates(self, topic: str, arguments: Mapping[str, Any]) -> None:
+        """That topic of the story, under its name and under load: deleted, and made again like this."""
+        name = TopicName(self.topics[topic])
+        deletion = self.history.delete_topic(name)
+        await self.admin.delete_topic(name)
+        await self.admin.create_topic(name, **arguments)
+        # Until all who hold the new one have heard of it, some may still acknowledge for the old one.
+        await until_whole(self.admin, name)
+        self.history.topic_deleted(deletion)
+        for reader in self.load.readers:
+            await reader.take_up(self.of_topic(topic))
+
+    async def reads_all(self, partition: TopicPartition) -> list[bytes]:
+        """A reader of its own, from the first record to the last that is there now; returns their values."""
         end = (
             await self.described_until(partition, lambda each: each.high_watermark is not None)
         ).high_watermark
         assert end is not None
-        name = f"reader of all, {self.timeline.history.last_serial}"
-        reader = LedgerReader(self.agent.bootstrap, [partition], history=self.timeline.history, name=name)
+        name = f"reader of all, {self.history.last_serial}"
+        reader = LedgerReader(self.agent.bootstrap, [partition], history=self.history, name=name)
         reader.start()
         try:
             await reader.reads_to({partition: Offset(end)})
         finally:
             await reader.kill()
+        polls = (poll for poll in self.history.polls if poll.assignment.reader == name)
+        return [value for poll in polls for _, value in poll.records]
 
     def data_dir(self, name: str) -> str:
         found = self.agent.data_dir(name)

@@ -18,6 +18,7 @@ from typing import Final
 
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.drills.agent import ClusterAgent
+from quorate.chaos.drills.choices import Choices
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.judgement import judge
 from quorate.chaos.drills.options import DrillOptions
@@ -43,6 +44,8 @@ _STATUS_S: Final = 0.5
 #: A cluster that cannot be mended is a finding; nobody has to wait for it for ever.
 _MEND_TIMEOUT_S: Final = 180.0
 _PRODUCERS: Final = 2
+#: of one of them: shorter than most faults, so that all three outcomes are met
+_HASTY_TIMEOUT_MS: Final = 1_500
 
 
 async def run_drill(
@@ -118,13 +121,17 @@ class _Run:
             self._load(partitions[called], acks=acks, name=f"writer with acks={acks}", producers=1)
             for called, acks in self._story.weak_acks.items()
         ]
+        rng = random.Random(f"{self._story.name} {self._options.seed}")
         return Drill(
             agent=self._agent,
             admin=admin,
-            load=self._load(promised, acks="all", name="writer", producers=_PRODUCERS),
+            load=self._load(
+                promised, acks="all", name="writer", producers=_PRODUCERS, hasty_timeout_ms=_HASTY_TIMEOUT_MS
+            ),
             other_loads=loads,
             timeline=Timeline(self._history, self._history.now_s()),
-            random=random.Random(f"{self._story.name} {self._options.seed}"),
+            random=rng,
+            choices=Choices(self._options.seed, rng),
             pace=self._options.pace,
             topics=topics,
             partitions=promised,
@@ -132,13 +139,22 @@ class _Run:
             leaves=set(self._story.leaves),
         )
 
-    def _load(self, partitions: list[TopicPartition], *, acks: Acks, name: str, producers: int) -> LedgerLoad:
+    def _load(
+        self,
+        partitions: list[TopicPartition],
+        *,
+        acks: Acks,
+        name: str,
+        producers: int,
+        hasty_timeout_ms: int | None = None,
+    ) -> LedgerLoad:
         return LedgerLoad(
             self._agent.bootstrap,
             partitions,
             producers=producers,
             acks=acks,
             records_per_s=self._options.records_per_s / producers,
+            hasty_timeout_ms=hasty_timeout_ms,
             history=self._history,
             name=name,
         )

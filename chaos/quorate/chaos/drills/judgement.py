@@ -12,7 +12,7 @@ from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.timeline import EventKind
 from quorate.chaos.drills.watch import ClusterWatch
 from quorate.chaos.live.final_state import collect
-from quorate.chaos.live.reach import Reach
+from quorate.chaos.live.reach import DataDirectory, Reach
 from quorate.core.ids import BrokerId
 from quorate.errors import QuorateError
 
@@ -21,8 +21,8 @@ __all__ = ["judge"]
 #: While no fault lasts. An election takes less than a second and a session at most a few; the rest is for
 #: machines that have other things to do.
 _ACKNOWLEDGED_WITHIN_S: Final = 30.0
-#: what a broker logs then
-_DAMAGE_NOTICED: Final = "log_damaged"
+#: what a broker logs then: of bytes that are not what they were, and of those that are missing
+_DAMAGE_NOTICED: Final = ("log_damaged", "log_shortened")
 
 
 async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
@@ -40,12 +40,17 @@ async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
     except (QuorateError, TimeoutError) as error:
         unread = Violation(f"the cluster could not be read: {error!r}", check="unavailable")
         return [*own, Verdict.of(unread)]
+    logged = {f"{event} logged": drill.agent.times_logged(event) for event in drill.leaves_in_logs}
     final = replace(
         final,
-        counters={kind.value: drill.timeline.count(kind) for kind in EventKind},
-        expected=tuple(sorted(kind.value for kind in drill.leaves)),
+        counters={
+            **{kind.value: drill.timeline.count(kind) for kind in EventKind},
+            **drill.counted,
+            **logged,
+        },
+        expected=tuple(sorted({*drill.leaves, *logged})),
         damage_done=drill.damage_done,
-        damage_detected=drill.agent.times_logged(_DAMAGE_NOTICED),
+        damage_detected=sum(map(drill.agent.times_logged, _DAMAGE_NOTICED)),
         acknowledged_within_s=_ACKNOWLEDGED_WITHIN_S,
     )
     return [*check_all(history, final), *own]
@@ -53,7 +58,7 @@ async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
 
 def _reach(drill: Drill, watch: ClusterWatch) -> Reach:
     data_dirs = {
-        BrokerId(node.id): (node.name, directory)
+        BrokerId(node.id): DataDirectory(node.name, directory)
         for node in drill.agent.nodes
         if node.is_broker and (directory := drill.agent.data_dir(node.name)) is not None
     }

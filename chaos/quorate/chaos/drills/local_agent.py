@@ -13,7 +13,7 @@ from typing import Final
 from quorate.chaos.drills.agent import Ability, AgentNode
 from quorate.chaos.drills.story import Layout
 from quorate.chaos.faults.network import LocalNetwork, NetworkKind
-from quorate.chaos.faults.powerloss import PageCache, why_no_shim
+from quorate.chaos.faults.powerloss import FaultyDisk, why_no_shim
 from quorate.errors import Unavailable
 from quorate.node.local_cluster import LocalCluster
 
@@ -33,6 +33,7 @@ class LocalAgent:
         self,
         cluster: LocalCluster,
         *,
+        seed: int,
         uses: Collection[Ability] = (),
         network_kind: NetworkKind | None = None,
         is_temporary: bool = True,
@@ -44,33 +45,39 @@ class LocalAgent:
         self.cluster = cluster
         self.is_temporary = is_temporary
         self.network: LocalNetwork | None = None
+        self._seed = seed
         self._uses = frozenset(uses)
         self._network_kind = network_kind
-        self._disks: dict[str, PageCache] = {}
+        self._disks: dict[str, FaultyDisk] = {}
 
     @classmethod
     def create(
         cls,
         layout: Layout,
         *,
+        seed: int,
         brokers: int | None = None,
         settings: Mapping[str, str] | None = None,
         uses: Collection[Ability] = (),
         network_kind: NetworkKind | None = None,
     ) -> LocalAgent:
-        """In a temporary directory. What is asked for here wins over what the story would choose."""
+        """In a temporary directory. What is asked for here wins over what the story would choose.
+
+        ``seed``: of what its network loses.
+        """
         cluster = LocalCluster.create(
             controllers=_CONTROLLERS,
             brokers=layout.brokers if brokers is None else brokers,
             is_combined=layout.is_combined,
             settings={**layout.settings, **(settings or {})},
         )
-        return cls(cluster, uses=uses, network_kind=network_kind)
+        return cls(cluster, seed=seed, uses=uses, network_kind=network_kind)
 
     @classmethod
     def attach(cls, cluster: LocalCluster) -> LocalAgent:
         """To one that somebody runs, with `quorate up`. Nodes that are up keep their network and disks."""
-        return cls(cluster, is_temporary=False)
+        # Nothing is left to chance: its network is its own.
+        return cls(cluster, seed=0, is_temporary=False)
 
     @property
     def abilities(self) -> frozenset[Ability]:
@@ -114,10 +121,10 @@ class LocalAgent:
             for name in self.cluster.names:
                 self._put_on_a_disk(name)
         if self._uses & _BY_NETWORK:
-            self.network = await LocalNetwork.open(self.cluster, kind=self._network_kind)
+            self.network = await LocalNetwork.open(self.cluster, seed=self._seed, kind=self._network_kind)
 
     def _put_on_a_disk(self, name: str) -> None:
-        self._disks[name] = disk = PageCache(self.cluster.data_dir(name))
+        self._disks[name] = disk = FaultyDisk(self.cluster.data_dir(name))
         self.cluster.surround(name, environment=disk.environment())
 
     async def discard(self) -> None:
@@ -161,7 +168,7 @@ class LocalAgent:
         await self.cluster.start([name])
         return name
 
-    def disk(self, name: str) -> PageCache:
+    def disk(self, name: str) -> FaultyDisk:
         return self._disks[name]
 
     def times_logged(self, event: str) -> int:

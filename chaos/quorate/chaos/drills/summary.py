@@ -43,7 +43,12 @@ def summarise(
         lanes=[kind.value for kind in EventKind],
         outcomes={outcome.value: outcomes[outcome] for outcome in Outcome},
         records_read=sum(len(poll.records) for poll in history.polls),
-        figures={**_losses(history, verdicts), **drill.figures},
+        figures={
+            **_losses(history, verdicts),
+            **{name: str(coverage) for name, coverage in drill.choices.covered.items()},
+            **drill.figures,
+        },
+        covered=drill.choices.covered,
         surroundings=_surroundings(drill, story),
     )
 

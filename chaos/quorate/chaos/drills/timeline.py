@@ -58,5 +58,8 @@ class Timeline:
             if window.ended_s is not None:
                 self.whole_s.setdefault(window.serial, now)
 
+    def since(self, since_s: float) -> list[Event]:
+        return [event for event in self.events if event.at_s >= since_s]
+
     def count(self, kind: EventKind) -> int:
         return sum(event.kind is kind for event in self.events)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.chaos.drills.timeline import EventKind, Timeline
+from quorate.chaos.history.partition_images import saw_partition_image
 from quorate.chaos.live.watermarks import watch_watermarks
 from quorate.client import AsyncAdmin
 from quorate.core.clock import SystemClock
@@ -86,11 +87,14 @@ class ClusterWatch:
             with suppress(QuorateError, TimeoutError):
                 async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                     quorum = await admin.describe_quorum()
+                # Whoever was there first was elected before anything was done to anybody.
+                is_first = not self.controllers
                 leaders = self.controllers.setdefault(quorum.term, set())
                 if quorum.leader not in leaders:
                     leaders.add(quorum.leader)
-                    what = f"{self.name_of(quorum.leader)}, term {quorum.term}"
-                    self.timeline.note(EventKind.CONTROLLER, what)
+                    if not is_first:
+                        what = f"{self.name_of(quorum.leader)}, term {quorum.term}"
+                        self.timeline.note(EventKind.CONTROLLER, what)
             await asyncio.sleep(_CONTROLLER_POLL_S)
 
     # -- metadata
@@ -101,7 +105,7 @@ class ClusterWatch:
             topic = image.topics[partition.topic_id]
             if topic.name in self.topics:
                 key = TopicPartition(topic.name, partition.partition)
-                self._remember(key, partition)
+                saw_partition_image(self.timeline.history, _SOURCE, key, partition)
                 earlier = None if is_first else _partition(delta.before, partition)
                 if earlier is not None:
                     self._tell_partition(f"{key.topic}-{key.partition}", earlier, partition)
@@ -109,18 +113,6 @@ class ClusterWatch:
             before, after = delta.before.brokers.get(broker_id), image.brokers.get(broker_id)
             if before is not None and after is not None and after.is_fenced and not before.is_fenced:
                 self.timeline.note(EventKind.FENCED, self.name_of(broker_id))
-
-    def _remember(self, key: TopicPartition, partition: PartitionImage) -> None:
-        self.timeline.history.saw_partition(
-            _SOURCE,
-            key,
-            topic_id=partition.topic_id,
-            leader=None if partition.leader == NO_LEADER else partition.leader,
-            leader_epoch=partition.leader_epoch,
-            partition_epoch=partition.partition_epoch,
-            isr=partition.isr,
-            elr=partition.elr,
-        )
 
     def _tell_partition(self, name: str, before: PartitionImage, after: PartitionImage) -> None:
         if after.leader != before.leader:

@@ -17,7 +17,7 @@ from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME
 from quorate.storage.log_files import LOG_CHECKPOINT_NAME, SNAPSHOT_SUFFIX
 from quorate.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
-__all__ = ["Damage", "FileKind", "Harm", "damage", "files_of"]
+__all__ = ["Damage", "FileKind", "Harm", "damage", "files_of", "overwrite"]
 
 _JOURNAL_SUFFIX: Final = ".journal"
 _SECTOR_BYTES: Final = 512
@@ -116,16 +116,16 @@ def damage(
         os.truncate(path, position)
         return Damage(path, kind, harm, position, size - position)
     if harm is Harm.FLIP:
-        _overwrite(path, position, lambda old: bytes([old[0] ^ 1 << rng.randrange(8)]), 1)
+        overwrite(path, position, lambda old: bytes([old[0] ^ 1 << rng.randrange(8)]), 1)
         return Damage(path, kind, harm, position, 1)
     start = position - position % _SECTOR_BYTES
     count = min(_SECTOR_BYTES, bound - start)
     # Each byte becomes another one.
-    _overwrite(path, start, lambda old: bytes((byte + rng.randint(1, 255)) % 256 for byte in old), count)
+    overwrite(path, start, lambda old: bytes((byte + rng.randint(1, 255)) % 256 for byte in old), count)
     return Damage(path, kind, harm, start, count)
 
 
-def _overwrite(path: str, position: int, change: Callable[[bytes], bytes], count: int) -> None:
+def overwrite(path: str, position: int, change: Callable[[bytes], bytes], count: int) -> None:
     with open(path, "r+b") as file:
         file.seek(position)
         old = file.read(count)

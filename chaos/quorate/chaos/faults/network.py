@@ -60,10 +60,8 @@ class LocalNetwork:
         self._names: list[str] = []
 
     @classmethod
-    async def open(
-        cls, cluster: LocalCluster, *, kind: NetworkKind | None = None, seed: int = 0
-    ) -> LocalNetwork:
-        """Without ``kind``: namespaces if the machine allows them, else proxies."""
+    async def open(cls, cluster: LocalCluster, *, seed: int, kind: NetworkKind | None = None) -> LocalNetwork:
+        """Without ``kind``: namespaces if the machine allows them, else proxies. ``seed``: of losses."""
         if kind is not None:
             network = await cls._start(kind, seed)
         else:

@@ -8,7 +8,7 @@ from typing import Final
 from quorate.chaos.checks.final_state import CopyOfLog, FinalPartition, FinalState
 from quorate.chaos.history.history import History
 from quorate.chaos.live.answers import Answer, ask
-from quorate.chaos.live.reach import Reach
+from quorate.chaos.live.reach import DataDirectory, Reach
 from quorate.chaos.live.replica_files import ReplicaFiles, read_replica, replica_directory
 from quorate.core.disk import Disk
 from quorate.core.ids import BrokerId, Offset, TopicPartition
@@ -63,14 +63,14 @@ def seen_by_readers(history: History) -> FinalState:
 
 def _final_partition(
     disk: Disk,
-    data_dirs: Mapping[BrokerId, tuple[str, str]],
+    data_dirs: Mapping[BrokerId, DataDirectory],
     partition: TopicPartition,
     answer: Answer,
 ) -> FinalPartition:
     replicas = {
-        data_dirs[broker_id][0]: _replica(disk, data_dirs[broker_id][1], partition, answer)
+        found.name: _replica(disk, found.path, partition, answer)
         for broker_id in answer.replicas
-        if broker_id in data_dirs
+        if (found := data_dirs.get(broker_id)) is not None
     }
     # Of the first replica that is whole; all must be the same, and a check sees to that.
     whole = (files.records for files in replicas.values() if not files.copy.faults)

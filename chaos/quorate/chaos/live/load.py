@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -40,6 +41,7 @@ _UNANSWERED_MAX: Final = 2_000
 #: records of an ordinary size
 _VALUE_BYTES: Final = 110
 _TIMEOUT_S: Final = 60.0
+#: longer than any fault, so that every record is delivered in the end
 _DELIVERY_TIMEOUT_MS: Final = 120_000
 
 
@@ -59,13 +61,13 @@ class _Awaited:
     #: records up to this serial number do not count
     since: int
     #: only acknowledgements count, or every end
-    is_choosy: bool
+    only_acknowledged: bool
     #: by partition; one that is done is not in it
     missing: dict[TopicPartition, int]
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self, sent: Sent) -> None:
-        is_counted = sent.is_acknowledged or not self.is_choosy
+        is_counted = sent.is_acknowledged or not self.only_acknowledged
         if sent.serial <= self.since or sent.partition not in self.missing or not is_counted:
             return
         self.missing[sent.partition] -= 1
@@ -89,6 +91,7 @@ class LedgerLoad:
         keys: int = 0,
         value_bytes: int = _VALUE_BYTES,
         delivery_timeout_ms: int = _DELIVERY_TIMEOUT_MS,
+        hasty_timeout_ms: int | None = None,
         readers: int = 1,
         history: History | None = None,
         name: str = "writer",
@@ -98,21 +101,27 @@ class LedgerLoad:
         """``partitions``: of as many topics as you like; they take turns.
 
         ``records_per_s``: of each producer. ``keys``: with so many keys, drawn for each record; those of one
-        key go to one partition. ``history``: one that other loads, under other names, write to as well.
-        ``rng``: for the keys. ``sender``: makes producers of another system than ours.
+        key go to one partition. ``hasty_timeout_ms``: the last producer gives up as soon as that, so that
+        records are refused, and some have an end that nobody knows. ``history``: one that other loads, under
+        other names, write to as well. ``rng``: for the keys. ``sender``: makes producers of another system
+        than ours.
         """
         self.history = History() if history is None else history
         self._bootstrap = bootstrap
-        self._partitions = partitions
+        self._partitions = list(partitions)
         self._acks: Acks = acks
         self._keys = keys
         self._value_bytes = value_bytes
-        self._delivery_timeout_ms = delivery_timeout_ms
         self._rng = rng or random.Random()
-        self._sender = sender or self._our_producer
         self._burst = max(1, min(_BURST_MAX, round(records_per_s / _BURSTS_PER_S)))
         self._pause_s = self._burst / records_per_s
-        self._names = [f"{name}-{number}" for number in range(producers)]
+        timeouts_ms = [delivery_timeout_ms] * producers
+        if hasty_timeout_ms is not None:
+            timeouts_ms[-1] = hasty_timeout_ms
+        self._senders: dict[str, Callable[[], AbstractAsyncContextManager[Sender]]] = {
+            f"{name}-{number}": sender or partial(self._our_producer, timeout_ms)
+            for number, timeout_ms in enumerate(timeouts_ms)
+        }
         self._is_over = False
         self._count = 0
         #: records so far
@@ -122,12 +131,14 @@ class LedgerLoad:
         self._awaited: list[_Awaited] = []
         self._writing: list[asyncio.Task[None]] = []
         self.readers = [
-            LedgerReader(bootstrap, partitions, history=self.history, name=f"reader-{number} beside {name}")
+            LedgerReader(
+                bootstrap, self._partitions, history=self.history, name=f"reader-{number} beside {name}"
+            )
             for number in range(readers)
         ]
 
     async def __aenter__(self) -> Self:
-        self._writing = [asyncio.create_task(self._write(name)) for name in self._names]
+        self._writing = [asyncio.create_task(self._write(name)) for name in self._senders]
         for reader in self.readers:
             reader.start()
         return self
@@ -157,20 +168,28 @@ class LedgerLoad:
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [*self._writing, *(reader.task for reader in self.readers if reader.task is not None)]
 
+    async def take_up(self, partitions: Sequence[TopicPartition]) -> None:
+        """Partitions that there were not when it began: they are written to and read from now on."""
+        self._partitions.extend(partitions)
+        for reader in self.readers:
+            await reader.take_up(partitions)
+
     async def acknowledges(self, count: int = 20, *, partitions: Sequence[TopicPartition] = ()) -> None:
         """Until each of the partitions has acknowledged so many records that were sent from now on.
 
         No partition named: all of them.
         """
-        await self._counted(count, partitions, is_choosy=True)
+        await self._counted(count, partitions, only_acknowledged=True)
 
     async def ends(self, count: int = 20, *, partitions: Sequence[TopicPartition] = ()) -> None:
         """The same with every end: acknowledged, refused or unknown."""
-        await self._counted(count, partitions, is_choosy=False)
+        await self._counted(count, partitions, only_acknowledged=False)
 
-    async def _counted(self, count: int, partitions: Sequence[TopicPartition], *, is_choosy: bool) -> None:
+    async def _counted(
+        self, count: int, partitions: Sequence[TopicPartition], *, only_acknowledged: bool
+    ) -> None:
         missing = dict.fromkeys(partitions or self._partitions, count)
-        awaited = _Awaited(self.history.last_serial, is_choosy, missing)
+        awaited = _Awaited(self.history.last_serial, only_acknowledged, missing)
         self._awaited.append(awaited)
         over = asyncio.ensure_future(awaited.is_over.wait())
         try:
@@ -188,12 +207,12 @@ class LedgerLoad:
 
     # -- one producer
 
-    def _our_producer(self) -> AsyncProducer:
-        return AsyncProducer(self._bootstrap, acks=self._acks, delivery_timeout_ms=self._delivery_timeout_ms)
+    def _our_producer(self, delivery_timeout_ms: int) -> AsyncProducer:
+        return AsyncProducer(self._bootstrap, acks=self._acks, delivery_timeout_ms=delivery_timeout_ms)
 
     async def _write(self, name: str) -> None:
         room = asyncio.Semaphore(_UNANSWERED_MAX)
-        async with self._sender() as producer:
+        async with self._senders[name]() as producer:
             while not self._is_over:
                 for _ in range(self._burst):
                     await room.acquire()

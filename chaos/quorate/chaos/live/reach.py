@@ -7,18 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from quorate.core.ids import BrokerId
 from quorate.node.local_cluster import LocalCluster
 
-__all__ = ["Reach"]
+__all__ = ["DataDirectory", "Reach"]
+
+
+class DataDirectory(NamedTuple):
+    #: of the broker, for people
+    name: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     bootstrap: str
-    #: by broker: its name and its data directory; one that is missing cannot be looked into
-    data_dirs: Mapping[BrokerId, tuple[str, str]] = field(default_factory=dict)
+    #: by broker; one that is missing cannot be looked into
+    data_dirs: Mapping[BrokerId, DataDirectory] = field(default_factory=dict)
     #: addresses; none: the metadata cannot be followed
     controllers: Sequence[str] = ()
 
@@ -26,6 +33,9 @@ class Reach:
     def of(cluster: LocalCluster) -> Reach:
         return Reach(
             bootstrap=cluster.bootstrap,
-            data_dirs={BrokerId(node.id): (node.name, cluster.data_dir(node.name)) for node in cluster.nodes},
+            data_dirs={
+                BrokerId(node.id): DataDirectory(node.name, cluster.data_dir(node.name))
+                for node in cluster.nodes
+            },
             controllers=cluster.controller_addresses,
         )

@@ -8,7 +8,7 @@ reader comes back (rule 66).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -18,10 +18,11 @@ from quorate.chaos.history.history import History
 from quorate.client import AsyncConsumer
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord
-from quorate.errors import LogTruncated
+from quorate.errors import LogTruncated, UnknownTopicOrPartition
 
 __all__ = ["LedgerReader"]
 
+_BEGINNING: Final[tuple[Offset, LeaderEpoch | None]] = (Offset(0), None)
 _POLL_S: Final = 1.0
 _LOOK_S: Final = 0.05
 _TIMEOUT_S: Final = 60.0
@@ -32,13 +33,13 @@ class LedgerReader:
         self, bootstrap: str, partitions: Sequence[TopicPartition], *, history: History, name: str
     ) -> None:
         self._bootstrap = bootstrap
-        self._partitions = partitions
         self._history = history
         self._name = name
         #: where it goes on, and the leader epoch of the record before that
-        self._positions: dict[TopicPartition, tuple[Offset, LeaderEpoch | None]] = {
-            partition: (Offset(0), None) for partition in partitions
-        }
+        self._positions: dict[TopicPartition, tuple[Offset, LeaderEpoch | None]] = dict.fromkeys(
+            partitions, _BEGINNING
+        )
+        self._has_taken_up = False
         #: None: it does not run
         self.task: asyncio.Task[None] | None = None
         #: of the task that runs, once it reads
@@ -88,10 +89,32 @@ class LedgerReader:
         await self.kill()
         self.start()
 
+    async def take_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """From their beginnings: new ones, and those of a topic that was made again."""
+        await self.kill()
+        self._positions.update(dict.fromkeys(partitions, _BEGINNING))
+        self._has_taken_up = True
+        self.start()
+
     async def _read(self) -> None:
         """Until cancelled."""
+        while True:
+            try:
+                await self._read_until_deleted()
+            except UnknownTopicOrPartition:
+                deleted = {deletion.topic for deletion in self._history.deletions}
+                gone = [partition for partition in self._positions if partition.topic in deleted]
+                # One that was added a moment ago is not known to everybody yet.
+                if not gone and not self._has_taken_up:
+                    raise
+                # Of the same name there may soon be another topic, which has a beginning of its own.
+                self._positions.update(dict.fromkeys(gone, _BEGINNING))
+                await asyncio.sleep(_LOOK_S)
+
+    async def _read_until_deleted(self) -> None:
+        """It ends with ``UnknownTopicOrPartition`` then."""
         async with AsyncConsumer(self._bootstrap) as consumer:
-            consumer.assign(self._partitions)
+            consumer.assign(list(self._positions))
             for partition, (offset, leader_epoch) in self._positions.items():
                 if offset > 0:
                     consumer.seek(partition, offset, leader_epoch=leader_epoch)

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from quorate.chaos.quorum_drills.quorum_drill import DrillReport, Fault, run_drill
+from quorate.chaos.quorum_drills.quorum_drill import QuorumDrillReport, QuorumFault, run_quorum_drill
 from quorate.chaos.quorum_drills.quorum_faults import FAULTS
 from quorate.node.interruption import INTERRUPTED_STATUS, run_interruptible
 
@@ -19,7 +19,7 @@ _CLIENTS: Final = 8
 _NAMES: Final = tuple(dict.fromkeys(fault.name for fault in FAULTS))
 
 
-def _choose(_context: click.Context, _parameter: click.Parameter, only: str) -> list[Fault]:
+def _choose(_context: click.Context, _parameter: click.Parameter, only: str) -> list[QuorumFault]:
     chosen = [fault for fault in FAULTS if only in fault.name]
     if not chosen:
         raise click.BadParameter(f"no drill's name contains {only!r}; there are: {', '.join(_NAMES)}")
@@ -30,7 +30,7 @@ def _choose(_context: click.Context, _parameter: click.Parameter, only: str) -> 
 @click.option("--seconds", default=30.0, show_default=True, help="How long each drill lasts.")
 @click.option("--seed", default=1, show_default=True, help="Of what the clients choose to do.")
 @click.option("--only", "chosen", default="", callback=_choose, help="Only drills whose name contains this.")
-def main(seconds: float, seed: int, chosen: list[Fault]) -> None:
+def main(seconds: float, seed: int, chosen: list[QuorumFault]) -> None:
     """Real quorums of three and five voters under load, and all that must not make them forget anything."""
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
@@ -45,12 +45,12 @@ def main(seconds: float, seed: int, chosen: list[Fault]) -> None:
     sys.exit(1 if failed else 0)
 
 
-def _drill(console: Console, fault: Fault, *, seconds: float, seed: int) -> DrillReport:
+def _drill(console: Console, fault: QuorumFault, *, seconds: float, seed: int) -> QuorumDrillReport:
     name = f"{fault.name}, {fault.voters} voters"
     began = time.monotonic()
     with console.status(name) as status:
         report = run_interruptible(
-            run_drill(
+            run_quorum_drill(
                 [fault],
                 seconds=seconds,
                 clients=_CLIENTS,
@@ -63,7 +63,7 @@ def _drill(console: Console, fault: Fault, *, seconds: float, seed: int) -> Dril
     return report
 
 
-def _table(reports: list[DrillReport]) -> Table:
+def _table(reports: list[QuorumDrillReport]) -> Table:
     checks = list(dict.fromkeys(check for report in reports for check in report.findings))
     table = Table(title="Quorum drills", title_justify="left")
     table.add_column("fault")

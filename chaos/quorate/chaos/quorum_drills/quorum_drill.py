@@ -23,7 +23,7 @@ from quorate.errors import QuorateError
 from quorate.metadata.digest import digest_to_bytes, full_digest
 from quorate.node.local_cluster import LocalCluster
 
-__all__ = ["DrillReport", "Fault", "QuorumDrill", "run_drill"]
+__all__ = ["QuorumDrill", "QuorumDrillReport", "QuorumFault", "run_quorum_drill"]
 
 #: before each strike, so that it strikes a quorum under load
 _CHANGES_BEFORE: Final = 50
@@ -35,7 +35,7 @@ _POLL_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class QuorumFault:
     name: str
     voters: int
     strike: Callable[[QuorumDrill], Awaitable[None]]
@@ -47,7 +47,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class DrillReport:
+class QuorumDrillReport:
     faults: str
     voters: int
     strikes: int = 0
@@ -130,20 +130,20 @@ class QuorumDrill:
                 await asyncio.sleep(_POLL_S)
 
 
-async def run_drill(
-    faults: Sequence[Fault],
+async def run_quorum_drill(
+    faults: Sequence[QuorumFault],
     *,
     seconds: float,
     clients: int,
     seed: int = 1,
     on_strike: Callable[[int], None] = lambda _: None,
-) -> DrillReport:
+) -> QuorumDrillReport:
     """Strikes with each in turn until the time is up, at least once."""
     [voters_count] = {fault.voters for fault in faults}
     settings = dict(FAKE_BROKER_SETTINGS)
     for fault in faults:
         settings.update(fault.settings)
-    report = DrillReport(", ".join(fault.name for fault in faults), voters_count)
+    report = QuorumDrillReport(", ".join(fault.name for fault in faults), voters_count)
     async with LocalCluster.create(controllers=voters_count, brokers=0, settings=settings) as cluster:
         voters = DrillVoters(cluster)
         try:
@@ -164,8 +164,8 @@ async def _begin(voters: DrillVoters, *, clients: int, seed: int) -> QuorumDrill
 
 async def _strike(
     drill: QuorumDrill,
-    faults: Sequence[Fault],
-    report: DrillReport,
+    faults: Sequence[QuorumFault],
+    report: QuorumDrillReport,
     *,
     seconds: float,
     on_strike: Callable[[int], None],
@@ -184,7 +184,7 @@ async def _strike(
         await drill.load.stop()
 
 
-async def _judge(drill: QuorumDrill, faults: Sequence[Fault], report: DrillReport) -> None:
+async def _judge(drill: QuorumDrill, faults: Sequence[QuorumFault], report: QuorumDrillReport) -> None:
     await drill.until_all_vote()
     ledger = drill.ledger
     report.acknowledged, report.unknown, report.reads = ledger.acknowledged, ledger.unknown, ledger.reads

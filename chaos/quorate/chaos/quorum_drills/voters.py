@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from quorate.core.transport import Channel, Method, methods_of
 from quorate.errors import QuorateError, Unavailable
+from quorate.metadata.raft.quorum_config import QUORUM_DIRECTORY_NAME
 from quorate.node.local_cluster import LocalCluster
 from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import admin_pb2, controller_pb2
@@ -52,7 +53,7 @@ class DrillVoters:
         return self.cluster.node(name).address
 
     def quorum_directory(self, name: str) -> str:
-        return f"{self.cluster.data_dir(name)}/quorum"
+        return f"{self.cluster.data_dir(name)}/{QUORUM_DIRECTORY_NAME}"
 
     # --- processes ------------------------------------------------------------------------------------
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.report.availability import Availability
 
-__all__ = ["DrillReport", "Mark", "ReportedFault"]
+__all__ = ["Coverage", "DrillReport", "Mark", "ReportedFault"]
+
+
+class Coverage(NamedTuple):
+    given: tuple[str, ...]
+    #: how many there are
+    of: int
+
+    def __str__(self) -> str:
+        return f"{len(self.given)} of {self.of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,10 @@ class DrillReport:
     figures: Mapping[str, str] = field(default_factory=dict)
     #: how it was run: versions, layout, settings
     surroundings: Mapping[str, str] = field(default_factory=dict)
+    #: of what is gone through over several runs: what this run came to
+    covered: Mapping[str, Coverage] = field(default_factory=dict)
+    #: every operation of every client lies beside the report
+    has_history: bool = True
 
     @property
     def passed(self) -> bool:

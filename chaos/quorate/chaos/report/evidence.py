@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from quorate.chaos.evidence.checkout import commit_of
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY, append_line, read_lines
@@ -44,6 +44,8 @@ class DrillRecord:
     figures: dict[str, str]
     network: str
     python: str
+    #: of what is gone through over several runs: what this run came to, and how many there are
+    covered: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def violations(self) -> int:
@@ -70,6 +72,7 @@ def record_of(root: Path, report: DrillReport) -> DrillRecord:
         figures=dict(report.figures),
         network=report.surroundings.get("network faults by", ""),
         python=platform.python_version(),
+        covered={name: {"given": list(each.given), "of": each.of} for name, each in report.covered.items()},
     )
 
 

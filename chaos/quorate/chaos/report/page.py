@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -16,6 +17,9 @@ from quorate.chaos.report.timeline_figure import timeline_figure
 __all__ = ["report_page"]
 
 _FAULTS_SHOWN: Final = 12
+_FINDINGS_SHOWN: Final = 5
+#: what makes values of records as long as they are
+_PADDING: Final = re.compile(r"\.{4,}")
 
 
 def report_page(report: DrillReport) -> str:
@@ -25,8 +29,8 @@ def report_page(report: DrillReport) -> str:
             _heading(report),
             _cards(report),
             f"<div class='scroll'>{timeline_figure(report)}</div>" if report.lanes else "",
-            "<h2>Checks</h2>",
-            _checks(report.verdicts),
+            _what_went_wrong(report.verdicts),
+            f"<h2>Checks</h2><div class='checks'>{_checks(report.verdicts)}</div>",
             f"<h2>Faults</h2>{_faults(report.faults)}" if report.faults else "",
             _facts("What the story measured", report.figures),
             _facts("How it was run", report.surroundings),
@@ -50,7 +54,7 @@ def _heading(report: DrillReport) -> str:
     class_ = "passed" if report.passed else "failed"
     return (
         f"<h1>{escape(report.drill)} <span class='verdict {class_}'>{_verdict_words(report)}</span></h1>"
-        f"<p>{escape(report.shows)}.</p>"
+        f"<p>{escape(report.shows[:1].upper() + report.shows[1:])}.</p>"
         f"<p class='soft'>Began {escape(report.began)} and lasted {report.seconds:.0f} s: the fault was "
         f"inflicted in {_rounds(report.rounds)}, under load. Seed {report.seed}.</p>"
     )
@@ -61,22 +65,26 @@ def _rounds(count: int) -> str:
 
 
 def _cards(report: DrillReport) -> str:
-    availability = report.availability
+    availability, count = report.availability, len(report.faults) or report.rounds
     cards = [
         *((f"{count:,}", name) for name, count in report.outcomes.items()),
         (f"{report.records_read:,}", "records read"),
-        (f"{len(report.faults) or report.rounds:,}", "faults"),
+        (f"{count:,}", "fault" if count == 1 else "faults"),
     ]
     if availability.times_s:
         cards.append((f"{availability.longest_gap_s:.2f} s", "longest time without any acknowledgement"))
     if availability.p50_ms is not None and availability.p99_ms is not None:
-        cards.append((f"{availability.p50_ms:,.1f} ms", "until acknowledged, median"))
-        cards.append((f"{availability.p99_ms:,.0f} ms", "until acknowledged, 99th percentile"))
+        cards.append((_duration(availability.p50_ms), "until acknowledged, median"))
+        cards.append((_duration(availability.p99_ms), "until acknowledged, 99th percentile"))
     written = "".join(
         f"<div class='card'><b>{escape(value)}</b><span>{escape(label)}</span></div>"
         for value, label in cards
     )
     return f"<div class='cards'>{written}</div>"
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds:.1f} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.2f} s"
 
 
 def _checks(verdicts: Sequence[Verdict]) -> str:
@@ -86,7 +94,7 @@ def _checks(verdicts: Sequence[Verdict]) -> str:
             _name(verdict),
             _verdict(verdict),
             f"{verdict.examined:,}",
-            _findings(verdict),
+            _found(verdict),
         )
         for verdict in verdicts
     ]
@@ -107,14 +115,45 @@ def _verdict(verdict: Verdict) -> str:
     return "<span class='passed verdict-words'>✓ held</span>"
 
 
-def _findings(verdict: Verdict) -> str:
-    told = [escape(each) for each in verdict.findings]
-    if verdict.found > len(told):
-        told.append(f"and {verdict.found - len(told):,} more")
+def _what_went_wrong(verdicts: Sequence[Verdict]) -> str:
+    """In words, across the whole page: a column of a table would be too narrow for it."""
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    if not failed:
+        return ""
+    told = "".join(
+        f"<h3>{_name(verdict)} <span class='soft'>{escape(promise_of(verdict.check).words)}</span></h3>"
+        f"<ul>{''.join(f'<li>{each}</li>' for each in _findings(verdict))}</ul>"
+        for verdict in failed
+    )
+    return f"<h2>What went wrong</h2><div class='wrong'>{told}</div>"
+
+
+def _findings(verdict: Verdict) -> Iterator[str]:
+    shown = verdict.findings[:_FINDINGS_SHOWN]
+    yield from (escape(_PADDING.sub("…", finding)) for finding in shown)
+    more = _count(verdict) - len(shown)
+    if more > 0:
+        yield f"and {more:,} more"
+
+
+def _count(verdict: Verdict) -> int:
+    return max(verdict.found, len(verdict.findings))
+
+
+def _found(verdict: Verdict) -> str:
+    """How much; what it is stands above the table."""
+    count = _count(verdict)
     figures = verdict.figures.items() if verdict.examined else ()
-    measured = ", ".join(f"{escape(name.replace('_', ' '))}: {value:,.6g}" for name, value in figures)
-    listed = f"<ul>{''.join(f'<li>{each}</li>' for each in told)}</ul>" if told else ""
-    return listed + (f"<span class='soft'>{measured}</span>" if measured else "")
+    measured = ", ".join(_measured(name, value) for name, value in figures)
+    told = f"<b class='failed'>{count:,}</b> " if count else ""
+    return told + (f"<span class='soft'>{measured}</span>" if measured else "")
+
+
+def _measured(name: str, value: float) -> str:
+    """A name tells its unit at its end."""
+    if name.endswith("_s"):
+        return f"{escape(name.removesuffix('_s').replace('_', ' '))}: {value:,.2f} s"
+    return f"{escape(name.replace('_', ' '))}: {value:,.6g}"
 
 
 def _faults(faults: Sequence[ReportedFault]) -> str:
@@ -150,12 +189,15 @@ def _facts(title: str, facts: Mapping[str, str]) -> str:
 
 
 def _how_to_check_again(report: DrillReport) -> str:
+    history = (
+        f"<code>{HISTORY_FILE}</code> beside this page holds every operation of every client with its times "
+        "and its outcome, one JSON document on each line; "
+    )
     return (
         "<h2>To see it again</h2>"
         f"<p><code>{escape(report.command)}</code></p>"
-        f"<p class='soft'><code>{HISTORY_FILE}</code> beside this page holds every operation of every client "
-        f"with its times and its outcome, one JSON document on each line; <code>{VERDICTS_FILE}</code> holds "
-        "this page's tables.</p>"
+        f"<p class='soft'>{history if report.has_history else ''}<code>{VERDICTS_FILE}</code> "
+        f"{'' if report.has_history else 'beside this page '}holds this page's tables.</p>"
     )
 
 

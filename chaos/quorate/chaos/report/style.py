@@ -36,7 +36,10 @@ th { text-align: left; color: var(--soft); font-weight: 500; }
 th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .verdict-words { white-space: nowrap; }
-td ul { margin: 0; padding-left: 18px; }
+.checks td:first-child { width: 34%; min-width: 260px; }
+.wrong { border-left: 3px solid var(--bad); padding-left: 14px; }
+.wrong h3 { font-size: 14px; font-weight: 500; margin: 14px 0 4px; }
+.wrong ul { margin: 0; padding-left: 18px; font-size: 14px; } .wrong li { overflow-wrap: anywhere; }
 .facts td:first-child { color: var(--soft); width: 220px; }
 .facts td:nth-child(2) code { white-space: normal; }
 details summary { cursor: pointer; color: var(--soft); margin: 8px 0; }

@@ -111,7 +111,7 @@ def _run(session: Session, name: str, options: RunOptions, *, seed: int, directo
 def _tell(
     story: Story, options: RunOptions, drill_options: DrillOptions, progress: Progress
 ) -> DrillReport | str:
-    agent = _agent(story, options)
+    agent = _agent(story, options, drill_options.seed)
     misfit = story.misfit(agent)
     if misfit is not None:
         asyncio.run(agent.discard())
@@ -119,13 +119,14 @@ def _tell(
     return run_interruptible(run_drill(story, agent, drill_options, progress))
 
 
-def _agent(story: Story, options: RunOptions) -> ClusterAgent:
+def _agent(story: Story, options: RunOptions, seed: int) -> ClusterAgent:
     if options.agent_file is not None:
         return CommandAgent.from_file(options.agent_file)
     if options.directory is not None:
         return LocalAgent.attach(LocalCluster(options.directory))
     return LocalAgent.create(
         story.layout,
+        seed=seed,
         brokers=options.brokers,
         settings=options.settings,
         uses=story.uses,

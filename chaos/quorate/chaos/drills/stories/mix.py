@@ -25,7 +25,7 @@ def everything_of(stories: Sequence[Story]) -> Story:
         possible = [each for each in mixed if each.misfit(drill.agent) is None]
         # All of them before any comes again, so that a run of a few minutes has seen most.
         names = [each.name for each in possible]
-        name = drill.next_of("kinds of faults", names)
+        name = drill.choices.next_of("kinds of faults", names)
         chosen = next(each for each in possible if each.name == name)
         drill.leaves.update(chosen.leaves)
         await chosen.strike(drill)

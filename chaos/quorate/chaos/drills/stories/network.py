@@ -10,6 +10,7 @@ from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import APART, story
 from quorate.chaos.drills.timeline import EventKind
 from quorate.chaos.faults.network import CLIENTS
+from quorate.core.ids import TopicPartition
 
 __all__ = ["isolated_leader", "slow_follower", "split_brain"]
 
@@ -58,17 +59,17 @@ async def isolated_leader(drill: Drill) -> None:
 async def split_brain(drill: Drill) -> None:
     partition = drill.a_partition()
     leader, followers = await drill.leader(partition), await drill.followers(partition)
-    cut = drill.next_of("ways to cut", list(_Cut))
+    cut = drill.choices.next_of("ways to cut", list(_Cut))
     with drill.fault(cut, leader):
         await _inflict(drill, cut, leader, followers)
         if cut in _LEAVES_THE_LEADER:
-            begun_s = drill.timeline.history.now_s()
+            begun_s = drill.history.now_s()
             await drill.lasts(drill.pace.fault_s)
-            count = drill.acknowledged_since(begun_s, partition)
             # Leaders are moved to where they belong now and then; one that is not cut off may acknowledge.
             if await drill.leader(partition) == leader:
-                drill.expect(count == 0, f"{count} records were acknowledged by {cut}")
+                drill.expect_silence(begun_s, [partition], cut)
         else:
+            drill.leaves.add(EventKind.ELECTION)
             await drill.another_leads(partition, leader)
             await drill.acknowledges()
         await drill.heal()
@@ -112,7 +113,24 @@ async def slow_follower(drill: Drill) -> None:
             for source, target in ((slow, other), (other, slow)):
                 await network.delay(source, target, delay_ms=delay_ms, jitter_ms=delay_ms / 4)
                 await network.loss(source, target, percent=percent)
+        slow_s = drill.history.now_s()
         await drill.lasts(drill.pace.fault_s)
         await drill.acknowledges()
+        _expect_slowness(drill, slow_s, partition, delay_ms)
         await drill.heal()
     await drill.acknowledges()
+
+
+def _expect_slowness(drill: Drill, since_s: float, partition: TopicPartition, delay_ms: float) -> None:
+    """To be in sync it has to be waited for: there and back again for each record."""
+    has_left = any(event.kind is EventKind.ISR_SHRUNK for event in drill.timeline.since(since_s))
+    waits_ms = [
+        (sent.ended_s - sent.begun_s) * 1e3
+        for sent in drill.sent_since(since_s, partition)
+        if sent.is_acknowledged and sent.ended_s is not None
+    ]
+    drill.expect(
+        has_left or min(waits_ms, default=0.0) >= delay_ms,
+        f"records were acknowledged within {min(waits_ms, default=0.0):.0f} ms over links that take "
+        f"{delay_ms:.0f} ms, and the ISR has not shrunk",
+    )

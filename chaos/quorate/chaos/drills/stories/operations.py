@@ -7,16 +7,14 @@ from typing import Final
 
 from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.drill import Drill
-from quorate.chaos.drills.story import Layout, story
+from quorate.chaos.drills.story import SMALL_SEGMENTS, Layout, story
 from quorate.chaos.drills.timeline import EventKind
 from quorate.chaos.live.waiting import until_so
-from quorate.client import AsyncConsumer, AsyncProducer
 from quorate.client.admin.types import DecommissionProgress
 
 __all__ = ["drain", "grow_and_shrink", "reassign_under_fire", "rolling_restart", "topic_recreate"]
 
-_INCARNATION_RECORDS: Final = 50
-_READ_TIMEOUT_S: Final = 30.0
+_FEW_PARTITIONS: Final = {"partitions": 2, "replication_factor": 3, "configs": SMALL_SEGMENTS}
 
 
 @story(
@@ -73,9 +71,7 @@ async def grow_and_shrink(drill: Drill) -> None:
     with drill.fault("a broker joins, takes replicas, and is decommissioned", newcomer):
         await drill.admin.reassign_partitions({**moves})
         await drill.stops_moving()
-        topic = drill.topics["replicated"]
-        count = len((await drill.admin.describe_topic(topic)).partitions)
-        await drill.admin.create_partitions(topic, count + 1)
+        await drill.grows("replicated")
         await drill.acknowledges()
         await _decommissioned(drill, newcomer, lambda found: found.remaining_replica_count == 0)
         await drill.agent.stop(newcomer)
@@ -117,45 +113,27 @@ async def reassign_under_fire(drill: Drill) -> None:
 
 @story(
     "topic-recreate",
-    shows="a topic is deleted and made again under its name: nothing of the old one is in the new one",
+    shows="a topic is deleted and made again under load: nothing of the old one is in the new one",
     needs=(Ability.KILL,),
+    topics={"kept": _FEW_PARTITIONS, "again": _FEW_PARTITIONS},
     # One is dead when the topic is made again, and three have to take it.
     layout=Layout(brokers=4),
     leaves=(EventKind.ISR_SHRUNK,),
 )
 async def topic_recreate(drill: Drill) -> None:
-    name = f"{drill.topics['replicated']}-again"
-    await drill.admin.create_topic(name, partitions=1, replication_factor=3)
-    await _write_incarnation(drill, name, "old")
-    victim = drill.name_of((await drill.admin.describe_topic(name)).partitions[0].replicas[0])
+    partitions = drill.of_topic("again")
+    victim = await drill.leader(drill.random.choice(partitions))
     with drill.fault("delete and create a topic while a replica of it is dead", victim):
         await drill.kill(victim)
-        await drill.admin.delete_topic(name)
-        await drill.admin.create_topic(name, partitions=1, replication_factor=3)
-        await _write_incarnation(drill, name, "new")
+        await drill.acknowledges()
+        # Whatever had its outcome before the deletion was of the old topic.
+        old = {sent.value for sent in drill.history.sent if sent.ended_s is not None}
+        await drill.recreates("again", _FEW_PARTITIONS)
+        await drill.acknowledges()
         # It comes back with the old topic's files, and without knowing that there is another one.
         await drill.start(victim)
         await drill.becomes_whole()
         await drill.acknowledges()
-    found = await _read_incarnation(drill, name)
-    expected = [f"new {number}" for number in range(_INCARNATION_RECORDS)]
-    drill.expect(found == expected, f"the new topic holds {found[:3]}… ({len(found)} records)")
-    await drill.admin.delete_topic(name)
-
-
-async def _write_incarnation(drill: Drill, topic: str, which: str) -> None:
-    async with AsyncProducer(drill.agent.bootstrap) as producer:
-        for number in range(_INCARNATION_RECORDS):
-            await producer.send(topic, f"{which} {number}".encode(), partition=0)
-
-
-async def _read_incarnation(drill: Drill, topic: str) -> list[str]:
-    found: list[str] = []
-    async with AsyncConsumer(drill.agent.bootstrap) as consumer:
-        consumer.assign([(topic, 0)])
-        while len(found) < _INCARNATION_RECORDS:
-            records = await consumer.poll(timeout=_READ_TIMEOUT_S)
-            if not records:
-                break
-            found += [(record.value or b"").decode() for record in records]
-    return found
+    for partition in partitions:
+        stale = [value for value in await drill.reads_all(partition) if value in old]
+        drill.expect(not stale, f"{partition} holds {len(stale)} records of the topic before it: {stale[:3]}")

@@ -63,7 +63,7 @@ async def quorum_loss(drill: Drill) -> None:
     leaves=(EventKind.ISR_SHRUNK, EventKind.OFFLINE),
 )
 async def last_replica_standing(drill: Drill) -> None:
-    killed, started = drill.next_of("orders", _ORDERS)
+    killed, started = drill.choices.next_in_turn("orders", _ORDERS)
     replicas = [drill.name_of(each) for each in sorted((await drill.describe(drill.a_partition())).replicas)]
     victims = [replicas[each] for each in killed]
     with drill.fault("kill -9 of all replicas, one by one", f"{' '.join(victims)}; back in order {started}"):

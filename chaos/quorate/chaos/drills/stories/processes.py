@@ -9,9 +9,21 @@ from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import Layout, story
 from quorate.chaos.drills.timeline import EventKind
 
-__all__ = ["controller_kill", "crash_loop", "kill_all", "leader_kill", "rolling_kill", "zombie_leader"]
+__all__ = [
+    "controller_kill",
+    "crash_loop",
+    "kill_all",
+    "leader_kill",
+    "rolling_kill",
+    "short_pause",
+    "zombie_leader",
+]
 
 _CRASHES: Final = 4
+#: shorter than any session that anybody would choose
+_SHORT_S: Final = 0.8
+#: A busy machine makes pauses longer; nobody who stood still for longer than this has to be spared.
+_SPARED_S: Final = 1.0
 
 
 @story(
@@ -113,3 +125,26 @@ async def zombie_leader(drill: Drill) -> None:
         # It wakes up in the middle of what it was doing, in front of clients that wait for its answers.
         await drill.resume(zombie)
     await drill.acknowledges()
+
+
+@story(
+    "short-pause",
+    shows="a leader that is paused for less than its session: it goes on to lead, and nobody is elected",
+    needs=(Ability.PAUSE,),
+    is_in_the_mix=True,
+)
+async def short_pause(drill: Drill) -> None:
+    partition = drill.a_partition()
+    leader = await drill.leader(partition)
+    with drill.fault("SIGSTOP of a leader for less than its session", leader):
+        asked_s = drill.history.now_s()
+        await drill.pause(leader)
+        paused_s = drill.history.now_s()
+        await drill.lasts(_SHORT_S)
+        drill.expect_silence(paused_s, [partition], f"{leader}, which stood still")
+        await drill.resume(leader)
+        stood_still_s = drill.history.now_s() - asked_s
+    await drill.acknowledges()
+    if stood_still_s < _SPARED_S:
+        fenced = [event.what for event in drill.timeline.since(asked_s) if event.kind is EventKind.FENCED]
+        drill.expect(leader not in fenced, f"{leader} was fenced for {stood_still_s:.2f} s of silence")

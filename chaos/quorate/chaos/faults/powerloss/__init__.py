@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorate.chaos.faults.powerloss.build import why_no_shim
-from quorate.chaos.faults.powerloss.page_cache import PageCache
+from quorate.chaos.faults.powerloss.faulty_disk import FaultyDisk
 from quorate.chaos.faults.powerloss.undo import Loss
 
-__all__ = ["Loss", "PageCache", "why_no_shim"]
+__all__ = ["FaultyDisk", "Loss", "why_no_shim"]

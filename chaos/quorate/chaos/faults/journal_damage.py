@@ -1,4 +1,7 @@
-"""What disks and operators do to a voter's journal while the voter does not run."""
+"""What disks and operators do to a voter's journal while it does not run, where its format decides.
+
+Damage to any file at any place is ``quorate.chaos.faults.damage``'s.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from quorate.chaos.faults.damage import FileKind, files_of, overwrite
 from quorate.core.os_disk import OsDisk
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
 from quorate.metadata.raft.journal_format import encode_group, parse_header
@@ -19,7 +23,6 @@ __all__ = [
     "unfinished_snapshots",
 ]
 
-_JOURNAL_SUFFIX: Final = ".journal"
 _BYTES_LEFT: Final = 5
 _UNFINISHED_SUFFIX: Final = ".snapshot.tmp"
 
@@ -68,9 +71,7 @@ def unfinished_snapshots(directory: str) -> list[str]:
 
 def _journal_files(directory: str) -> list[str]:
     """The oldest first; those without content hold no group."""
-    names = sorted(name for name in os.listdir(directory) if name.endswith(_JOURNAL_SUFFIX))
-    paths = [f"{directory}/{name}" for name in names]
-    return [path for path in paths if os.path.getsize(path)]
+    return files_of(directory, FileKind.JOURNAL)
 
 
 def _last_number(path: str) -> int:
@@ -90,8 +91,4 @@ def _groups(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _flip(path: str, position: int) -> None:
-    with open(path, "r+b") as file:
-        file.seek(position)
-        [byte] = file.read(1)
-        file.seek(position)
-        file.write(bytes([byte ^ 0x10]))
+    overwrite(path, position, lambda old: bytes([old[0] ^ 0x10]), 1)

@@ -1,4 +1,4 @@
-"""The page cache of one directory, which can be lost: the shim, its side directory, and the power loss.
+"""A disk below one directory that forgets, fills up and fails: the shim, its side directory, and the faults.
 
 A node runs with ``environment()``. However often it is killed and started again, its page cache lives on, as
 the kernel's does; ``lose_power`` is the end of it. Beside the directory stands ``<directory>.powerloss`` with
@@ -18,7 +18,7 @@ from quorate.chaos.faults.powerloss.build import shim_library
 from quorate.chaos.faults.powerloss.journal import Entry, parse_journal, unsynced
 from quorate.chaos.faults.powerloss.undo import Loss, undo
 
-__all__ = ["PageCache"]
+__all__ = ["FaultyDisk"]
 
 #: Without the prefix of settings: a node refuses to start with settings that it does not know.
 _ROOT_VARIABLE: Final = "POWERLOSS_ROOT"
@@ -28,8 +28,8 @@ _SYNC_FAILS: Final = "sync-fails"
 _BOOT_ID: Final = "boot_id"
 
 
-class PageCache:
-    """Of ``directory``, which is made if it is missing; what is in it now counts as synced."""
+class FaultyDisk:
+    """Below ``directory``, which is made if it is missing; what is in it now counts as synced."""
 
     def __init__(self, directory: str) -> None:
         self.directory = os.path.abspath(directory)
@@ -77,7 +77,7 @@ class PageCache:
         if os.path.exists(self._journal):
             os.unlink(self._journal)
 
-    # -- two more faults that need the shim
+    # -- what else the shim can do to writes
 
     def fill(self) -> None:
         """Nothing below the directory can grow from now on (ENOSPC)."""
