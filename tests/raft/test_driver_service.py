@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -54,6 +54,9 @@ class FromAnywhere:
 
     def remaining_s(self) -> float:
         return 1.0
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        pass
 
 
 def handler_of(voter: Voter, name: str) -> StreamHandler[Any, Any]:

@@ -16,7 +16,10 @@ What holds for all of them:
 - When the caller gives up (cancelled, deadline passed), the handler is cancelled, soon.
 - Concurrency is bounded: beyond the bound a call is refused with ``Overloaded`` before its handler runs.
   Services for clients and services between nodes have bounds of their own: clients that wait must not keep
-  the nodes from each other, and a call that is forwarded must not need two places under one bound.
+  the nodes from each other, and a call that is forwarded must not need two places under one bound. So have
+  long polls: those that wait must not keep out the calls that make their waiting end.
+- A call counts until the transport has taken its answer, not only until it has one: answers that nobody
+  fetches are held by this process.
 
 There are two kinds of calls, not gRPC's four. On the wire a stream with one request is the same as a
 server stream, so ``STREAM`` covers every kind but the unary.
@@ -31,6 +34,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Mapping,
     Sequence,
 )
@@ -122,6 +126,10 @@ class Call(Protocol):
         """Time left until the caller gives up; infinite for a stream without a deadline."""
         ...
 
+    def when_over(self, callback: Callable[[], None]) -> None:
+        """Once, when the transport has taken the answer, or the call has ended without one."""
+        ...
+
 
 UnaryHandler: TypeAlias = Callable[[Request, Call], Awaitable[Response]]
 #: an async generator function; it is closed when the call ends early
@@ -135,10 +143,16 @@ class Service:
     A method without a handler is an error at start-up rather than at the first call.
 
     ``is_internal``: it is for calls between nodes, not for clients.
+    ``long_polls``: unary methods that wait until there is something to tell.
     """
 
     def __init__(
-        self, descriptor: ServiceDescriptor, handlers: Mapping[str, Handler], *, is_internal: bool = False
+        self,
+        descriptor: ServiceDescriptor,
+        handlers: Mapping[str, Handler],
+        *,
+        is_internal: bool = False,
+        long_polls: Collection[str] = (),
     ) -> None:
         methods = methods_of(descriptor)
         if methods.keys() != handlers.keys():
@@ -146,6 +160,7 @@ class Service:
             raise TypeError(f"{descriptor.full_name}: these have a method or a handler, not both: {wrong}")
         self.name: str = descriptor.full_name
         self.is_internal = is_internal
+        self.long_polls = frozenset(methods[name] for name in long_polls)
         self.handlers: Mapping[Method[Any, Any], Handler] = {
             methods[name]: handler for name, handler in handlers.items()
         }

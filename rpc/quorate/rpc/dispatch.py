@@ -37,17 +37,23 @@ class Admission:
         self._limit = limit
         self._running = 0
 
-    @contextmanager
-    def admit(self, method: Method[Any, Any]) -> Iterator[None]:
+    def enter(self, method: Method[Any, Any]) -> None:
         if self._running >= self._limit:
             raise Overloaded(
                 f"{self._limit} calls are under way, the most that are allowed", method=method.path
             )
         self._running += 1
+
+    def leave(self) -> None:
+        self._running -= 1
+
+    @contextmanager
+    def admit(self, method: Method[Any, Any]) -> Iterator[None]:
+        self.enter(method)
         try:
             yield
         finally:
-            self._running -= 1
+            self.leave()
 
 
 class Admissions:
@@ -56,6 +62,9 @@ class Admissions:
     Unary calls and streams are apart: a stream may live for days, and under one bound a few of them could
     shut out every call.
 
+    Long polls are apart from the calls that end by themselves: those that wait would shut out what they
+    wait for.
+
     Clients and nodes are apart. Under one bound, fetches that wait could keep a broker from its controller,
     and a node that forwards a client's call to itself would need two places for it. Calls between nodes cause
     each other, too; so their bound is not what an operator grants to clients, but one that only nodes gone
@@ -63,15 +72,23 @@ class Admissions:
     """
 
     def __init__(self, *, requests_max: int, streams_max: int, internal_calls_max: int) -> None:
-        """``internal_calls_max``: unary calls between nodes, and as many streams."""
+        """``requests_max``: clients' unary calls, and as many long polls.
+
+        ``internal_calls_max``: unary calls between nodes, and as many streams.
+        """
         self._of_clients = {
             CallKind.UNARY: Admission(requests_max),
             CallKind.STREAM: Admission(streams_max),
         }
         self._of_nodes = {kind: Admission(internal_calls_max) for kind in CallKind}
+        self._of_long_polls = Admission(requests_max)
 
-    def of(self, service: Service, kind: CallKind) -> Admission:
-        return (self._of_nodes if service.is_internal else self._of_clients)[kind]
+    def of(self, service: Service, method: Method[Any, Any]) -> Admission:
+        if service.is_internal:
+            return self._of_nodes[method.kind]
+        if method in service.long_polls:
+            return self._of_long_polls
+        return self._of_clients[method.kind]
 
 
 async def run_unary(

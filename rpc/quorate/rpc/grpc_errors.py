@@ -33,6 +33,9 @@ _DETAILS_KEY: Final = "grpc-status-details-bin"
 # The status line repeats the beginning of the message for tools that know nothing of details.
 _STATUS_BYTES_MAX: Final = 200
 
+#: refused before it left, or before the server's handler saw it; any other words may be about the answer
+_REQUEST_TOO_LARGE: Final = ("CLIENT: Sent message", "SERVER: Received message")
+
 _KIND_BY_STATUS: Final[dict[grpc.StatusCode, type[QuorateError]]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: RequestTimedOut,
     grpc.StatusCode.UNAVAILABLE: Unavailable,
@@ -64,8 +67,9 @@ def error_from_rpc(error: grpc.aio.AioRpcError, method: Method[Any, Any], addres
     status, text = error.code(), error.details() or ""
     kind = _KIND_BY_STATUS.get(status, UnknownServerError)
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-        # gRPC has one status for "too much at once" and "too much ever"; only its text tells them apart.
-        kind = BatchTooLarge
+        # gRPC has one status for "too much at once" and "too much ever"; only its text tells them apart, and
+        # only its text says which message it was. After an answer, whatever was asked for has been done.
+        kind = BatchTooLarge if text.startswith(_REQUEST_TOO_LARGE) else UnknownServerError
     return kind(
         f"{method.name} at {address}: {status.name}: {text}",
         address=address,

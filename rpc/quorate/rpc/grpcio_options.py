@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 __all__ = ["GrpcioOptions"]
 
 _Arguments = list[tuple[str, int]]
+
+_READING_TURNS_MIN: Final = 8
+#: More calls than this have more in their windows together than may be arriving.
+_WINDOWS: Final = 256
+#: HTTP/2's own, below which a server cannot go without costing every stream a round trip
+_WINDOW_BYTES_MIN: Final = 64 << 10
+_WINDOW_BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +23,15 @@ class GrpcioOptions:
     message_bytes_max: int = 64 << 20
     #: clients' unary calls that a server runs at once; beyond that it answers Overloaded
     requests_max: int = 10_000
+    #: what requests that are still arriving may hold, counted as so many of the largest; see reading_turns
+    arriving_bytes_max: int = 64 << 20
+    #: how long a unary request may take to arrive; a client that is slower holds up nobody for longer
+    arrival_s_max: float = 30.0
+    #: how long an answer may lie here before its client, alive as it may be, is cut off
+    taking_s_max: float = 60.0
+    #: calls and streams of one connection, of whichever service; clients keep those beyond it on their side.
+    #: Well above what a client should need: at the very limit gRPC refuses a call that comes too early.
+    connection_calls_max: int = 2_000
     #: clients' streams that a server keeps at once
     streams_max: int = 10_000
     #: unary calls between nodes that a server runs at once, and streams that it keeps; more than nodes need
@@ -27,6 +44,16 @@ class GrpcioOptions:
     keepalive_timeout_s: float = 5.0
     #: longest pause between attempts to connect; less finds a restarted peer sooner
     reconnect_backoff_s_max: float = 1.0
+
+    @property
+    def reading_turns(self) -> int:
+        """Unary requests of clients that may be arriving at once; at least a few, for clients far away."""
+        return max(_READING_TURNS_MIN, self.arriving_bytes_max // self.message_bytes_max)
+
+    @property
+    def window_bytes(self) -> int:
+        """What a client may send ahead, on each of its calls and streams, before anybody asks for it."""
+        return min(max(self.arriving_bytes_max // _WINDOWS, _WINDOW_BYTES_MIN), _WINDOW_BYTES_MAX)
 
     def channel_arguments(self) -> _Arguments:
         return [
@@ -47,6 +74,11 @@ class GrpcioOptions:
             *self._common_arguments(),
             # Otherwise a second server may share the port, and each gets some of the calls.
             ("grpc.so_reuseport", 0),
+            ("grpc.max_concurrent_streams", self.connection_calls_max),
+            # Left to itself, gRPC measures the link and grants windows of many megabytes to every call,
+            # whether somebody reads it or not.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", self.window_bytes),
             ("grpc.http2.min_ping_interval_without_data_ms", int(self.keepalive_s * 500)),
         ]
 

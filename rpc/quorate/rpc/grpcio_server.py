@@ -14,18 +14,20 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # no types
 
 from quorate.core.transport import CallKind, Handler, Method, Service
-from quorate.errors import CannotListen, QuorateError, RequestTimedOut
+from quorate.errors import CannotListen, InvalidRequest, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import Admission, Admissions, parse_request, run_stream, run_unary
 from quorate.rpc.grpc_errors import status_from_error
 from quorate.rpc.grpcio_logging import quieten_grpcio
 from quorate.rpc.grpcio_options import GrpcioOptions
+from quorate.rpc.reading_turns import ReadingTurns
+from quorate.rpc.stalled_readers import HandOver, StalledReaders
 
 __all__ = ["GrpcioServer"]
 
 _PORT_MAX: Final = 65535
 
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-_UnaryBehaviour: TypeAlias = Callable[[bytes, _Context], Awaitable[bytes]]
+_UnaryBehaviour: TypeAlias = Callable[[AsyncIterator[bytes], _Context], Awaitable[bytes]]
 _StreamBehaviour: TypeAlias = Callable[[AsyncIterator[bytes], _Context], AsyncGenerator[bytes, None]]
 
 
@@ -36,14 +38,18 @@ class GrpcioServer:
         self._options = options
         self._health = _Health()
         self._server = grpc.aio.server(options=options.server_arguments())
-        admissions = Admissions(
+        self._admissions = Admissions(
             requests_max=options.requests_max,
             streams_max=options.streams_max,
             internal_calls_max=options.internal_calls_max,
         )
+        self._turns_of_clients = ReadingTurns(options.reading_turns, limit_s=options.arrival_s_max)
+        # Nodes do not hold each other up; a turn for each call leaves the limit in time.
+        self._turns_of_nodes = ReadingTurns(options.internal_calls_max, limit_s=options.arrival_s_max)
+        self._stalled_readers = StalledReaders(options.taking_s_max)
         for service in services:
             handlers = {
-                method.name: self._bind(method, handler, admissions.of(service, method.kind))
+                method.name: self._bind(method, handler, service)
                 for method, handler in service.handlers.items()
             }
             self._server.add_generic_rpc_handlers(
@@ -64,6 +70,7 @@ class GrpcioServer:
             raise
         await self.set_serving(serving=serving)
         await self._server.start()
+        self._stalled_readers.start(int(self.address.rpartition(":")[2]))
 
     async def set_serving(self, *, serving: bool) -> None:
         states = health_pb2.HealthCheckResponse.ServingStatus
@@ -76,6 +83,7 @@ class GrpcioServer:
         # Whoever watches the health is not worth waiting for, and would never end by itself.
         self._health.end_watches()
         await self._server.stop(grace_s)
+        self._stalled_readers.stop()
 
     def _listen(self) -> str:
         host, _, port = self.address.rpartition(":")
@@ -91,58 +99,78 @@ class GrpcioServer:
         return f"{host}:{bound}"
 
     def _bind(
-        self, method: Method[Any, Any], handler: Handler, admission: Admission
+        self, method: Method[Any, Any], handler: Handler, service: Service
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
+        admission = self._admissions.of(service, method)
         if method.kind is CallKind.STREAM:
             return grpc.stream_stream_rpc_method_handler(self._stream_behaviour(method, handler, admission))
-        return grpc.unary_unary_rpc_method_handler(self._unary_behaviour(method, handler, admission))
+        turns = self._turns_of_nodes if service.is_internal else self._turns_of_clients
+        # The same on the wire as unary, and served without having read all of the request first.
+        return grpc.stream_unary_rpc_method_handler(self._unary_behaviour(method, handler, admission, turns))
 
     def _unary_behaviour(
-        self, method: Method[Any, Any], handler: Any, admission: Admission
+        self, method: Method[Any, Any], handler: Any, admission: Admission, turns: ReadingTurns
     ) -> _UnaryBehaviour:
-        async def serve(content: bytes, context: _Context) -> bytes:
+        async def serve(_contents: AsyncIterator[bytes], context: _Context) -> bytes:
             try:
-                with admission.admit(method):
-                    return await self._answer(method, handler, content, context)
+                admission.enter(method)
+                call = _GrpcioCall(context)
+                call.when_over(admission.leave)
+                return await self._answer(method, handler, turns, call)
             except QuorateError as error:
+                # Without its frames, which hold the request: the context keeps what it raises below, in a
+                # cycle, until the garbage is collected, which the size of a request does not hasten.
                 refusal = status_from_error(error)
-            # The context keeps what it raises here, and with it this frame, in a cycle: requests that were
-            # refused would stay in memory until the garbage is collected, which their size does not hasten.
-            del content
             await context.abort_with_status(refusal)
             raise AssertionError("unreachable: abort raises")
 
         return serve
 
     async def _answer(
-        self, method: Method[Any, Any], handler: Any, content: bytes, context: _Context
+        self, method: Method[Any, Any], handler: Any, turns: ReadingTurns, call: _GrpcioCall
     ) -> bytes:
-        # gRPC cancels a call at its client's deadline; to a client that set none, this server's applies.
-        limit_s = self._options.default_timeout_s if context.time_remaining() is None else None
-        call = _GrpcioCall(context, limit_s)
+        # grpcio's task for this call ends when the transport has taken what is returned here, or never will.
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(call.over)
+        content = await turns.read(method, call.read, call.name_peer)
         request = parse_request(method, content)
+        del content
+        # gRPC cancels a call at its client's deadline; to a client that set none, this server's applies.
+        limit_s = call.limit(self._options.default_timeout_s)
         try:
             async with asyncio.timeout(limit_s):
                 response = await run_unary(handler, method, request, call)
         except TimeoutError:
             message = f"not done within {limit_s} s, the limit for calls that set none"
             raise RequestTimedOut(message, method=method.path) from None
+        self._hand_over(call)
         return bytes(response.SerializeToString())
+
+    def _hand_over(self, call: _GrpcioCall) -> None:
+        hand_over = HandOver(call.name_peer)
+        hand_over.begin()
+        self._stalled_readers.add(hand_over)
+        call.when_over(lambda: self._stalled_readers.discard(hand_over))
 
     def _stream_behaviour(
         self, method: Method[Any, Any], handler: Any, admission: Admission
     ) -> _StreamBehaviour:
         async def serve(contents: AsyncIterator[bytes], context: _Context) -> AsyncGenerator[bytes, None]:
             requests = _parsed(method, contents)
-            call = _GrpcioCall(context, None)
+            call = _GrpcioCall(context)
             try:
-                with admission.admit(method):
+                with admission.admit(method), self._stalled_readers.watch(call.name_peer) as hand_over:
                     async with aclosing(run_stream(handler, method, requests, call)) as responses:
                         async for response in responses:
+                            hand_over.begin()
                             yield response.SerializeToString()
+                            hand_over.end()
                 return
             except QuorateError as error:
                 refusal = status_from_error(error)
+            finally:
+                call.over()
             # Outside, as above: the error's own frames hold the request that failed.
             await context.abort_with_status(refusal)
 
@@ -177,19 +205,44 @@ async def _parsed(method: Method[Any, Any], contents: AsyncIterator[bytes]) -> A
 
 
 class _GrpcioCall:
-    __slots__ = ("_context", "_deadline")
+    __slots__ = ("_context", "_deadline", "_on_over")
 
-    def __init__(self, context: _Context, limit_s: float | None) -> None:
-        remaining_s = context.time_remaining() if limit_s is None else limit_s
+    def __init__(self, context: _Context) -> None:
+        remaining_s = context.time_remaining()
         self._context = context
         self._deadline = math.inf if remaining_s is None else _now() + remaining_s
+        self._on_over: list[Callable[[], None]] = []
 
     @property
     def peer(self) -> str:
+        return self.name_peer()
+
+    def name_peer(self) -> str:
         return str(self._context.peer())
 
     def remaining_s(self) -> float:
         return max(0.0, self._deadline - _now())
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        self._on_over.append(callback)
+
+    def over(self, _task: object = None) -> None:
+        on_over, self._on_over = self._on_over, []
+        for callback in on_over:
+            callback()
+
+    def limit(self, limit_s: float) -> float | None:
+        """Sets the deadline from now on, if the client has not; None: it has."""
+        if self._deadline < math.inf:
+            return None
+        self._deadline = _now() + limit_s
+        return limit_s
+
+    async def read(self) -> bytes:
+        content = await self._context.read()
+        if content is grpc.aio.EOF:
+            raise InvalidRequest("the call has no request")
+        return bytes(content)
 
 
 def _now() -> float:

@@ -56,6 +56,10 @@ class NoCall:
     def remaining_s(self) -> float:
         return math.inf
 
+    def when_over(self, callback: Callable[[], None]) -> None:
+        """Nothing has to carry its answer."""
+        callback()
+
 
 class Fatal(Exception):
     """The process would have ended here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -42,6 +42,9 @@ class DirectTransport:
 
     def remaining_s(self) -> float:
         return math.inf
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        callback()
 
     async def close(self) -> None:
         pass

@@ -38,6 +38,9 @@ class _Call:
     def remaining_s(self) -> float:
         return math.inf
 
+    def when_over(self, callback: Callable[[], None]) -> None:
+        pass
+
 
 class _World:
     """``answers``: what the controller does with each attempt, in turn: an error, or a response."""

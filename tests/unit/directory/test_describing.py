@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quorate.broker.describing import ReplicaDescriber
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.models.log.log_harness import LogHarness, ManualClock, batch
@@ -18,6 +20,9 @@ class AnyCall:
 
     def remaining_s(self) -> float:
         return 1.0
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        pass
 
 
 class Host:

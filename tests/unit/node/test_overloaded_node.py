@@ -11,7 +11,7 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.transport import Channel, methods_of
 from quorate.errors import Overloaded
-from quorate.v1 import admin_pb2, broker_pb2
+from quorate.v1 import admin_pb2, broker_pb2, records_pb2
 
 _ADMIN: Final = methods_of(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
 _BROKER: Final = methods_of(broker_pb2.DESCRIPTOR.services_by_name["BrokerService"])
@@ -44,7 +44,7 @@ async def create_topic(channel: Channel, name: str) -> None:
 
 
 async def fill_with_fetches(channel: Channel) -> list[asyncio.Task[broker_pb2.FetchResponse]]:
-    """Returns once no other client gets in."""
+    """Returns once no other fetch gets in."""
     request = broker_pb2.FetchRequest(
         max_wait_ms=_FETCH_WAIT_MS, partitions=[broker_pb2.FetchPartition(topic="t")]
     )
@@ -55,7 +55,7 @@ async def fill_with_fetches(channel: Channel) -> list[asyncio.Task[broker_pb2.Fe
     with contextlib.suppress(Overloaded):
         while True:
             await asyncio.sleep(0.1)
-            await channel.call(_BROKER["GetMetadata"], broker_pb2.GetMetadataRequest(), timeout_s=_TIMEOUT_S)
+            await channel.call(_BROKER["Fetch"], broker_pb2.FetchRequest(), timeout_s=_TIMEOUT_S)
     return fetches
 
 
@@ -93,6 +93,30 @@ def test_broker_that_was_killed_comes_back_while_fetches_occupy_its_controllers_
         await channel.close()
 
     simulate(scenario, brokers=2, requests_max=_PLACES)
+
+
+def test_fetches_that_wait_keep_out_no_other_call() -> None:
+    async def scenario(cluster: SimCluster) -> None:
+        await cluster.start()
+        channel = cluster.client_transport().connect(cluster.machine("b1").address)
+        await create_topic(channel, "t")
+        await cluster.clock.sleep(1)
+        fetches = await fill_with_fetches(channel)
+        await channel.call(_BROKER["GetMetadata"], broker_pb2.GetMetadataRequest(), timeout_s=_TIMEOUT_S)
+        await channel.call(
+            _BROKER["InitProducerId"], broker_pb2.InitProducerIdRequest(), timeout_s=_TIMEOUT_S
+        )
+        entry = broker_pb2.ProducePartition(
+            topic="t", records=[records_pb2.Record(value=b"what they wait for")]
+        )
+        produced = await channel.call(
+            _BROKER["Produce"], broker_pb2.ProduceRequest(partitions=[entry]), timeout_s=_TIMEOUT_S
+        )
+        assert not produced.partitions[0].HasField("error")
+        assert all(fetch.partitions[0].batches for fetch in await asyncio.gather(*fetches))
+        await channel.close()
+
+    simulate(scenario, brokers=1, requests_max=_PLACES)
 
 
 def test_services_between_nodes_are_those_that_no_client_calls() -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "NODE_ECHO",
     "NODE_ENDLESS",
     "NODE_WAIT",
+    "POLL",
     "WAIT",
     "EchoServer",
     "one",
@@ -35,7 +36,7 @@ def _declare() -> descriptor_pb2.FileDescriptorProto:
         dependency=[wrappers_pb2.DESCRIPTOR.name],
     )
     for service in (file.service.add(name="EchoService"), file.service.add(name="NodeEchoService")):
-        for name in ("Echo", "Fail", "Wait", "Chat", "Count", "Endless"):
+        for name in ("Echo", "Fail", "Wait", "Poll", "Chat", "Count", "Endless"):
             message = ".google.protobuf.BytesValue" if name == "Echo" else ".google.protobuf.StringValue"
             service.method.add(
                 name=name,
@@ -55,6 +56,7 @@ _NODE_DESCRIPTOR = _pool.FindServiceByName("quorate.test.NodeEchoService")
 ECHO = method_of(DESCRIPTOR, "Echo", BytesValue, BytesValue)
 FAIL = method_of(DESCRIPTOR, "Fail", StringValue, StringValue)
 WAIT = method_of(DESCRIPTOR, "Wait", StringValue, StringValue)
+POLL = method_of(DESCRIPTOR, "Poll", StringValue, StringValue)
 CHAT = method_of(DESCRIPTOR, "Chat", StringValue, StringValue)
 COUNT = method_of(DESCRIPTOR, "Count", StringValue, StringValue)
 ENDLESS = method_of(DESCRIPTOR, "Endless", StringValue, StringValue)
@@ -81,23 +83,27 @@ class EchoServer:
         self.waiting = asyncio.Event()
         #: names of handlers that were cancelled or closed
         self.ended: asyncio.Queue[str] = asyncio.Queue()
+        #: set once an Echo, or an Endless, was over for the transport as well
+        self.over = asyncio.Event()
         self.remaining_s: list[float] = []
         self.peers: list[str] = []
         handlers: dict[str, Handler] = {
             "Echo": self.echo,
             "Fail": fail or self.fail,
             "Wait": self.wait,
+            "Poll": self.wait,
             "Chat": self.chat,
             "Count": self.count,
             "Endless": self.endless,
         }
-        self.service = Service(DESCRIPTOR, handlers)
+        self.service = Service(DESCRIPTOR, handlers, long_polls=("Poll",))
         self.node_service = Service(_NODE_DESCRIPTOR, handlers, is_internal=True)
 
     async def echo(self, request: BytesValue, call: Call) -> BytesValue:
         self.echoed.append(request.value)
         self.remaining_s.append(call.remaining_s())
         self.peers.append(call.peer)
+        call.when_over(self.over.set)
         return BytesValue(value=request.value)
 
     async def fail(self, request: StringValue, call: Call) -> StringValue:
@@ -138,6 +144,7 @@ class EchoServer:
         self, requests: AsyncIterable[StringValue], call: Call
     ) -> AsyncGenerator[StringValue, None]:
         self.remaining_s.append(call.remaining_s())
+        call.when_over(self.over.set)
         try:
             yield text("first")
             self.waiting.set()

@@ -81,7 +81,24 @@ def test_every_error_has_its_status_and_comes_back_from_it(kind: type[QuorateErr
         (grpc.StatusCode.UNAVAILABLE, "connection refused", Unavailable),
         (grpc.StatusCode.CANCELLED, "", Unavailable),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!", Overloaded),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 4)", BatchTooLarge),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "CLIENT: Sent message larger than max (9 vs. 4)", BatchTooLarge),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "SERVER: Received message larger than max (9 vs. 4)",
+            BatchTooLarge,
+        ),
+        # An answer, or perhaps one: the request was carried out.
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "SERVER: Sent message larger than max (9 vs. 4)",
+            UnknownServerError,
+        ),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "CLIENT: Received message larger than max (9 vs. 4)",
+            UnknownServerError,
+        ),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "a message larger than max", UnknownServerError),
         (grpc.StatusCode.UNIMPLEMENTED, "Method not found!", InvalidRequest),
         (grpc.StatusCode.INVALID_ARGUMENT, "", InvalidRequest),
         (grpc.StatusCode.INTERNAL, "", UnknownServerError),
@@ -196,12 +213,14 @@ async def test_request_beyond_the_size_limit_is_refused_clearly() -> None:
         await generous.close()
 
 
-async def test_answer_beyond_the_size_limit_is_refused_clearly() -> None:
+async def test_answer_beyond_the_size_limit_leaves_the_outcome_unknown() -> None:
+    """The server has done what it was asked for, and cannot take it back."""
     async with connected() as (_, _, server):
         narrow = GrpcioTransport(GrpcioOptions(message_bytes_max=100_000)).connect(server.address)
-        with pytest.raises(BatchTooLarge, match="larger than max"):
-            async for _ in narrow.stream(CHAT, one("x" * 99_999), timeout_s=AMPLE_S):
+        with pytest.raises(UnknownServerError, match="larger than max") as caught:
+            async for _ in narrow.stream(CHAT, one("x" * 99_996), timeout_s=AMPLE_S):
                 pass
+        assert caught.value.outcome_unknown
         await narrow.close()
 
 

@@ -33,6 +33,7 @@ from tests.unit.seams.echo_service import (
     NODE_ECHO,
     NODE_ENDLESS,
     NODE_WAIT,
+    POLL,
     WAIT,
     EchoServer,
     one,
@@ -204,6 +205,39 @@ def test_calls_beyond_the_bound_are_refused_and_the_others_go_on(run: Run) -> No
             for call in waiting:
                 call.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+
+    run(scenario)
+
+
+def test_long_polls_have_a_bound_of_their_own_and_shut_out_no_other_call(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        async with world.connected() as (echo, channel, _), waiting_calls(echo, channel, POLL, REQUESTS_MAX):
+            await expect(Overloaded, channel.call(POLL, text("one too many"), timeout_s=AMPLE_S))
+            await channel.call(ECHO, BytesValue(value=b"in"), timeout_s=AMPLE_S)
+            assert echo.echoed == [b"in"]
+            async with waiting_calls(echo, channel, WAIT, REQUESTS_MAX):
+                await expect(Overloaded, channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S))
+
+    run(scenario)
+
+
+def test_handler_is_told_when_its_answer_was_taken(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        async with world.connected() as (echo, channel, _):
+            await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+            async with asyncio.timeout(AMPLE_S):
+                await echo.over.wait()
+
+    run(scenario)
+
+
+def test_handler_of_a_stream_is_told_when_the_stream_is_over(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        async with world.connected() as (echo, channel, _):
+            async with open_streams(channel, ENDLESS, 1):
+                assert not echo.over.is_set()
+            async with asyncio.timeout(AMPLE_S):
+                await echo.over.wait()
 
     run(scenario)
 
@@ -552,6 +586,7 @@ def test_methods_come_from_the_service_descriptor() -> None:
         "Echo": CallKind.UNARY,
         "Fail": CallKind.UNARY,
         "Wait": CallKind.UNARY,
+        "Poll": CallKind.UNARY,
         "Chat": CallKind.STREAM,
         "Count": CallKind.STREAM,
         "Endless": CallKind.STREAM,
@@ -567,5 +602,5 @@ def test_service_needs_a_handler_for_each_method_and_no_other() -> None:
     async def handler(request: object, call: object) -> BytesValue:
         return BytesValue()
 
-    with pytest.raises(TypeError, match=r"\['Bogus', 'Chat', 'Count', 'Endless', 'Fail', 'Wait'\]"):
+    with pytest.raises(TypeError, match=r"\['Bogus', 'Chat', 'Count', 'Endless', 'Fail', 'Poll', 'Wait'\]"):
         Service(DESCRIPTOR, {"Echo": handler, "Bogus": handler})

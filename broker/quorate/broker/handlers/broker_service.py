@@ -53,6 +53,7 @@ class BrokerService:
                 "GetMetadata": GetMetadataHandler(hosted),
                 "InitProducerId": InitProducerIdHandler(next_producer_id),
             },
+            long_polls=("Fetch",),
         )
 
     def release_waiting(self) -> None:

@@ -36,7 +36,15 @@ class FetchStreamHandler:
         self._streams.add(stream)
         try:
             while (message := await stream.next_request()) is not None:
-                yield await self._answer(message)
+                answer = broker_pb2.FetchStreamResponse(correlation_id=message.correlation_id)
+                held_bytes = await self._fill(answer, message.request)
+                try:
+                    yield answer
+                finally:
+                    # Taken, or nobody will take it any more.
+                    self._fetch.release(held_bytes)
+                # Not kept while the next one is awaited.
+                del answer
         finally:
             await self._streams.close(stream)
 
@@ -44,14 +52,14 @@ class FetchStreamHandler:
         """Answer what was asked, and end. Fetches that wait are released by the fetch handler."""
         self._streams.stop()
 
-    async def _answer(self, message: broker_pb2.FetchStreamRequest) -> broker_pb2.FetchStreamResponse:
-        answer = broker_pb2.FetchStreamResponse(correlation_id=message.correlation_id)
+    async def _fill(self, answer: broker_pb2.FetchStreamResponse, request: broker_pb2.FetchRequest) -> int:
+        """How many bytes the answer holds."""
         try:
-            await self._fetch.fetch_into(answer.response, message.request)
+            return await self._fetch.fetch_into(answer.response, request)
         except QuorateError as error:
             answer.ClearField("response")
             answer.error.CopyFrom(detail_from_error(error))
-        return answer
+            return 0
 
 
 class _FetchStream:

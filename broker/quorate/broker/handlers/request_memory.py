@@ -8,25 +8,16 @@ holds their clients. Each kind has a bound of its own, so that neither can shut 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from quorate.broker.handlers.bounded_memory import BoundedMemory
 from quorate.errors import Overloaded
 
 __all__ = ["RequestMemory"]
 
 
-class RequestMemory:
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._held_bytes = 0
-        #: an ordered set of who wants to know when there is room again
-        self._waiting: dict[Callable[[], None], None] = {}
-
-    @property
-    def has_room(self) -> bool:
-        return self._held_bytes < self._bytes_max
-
+class RequestMemory(BoundedMemory):
     @contextmanager
     def hold_or_refuse(self, size: int) -> Iterator[None]:
         # One that is larger than the bound is let in alone: refused, it could never be sent.
@@ -41,22 +32,3 @@ class RequestMemory:
             yield
         finally:
             self.release(size)
-
-    def hold(self, size: int) -> None:
-        """For who stops when there is no room: over the bound by one request at most."""
-        self._held_bytes += size
-
-    def release(self, size: int) -> None:
-        self._held_bytes -= size
-        assert self._held_bytes >= 0
-        if self._waiting and self.has_room:
-            waiting, self._waiting = self._waiting, {}
-            for wake in waiting:
-                wake()
-
-    def call_when_room(self, wake: Callable[[], None]) -> None:
-        """Once, when there is room again."""
-        self._waiting[wake] = None
-
-    def forget(self, wake: Callable[[], None]) -> None:
-        self._waiting.pop(wake, None)

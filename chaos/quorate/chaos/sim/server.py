@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from contextvars import copy_context
 from typing import Any
@@ -30,7 +30,7 @@ class SimServer:
         self.serving = True
         self._network = network
         self._handlers: dict[Method[Any, Any], tuple[Handler, Admission]] = {
-            method: (handler, admissions.of(service, method.kind))
+            method: (handler, admissions.of(service, method))
             for service in services
             for method, handler in service.handlers.items()
         }
@@ -86,6 +86,7 @@ class _Session:
         self._inbox: asyncio.Queue[Message | HalfClose] = asyncio.Queue()
         self._loop = conversation.network.loop
         self._deadline = math.inf if head.timeout_s is None else self._loop.time() + head.timeout_s
+        self._on_over: list[Callable[[], None]] = []
 
     # ---- what a handler sees
 
@@ -95,6 +96,9 @@ class _Session:
 
     def remaining_s(self) -> float:
         return max(0.0, self._deadline - self._loop.time())
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        self._on_over.append(callback)
 
     # ---- the call
 
@@ -141,4 +145,6 @@ class _Session:
         assert error is None or isinstance(error, QuorateError), error
         self._conversation.on_break_at_server = None
         self._conversation.down.send(End(None if error is None else detail_from_error(error)))
+        for callback in self._on_over:
+            callback()
         self._conversation.side_done()

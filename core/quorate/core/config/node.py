@@ -255,8 +255,9 @@ class NodeConfig:
         "queued.max.requests",
         Integer(1, 100_000),
         default=1_000,
-        about="Requests of clients that may be in progress at once, waiting fetches included; more get "
-        "OVERLOADED. Calls between nodes have a bound of their own.",
+        about="Requests of clients that may be in progress at once, from their first byte until their answer "
+        "is taken; more get OVERLOADED. Fetches, which wait, have as many for themselves; calls between "
+        "nodes have a bound of their own.",
         trade_off="A bound keeps a burst from exhausting memory; too low turns well-behaved clients away.",
     )
     queued_max_request_bytes: int = setting(
@@ -267,6 +268,14 @@ class NodeConfig:
         "OVERLOADED, and streams are not read on. Each of the two kinds has this much for itself.",
         trade_off="More rides out longer pauses of a follower or a disk; this much memory can be held, and a "
         "request larger than this is taken only while no other is in progress.",
+    )
+    queued_max_response_bytes: int = setting(
+        "queued.max.response.bytes",
+        ByteCount(1 << 20, INT64_MAX),
+        default=256 << 20,
+        about="Bytes of records in fetch answers that clients have not taken yet. A fetch gets what is left, "
+        "waits for a while if nothing is, and then gets OVERLOADED.",
+        trade_off="More lets more slow readers be served at once; about twice this much memory can be held.",
     )
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes",
@@ -323,7 +332,8 @@ class NodeConfig:
         DurationMs(0, _HOUR_MS),
         default=60_000,
         about="Longest time that a fetch may wait for records, whatever it asks for.",
-        trade_off="Longer waits save requests on quiet topics; each holds one of queued.max.requests.",
+        trade_off="Longer waits save requests on quiet topics; each is one of the fetches that "
+        "queued.max.requests allows.",
     )
     shutdown_grace_ms: int = setting(
         "shutdown.grace.ms",

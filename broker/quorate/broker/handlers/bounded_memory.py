@@ -1,0 +1,43 @@
+"""A number of bytes that may be held at once, and who waits for some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["BoundedMemory"]
+
+
+class BoundedMemory:
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._held_bytes = 0
+        #: an ordered set of who wants to know when there is room again
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    @property
+    def bytes_left(self) -> int:
+        """Not below zero, though whoever found room may have taken more than there was."""
+        return max(0, self._bytes_max - self._held_bytes)
+
+    @property
+    def has_room(self) -> bool:
+        return self._held_bytes < self._bytes_max
+
+    def hold(self, size: int) -> None:
+        """For who stops when there is no room: over the bound by one piece at most."""
+        self._held_bytes += size
+
+    def release(self, size: int) -> None:
+        self._held_bytes -= size
+        assert self._held_bytes >= 0
+        if self._waiting and self.has_room:
+            waiting, self._waiting = self._waiting, {}
+            for wake in waiting:
+                wake()
+
+    def call_when_room(self, wake: Callable[[], None]) -> None:
+        """Once, when there is room again."""
+        self._waiting[wake] = None
+
+    def forget(self, wake: Callable[[], None]) -> None:
+        self._waiting.pop(wake, None)
