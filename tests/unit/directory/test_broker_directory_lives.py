@@ -7,7 +7,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quorate.broker.directory.run_notes import read_run_notes
-from quorate.chaos.models.directory.broker_lives import FSYNC, PATH, BrokerLives, die_at, has_died
+from quorate.chaos.models.directory.broker_lives import (
+    FSYNC,
+    PATH,
+    REPLICATED,
+    BrokerLives,
+    die_at,
+    has_died,
+)
 from quorate.chaos.models.directory.directory_checkers import (
     CHECKS,
     check_random_lives,
@@ -125,3 +132,13 @@ async def test_rule_holds(check: Callable[[], Awaitable[None]]) -> None:
 @pytest.mark.parametrize("seed", range(8))
 async def test_whatever_happens_a_replica_that_counts_has_what_it_acknowledged(seed: int) -> None:
     await random_lives(seed, lives=25)
+
+
+@pytest.mark.parametrize("after_clean_stop", [True, False], ids=["after a clean stop", "after a crash"])
+async def test_damaged_epoch_checkpoint_is_no_trace_of_a_crash(after_clean_stop: bool) -> None:
+    """It is renamed into its place, so a process leaves it whole: the page cache or the disk has failed."""
+    lives = await one_life(after_clean_stop=after_clean_stop)
+    lives.disk.flip_bit(f"{PATH}/{REPLICATED.directory_name}/leader-epoch-checkpoint", 400)
+    lives.is_harmed = True
+    await lives.start()
+    assert lives.verdict is (StartKind.CLEAN if after_clean_stop else StartKind.LOSSY)

@@ -92,6 +92,11 @@ class SimMachine:
         self._end_process()
         self.disk.power_loss(rng if rng.random() < 0.5 else None)
 
+    def lose_page_cache(self) -> None:
+        """The volume goes and comes back while nobody uses it; the machine stays up."""
+        assert not self.is_running
+        self.disk.lose_page_cache()
+
     def wipe(self) -> None:
         assert not self.is_running
         self.disk.wipe()

@@ -39,6 +39,7 @@ class Scene:
         self.cluster = cluster
         self.plan = plan
         self.history = history
+        self.image = image
         self.budget = FaultBudget(cluster, plan.topics, image)
         #: topics whose old records were allowed to go
         self.may_delete: dict[str, None] = {}

@@ -75,7 +75,7 @@ class BrokerView:
         self._watches = watches
         self._node: Node | None = None
         self._process = ""
-        self._power_losses = machine.disk.power_losses
+        self._unsynced_losses = machine.disk.unsynced_losses
         self._damages = machine.disk.damages
         self._rotten_count = 0
         self._readings: dict[Partition, _Reading] = {}
@@ -90,7 +90,7 @@ class BrokerView:
         disk = self.machine.disk
         return (
             self.machine.node is self._node
-            and disk.power_losses == self._power_losses
+            and disk.unsynced_losses == self._unsynced_losses
             and disk.damages == self._damages
             and len(disk.rotten) == self._rotten_count
         )
@@ -112,10 +112,10 @@ class BrokerView:
 
     def _process_ended(self, registered_epoch: BrokerEpoch) -> None:
         disk = self.machine.disk
-        is_powered_off = disk.power_losses != self._power_losses
+        is_powered_off = disk.unsynced_losses != self._unsynced_losses
         is_damaged = disk.damages != self._damages
         self._node = self.machine.node
-        self._power_losses, self._damages = disk.power_losses, disk.damages
+        self._unsynced_losses, self._damages = disk.unsynced_losses, disk.damages
         self._process = f"{self.machine.name}#{self.machine.starts}"
         self._readings.clear()
         watches = [self._watches[key] for key in self._directories]

@@ -7,13 +7,16 @@ from typing import Any, Final
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.broker.directory.cache_witness import CacheWitness
+from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.directory import directory_checkers as check
+from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.controller import brokers, previous_run
 from quorate.controller.previous_run import StartKind
+from quorate.controller.sessions import BrokerSessions
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 
 __all__ = ["MUTATIONS"]
@@ -25,7 +28,10 @@ def _story(checker: Callable[[], Awaitable[None]]) -> StoryHunt:
     return StoryHunt("lives of a directory", checker)
 
 
-@mutation(30, hunt=CONTROLLER)
+_VOLUMES: Final = ClusterHunt((Fault.LOSE_PAGE_CACHE, Fault.KILL_LEADER))
+
+
+@mutation(30, hunt=_VOLUMES)
 def lost_page_cache_passes_for_a_process_crash(patch: Patch) -> None:
     original = previous_run.judge_start
 
@@ -36,6 +42,16 @@ def lost_page_cache_passes_for_a_process_crash(patch: Patch) -> None:
         return original(registered, unaware)
 
     patch.setattr(brokers, "judge_start", judge)
+
+
+@mutation(30, hunt=_VOLUMES)
+def number_that_was_heard_is_not_put_on_record(patch: Patch) -> None:
+    patch.setattr(brokers, "with_heard_witness", lambda broker, _: broker)
+
+
+@mutation(30, hunt=CONTROLLER)
+def number_that_is_not_on_record_is_not_looked_at(patch: Patch) -> None:
+    patch.setattr(BrokerSessions, "heard_witness", lambda *_: None)
 
 
 @mutation(30, hunt=_story(check.check_page_cache_lost_unnoticed))

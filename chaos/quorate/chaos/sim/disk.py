@@ -329,6 +329,11 @@ class SimDisk:
         self._root.lose_power(rng)
         self._recount()
 
+    @property
+    def unsynced_losses(self) -> int:
+        """How often it lost what was not synced, whether the machine was restarted or not."""
+        return self.power_losses + self.page_cache_losses
+
     def flip_bit(self, path: str, bit_index: int) -> None:
         """Bit 0 is the lowest of the first byte. The medium is damaged: syncing repairs nothing."""
         self.rotten.append(path)

@@ -27,6 +27,7 @@ class Fault(StrEnum):
     LOSE_POWER_EVERYWHERE = "lose_power_everywhere"
     # disks
     LOSE_DISK = "lose_disk"
+    LOSE_PAGE_CACHE = "lose_page_cache"
     RESTORE_OLD_COPY = "restore_old_copy"
     ROT = "rot"
     ROT_JOURNAL = "rot_journal"

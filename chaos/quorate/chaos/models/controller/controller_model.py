@@ -25,7 +25,6 @@ from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.decision import Decision
 from quorate.controller.heartbeats import heartbeat
 from quorate.controller.leaderless import elect_missing_leaders
-from quorate.controller.previous_run import with_heard_witness
 from quorate.controller.sessions import LapsedSession
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import DuplicateBroker, StaleBrokerEpoch
@@ -199,6 +198,8 @@ class ControllerModel(OperatorModel):
     def change_controller(self) -> None:
         if any(self._is_judged_by_what_was_heard(broker) for broker in self.brokers.values()):
             return
+        for broker in self.brokers.values():
+            broker.told_witness = 0
         self.sessions.start_all_afresh(self.image, 0.0)
         self.invariants.taken_offsets.clear()
         self._note_elections_due()
@@ -302,6 +303,7 @@ class ControllerModel(OperatorModel):
         broker.has_lost.clear()
         broker.damaged.clear()
         broker.is_cache_lost = False
+        broker.told_witness = 0
         broker.broker_epoch = self.image.offset
         if self.image.topics and self.rng.random() < 0.1:
             return  # died before it could note its epoch
@@ -398,9 +400,9 @@ class ControllerModel(OperatorModel):
     def lose_page_cache(self) -> None:
         """The volume goes and comes back, and the machine stays up: nothing on the disk tells of it."""
         broker = self._victim()
-        registered = self.image.brokers[broker.broker_id]
-        known = with_heard_witness(registered, self.sessions.heard_witness(broker.broker_id)).cache_witness
-        if known is None or known <= broker.synced_witness or not broker.is_same_boot:
+        on_record = self.image.brokers[broker.broker_id].cache_witness or 0
+        known = max(on_record, broker.told_witness)
+        if known <= broker.synced_witness or not broker.is_same_boot:
             return
         if not self._may_lose(broker, self._unsynced_keys()):
             return
@@ -409,6 +411,8 @@ class ControllerModel(OperatorModel):
         broker.is_cache_lost = True
         broker.witness = broker.synced_witness = self.rng.randint(broker.synced_witness, known - 1)
         self._lose_unsynced(broker)
+        if self.rng.random() < 0.5:
+            self._come_back(broker)
 
     def _lose_unsynced(self, broker: ModelBroker) -> None:
         for _, replica in sorted(broker.replicas.items()):
@@ -534,6 +538,7 @@ class ControllerModel(OperatorModel):
 
     def _beat(self, broker: ModelBroker) -> None:
         broker.witness += 1
+        broker.told_witness = broker.witness
         request = BrokerSessionRequest(
             broker_id=broker.broker_id,
             broker_epoch=broker.broker_epoch,

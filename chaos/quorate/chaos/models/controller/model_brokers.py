@@ -99,6 +99,8 @@ class ModelBroker:
         #: the number in its cache witness, and how much of it survives a loss of the page cache
         self.witness = 0
         self.synced_witness = 0
+        #: the last number that the controller heard from this registration; 0: it heard none
+        self.told_witness = 0
         #: in the same boot, and nobody has been told
         self.is_cache_lost = False
         #: partitions of which records may be lost, and the controller has not been told yet
