@@ -11,9 +11,10 @@ _Arguments = list[tuple[str, int]]
 
 _READING_TURNS_MIN: Final = 8
 #: More calls than this have more in their windows together than may be arriving.
-_WINDOWS: Final = 256
+_WINDOWS: Final = 64
 #: HTTP/2's own, below which a server cannot go without costing every stream a round trip
 _WINDOW_BYTES_MIN: Final = 64 << 10
+#: where streams of large batches are as fast as with windows that gRPC measures; a quarter costs a tenth
 _WINDOW_BYTES_MAX: Final = 1 << 20
 
 

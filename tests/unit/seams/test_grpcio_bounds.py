@@ -206,3 +206,20 @@ def test_connection_that_is_not_there_is_not_cut(peer: str) -> None:
 def test_connection_takes_no_more_calls_than_it_may() -> None:
     options = GrpcioOptions(connection_calls_max=7)
     assert dict(options.server_arguments())["grpc.max_concurrent_streams"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arriving_bytes_max", "window_bytes"),
+    [(1 << 20, 64 << 10), (8 << 20, 128 << 10), (64 << 20, 1 << 20), (1 << 30, 1 << 20)],
+)
+def test_windows_are_fixed_and_follow_what_may_be_arriving(
+    arriving_bytes_max: int, window_bytes: int
+) -> None:
+    arguments = dict(GrpcioOptions(arriving_bytes_max=arriving_bytes_max).server_arguments())
+    assert arguments["grpc.http2.lookahead_bytes"] == window_bytes
+    assert not arguments["grpc.http2.bdp_probe"], "otherwise they grow without a bound"
+
+
+def test_turns_are_as_many_of_the_largest_requests_as_may_be_arriving_and_a_few_at_least() -> None:
+    assert GrpcioOptions(arriving_bytes_max=64 << 20, message_bytes_max=100 << 20).reading_turns == 8
+    assert GrpcioOptions(arriving_bytes_max=64 << 20, message_bytes_max=4 << 20).reading_turns == 16
