@@ -8,16 +8,19 @@ import sys
 
 import pytest
 
-from quorate.chaos.raft.runs import failure_report, replay, run_seed
-from quorate.chaos.raft.simulation import Simulation
+from quorate.chaos.campaign.failure_report import report_failure
+from quorate.chaos.campaign.outcome import RunOutcome
+from quorate.chaos.campaign.quorum_world import QuorumWorld
 from quorate.metadata.raft.elections import Elections
 
 SEED = 7
 PRINT_DIGEST = """
 import sys, zlib
-from quorate.chaos.raft.runs import replay
+from quorate.chaos.campaign.quorum_world import QuorumWorld
 for seed in map(int, sys.argv[1:]):
-    print(zlib.crc32("\\n".join(replay(seed).lines).encode()))
+    lines = []
+    QuorumWorld().trace({"seed": seed}, lines.append)
+    print(zlib.crc32("\\n".join(lines).encode()))
 """
 
 
@@ -33,21 +36,29 @@ def test_a_seed_takes_the_same_course_in_another_process_with_another_hash_seed(
     assert len(set(digests)) == 3
 
 
+def run_seed(seed: int) -> RunOutcome:
+    return QuorumWorld().run({"seed": seed})
+
+
+def traced(seed: int) -> tuple[RunOutcome, list[str]]:
+    lines: list[str] = []
+    return QuorumWorld().trace({"seed": seed}, lines.append), lines
+
+
 def test_keeping_a_trace_does_not_change_the_course() -> None:
-    traced = Simulation(SEED, with_trace=True)
-    traced.run()
-    assert run_seed(SEED).counters == traced.counters
+    assert traced(SEED)[0] == run_seed(SEED)
 
 
-def test_a_failing_seed_says_how_to_replay_it_and_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_seed_says_how_to_replay_it_and_fails_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Elections, "_is_log_up_to_date", lambda *_: True)
-    result = next(result for result in map(run_seed, range(1, 50)) if result.failure is not None)
-    report = failure_report(result)
-    assert result.failure is not None
-    assert report.startswith(f"seed {result.seed} failed: {result.failure}")
-    assert f"quorate sim replay {result.seed} --world quorum" in report
-    assert report.endswith(result.failure), "the second run failed in another way"
-    assert any(line.split()[1] == "node" for line in report.splitlines()[4:])
+    outcome = next(outcome for outcome in map(run_seed, range(1, 50)) if outcome.failure is not None)
+    assert outcome.failure is not None
+    first, *_, last = report_failure(outcome, "quorum")
+    assert first == f"seed {outcome.seed} of the quorum world failed: {outcome.failure.check}"
+    assert last.endswith(f"quorate sim replay {outcome.seed} --world quorum")
+    again, lines = traced(outcome.seed)
+    assert again == outcome
+    assert lines[-1] == outcome.failure.message
 
 
 def test_a_bug_that_is_no_violation_is_a_failure_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,10 +68,11 @@ def test_a_bug_that_is_no_violation_is_a_failure_too(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Elections, "_may_campaign", forget_how)
     failure = run_seed(SEED).failure
     assert failure is not None
-    assert failure.startswith("ZeroDivisionError")
-    assert "elections.py" in failure
+    assert failure.check == "ZeroDivisionError"
+    assert "elections.py" in failure.message
 
 
 def test_a_trace_ends_with_what_was_found() -> None:
-    assert replay(SEED).failure is None
-    assert replay(SEED).lines[-1] == "every invariant held"
+    outcome, lines = traced(SEED)
+    assert outcome.failure is None
+    assert lines[-1] == "every invariant held"

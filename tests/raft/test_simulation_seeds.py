@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from quorate.chaos.raft.counters import Counters
-from quorate.chaos.raft.runs import failure_report, run_seed
+from tests.seeds import run_seeds
 
 SEEDS: Final = 1020
 SEEDS_PER_CHUNK: Final = 30
@@ -50,12 +50,7 @@ FLOORS: Final = {
 
 @pytest.mark.parametrize("first_seed", range(1, SEEDS + 1, SEEDS_PER_CHUNK))
 def test_every_invariant_holds_whatever_happens(first_seed: int) -> None:
-    total = Counters()
-    for seed in range(first_seed, first_seed + SEEDS_PER_CHUNK):
-        result = run_seed(seed)
-        total.add(result.counters)
-        if result.failure is not None:
-            pytest.fail(failure_report(result), pytrace=False)
+    total = Counters(**run_seeds("quorum", range(first_seed, first_seed + SEEDS_PER_CHUNK)))
     rare = {
         name: getattr(total, name) / SEEDS_PER_CHUNK
         for name, floor in FLOORS.items()

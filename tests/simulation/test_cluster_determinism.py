@@ -1,4 +1,4 @@
-"""One seed, one run: in another process, under another hash seed, whatever was run before it."""
+"""One seed, one run: in another process, under another hash seed, at another time, whatever ran before."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ from quorate.chaos.cluster.trace import Trace
 KINDS_BY_SEED: Final = {number + 1: tuple(Fault)[number::5] for number in range(5)}
 
 _PROGRAM: Final = """
+import sys, time
+shift_s = float(sys.argv[1])
+for name, unit in (("time", 1), ("time_ns", 10**9), ("monotonic", 1), ("monotonic_ns", 10**9)):
+    def shifted(clock=getattr(time, name), by=shift_s * unit):
+        return type(clock())(clock() + by)
+    setattr(time, name, shifted)
 from tests.simulation.test_cluster_determinism import digests
 print(*digests())
 """
+#: seconds: half a century, and not a whole number of anything
+_ANOTHER_TIME: Final = 1_577_836_800.123
 
 
 def digests() -> list[str]:
@@ -30,16 +38,17 @@ def digests() -> list[str]:
     return found
 
 
-def test_a_seed_gives_the_same_trace_in_another_process_with_another_hash_seed() -> None:
+def test_a_seed_gives_the_same_trace_in_another_process_with_another_hash_seed_at_another_time() -> None:
+    """Every clock of the machine shows something else; what is simulated reads none of them."""
     told = [
         subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
+            [sys.executable, "-c", _PROGRAM, str(shift_s)],
             env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
             check=True,
         ).stdout.split()
-        for hash_seed in ("1", "2")
+        for hash_seed, shift_s in (("1", 0.0), ("2", _ANOTHER_TIME))
     ]
     assert told[0] == told[1]
     assert len(set(told[0])) == 2 * len(KINDS_BY_SEED)

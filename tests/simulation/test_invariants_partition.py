@@ -111,7 +111,7 @@ def test_a_loss_is_excused_until_the_broker_is_back_and_not_longer() -> None:
     world.cut(3, 2)
     world.die(3)
     assert world.examined["candidates excused"] > 0
-    lost.has_lost, lost.was_lost = False, True
+    lost.report_loss()
     with broken("unclean-exclusion"):
         world.watch.settle()
 
@@ -119,10 +119,10 @@ def test_a_loss_is_excused_until_the_broker_is_back_and_not_longer() -> None:
 def test_a_replica_that_has_failed_is_excused_until_it_says_that_it_is_well() -> None:
     world = GhostWorld()
     world.commit(5)
-    world.copy(3).has_failed = True
+    world.copy(3).is_out_of_service = True
     world.cut(3, 0)
     world.die(3)
-    world.copy(3).has_failed = False
+    world.copy(3).is_out_of_service = False
     with broken("candidate-completeness"):
         world.watch.settle()
 
@@ -169,7 +169,7 @@ def test_a_leader_that_lacks_what_the_one_before_has_committed_is_found() -> Non
     world.append(1)
     world.append(2)
     world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
-    world.watch.copies[BrokerId(3)].has_failed = True
+    world.watch.copies[BrokerId(3)].is_out_of_service = True
     world.commit_metadata(isr=(3,), leader=3, leader_epoch=1)
     with broken("leader-completeness"):
         world.lead(3, epoch=1, isr=(3,), can_commit=False)
@@ -261,7 +261,7 @@ def test_of_what_a_fault_took_since_its_last_fetch_a_leader_need_not_know() -> N
     world.append(1)
     world.append(2)
     world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
-    world.copy(3).was_lost = True
+    world.copy(3).report_loss()
     world.lead(1, epoch=0, high_watermark=1, isr=(1, 2, 3))
 
 
@@ -412,11 +412,11 @@ def test_what_an_operator_has_given_up_is_not_missed() -> None:
     world = GhostWorld()
     world.commit(5)
     for broker_id in (1, 2, 3):
-        world.copy(broker_id).has_failed = True
+        world.copy(broker_id).is_out_of_service = True
     world.commit_metadata(isr=(), elr=(), leader=NOBODY, leader_epoch=1)
     world.cut(3, 2)
     world.die(3)
-    world.copy(3).has_failed = False
+    world.copy(3).is_out_of_service = False
     world.commit_metadata(isr=(3,), leader=3, leader_epoch=2, unclean=(2,))
     world.lead(3, epoch=2, high_watermark=2, isr=(3,), start=2)
     assert world.watch.committed.end == 2

@@ -138,3 +138,71 @@ def test_whoever_looks_on_is_called_after_every_turn_of_a_process_and_ends_the_r
         run_simulation(main, seed=1)
     assert {"dead", "alive"} == set(seen[:-1])
     assert seen[-1] == "alive"
+
+
+# -- in the middle of an instant
+
+
+async def _relay(done: list[int], *, turns: int) -> None:
+    """All at one instant, each turn in a task of its own."""
+
+    async def step(number: int) -> None:
+        done.append(number)
+
+    await asyncio.gather(*(step(number) for number in range(turns)))
+
+
+@pytest.mark.parametrize("turns", [2, 5, 9])
+def test_ambushed_process_is_killed_between_two_turns_of_one_instant(turns: int) -> None:
+    done: list[int] = []
+
+    async def main(simulation: Simulation) -> list[int]:
+        died_at_s: list[float] = []
+        process = SimProcess("p")
+
+        def kill() -> None:
+            died_at_s.append(simulation.loop.time())
+            process.kill()
+
+        process.ambush(turns, kill)
+        process.start(_relay(done, turns=20))
+        await asyncio.sleep(10)
+        assert died_at_s == [0.0]
+        assert len(process.held) >= 20 - len(done), "they were ready, and never run"
+        return list(done)
+
+    # The first turn is that of the main task, and the last is the one that does not come.
+    assert run_simulation(main, seed=1) == list(range(turns - 2))
+
+
+def test_process_paused_at_a_turn_goes_on_with_that_turn() -> None:
+    async def main(simulation: Simulation) -> tuple[list[int], list[int]]:
+        done: list[int] = []
+        process = SimProcess("p")
+        process.ambush(5, process.freeze)
+        process.start(_relay(done, turns=20))
+        await asyncio.sleep(1)
+        at_the_pause = list(done)
+        process.thaw(simulation.loop)
+        await asyncio.sleep(1)
+        return at_the_pause, done
+
+    assert run_simulation(main, seed=1) == ([0, 1, 2], list(range(20)))
+
+
+def test_turns_that_are_held_back_do_not_count_and_an_ambush_can_be_called_off() -> None:
+    async def main(simulation: Simulation) -> tuple[list[int], list[str]]:
+        done: list[int] = []
+        sprung: list[str] = []
+        process = SimProcess("p")
+        process.start(_relay(done, turns=20))
+        process.ambush(30, lambda: sprung.append("too late"))
+        process.freeze()
+        await asyncio.sleep(1)
+        process.thaw(simulation.loop)
+        process.ambush(1, lambda: sprung.append("called off"))
+        process.disarm()
+        await asyncio.sleep(1)
+        return done, sprung
+
+    assert run_simulation(main, seed=1) == (list(range(20)), [])

@@ -11,10 +11,10 @@ The first two are written as soon as the seed has failed, so that an interrupt d
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Final
 
+from quorate.chaos.campaign.failure_report import replay_command, report_failure
 from quorate.chaos.campaign.outcome import Failure, RunOutcome
 from quorate.chaos.campaign.shrinking import Shrinking
 from quorate.chaos.campaign.world import PlanDocument, World
@@ -37,6 +37,7 @@ class FailingSeed:
         self.directory = under / f"{world_name}-{outcome.seed}"
         self.plan = world.draw(outcome.seed)
         self.shrinking = Shrinking(world.events(self.plan))
+        self._outcome = outcome
         self._world = world
         self._world_name = world_name
         self._is_shrunk = False
@@ -82,14 +83,11 @@ class FailingSeed:
     def report(self) -> list[str]:
         """For people: what broke, and where to look."""
         events = len(self._world.events(self.plan))
-        lines = [
-            f"seed {self.seed} of the {self._world_name} world failed: {self.failure.check}",
-            *(f"  {line}" for line in self.failure.message.splitlines()),
-            f"  replay it: {self._command(str(self.seed))}",
-        ]
+        lines = report_failure(self._outcome, self._world_name)
         if self._is_shrunk:
             kept = len(self.shrinking.smallest)
-            lines.append(f"  with {kept} of its {events} events: {self._command(self._path(_SHRUNK))}")
+            command = replay_command(self._path(_SHRUNK), self._world_name)
+            lines.append(f"  with {kept} of its {events} events: {command}")
         if self._last_run is not None:
             lines += self._report_trace(self._last_run)
         return lines
@@ -103,10 +101,6 @@ class FailingSeed:
                 "does not decide has leaked into the simulation, which is a bug of its own"
             )
         return lines
-
-    def _command(self, argument: str) -> str:
-        world = "" if self._world_name == "cluster" else f" --world {self._world_name}"
-        return f"quorate sim replay {shlex.quote(argument)}{world}"
 
     def _path(self, name: str) -> str:
         return str(self.directory / name)

@@ -20,7 +20,7 @@ class QuorumWorld:
     def draw(self, seed: int) -> PlanDocument:
         return {"seed": seed}
 
-    def events(self, plan: PlanDocument) -> Sequence[int]:  # noqa: ARG002
+    def events(self, plan: PlanDocument) -> Sequence[int]:  # noqa: ARG002  # whatever the plan
         return ()
 
     def without(self, plan: PlanDocument, events: Sequence[int]) -> PlanDocument:

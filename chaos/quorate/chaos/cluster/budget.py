@@ -111,11 +111,11 @@ class FaultBudget:
         if broker is None or machine.starts == loss.starts or not machine.is_ready:
             return False
         number = machine.config.node_id
-        held = {replica.key: replica for replica in broker.replicas}
+        held = {replica.topic_partition: replica for replica in broker.replicas}
         for topic_partition, partition in partitions_of(self._image()):
             if number not in partition.replicas:
                 continue
-            replica = next((each for each in held.values() if each.topic_partition == topic_partition), None)
+            replica = held.get(topic_partition)
             if replica is None or replica.state is None or number not in replica.state.image.isr:
                 return False
         return True

@@ -67,9 +67,13 @@ def assigned_replicas(cluster: SimCluster) -> dict[TopicPartition, list[tuple[st
 
 
 def final_state(
-    cluster: SimCluster, *, may_delete: Collection[str], counters: Mapping[str, int]
+    cluster: SimCluster,
+    *,
+    may_delete: Collection[str],
+    counters: Mapping[str, int],
+    expected: tuple[str, ...],
 ) -> FinalState:
-    """For the checks, once the cluster is whole and everything is committed."""
+    """For the checks, once the cluster is whole and everything is committed. ``expected``: counters."""
     partitions = {}
     for name, replicas in assigned_replicas(cluster).items():
         leader = replicas[0][1]
@@ -83,7 +87,7 @@ def final_state(
             may_delete=name.topic in may_delete,
             unclean_leader_epochs=tuple(state.image.unclean_leader_epochs),
         )
-    return FinalState(partitions=partitions, counters=counters)
+    return FinalState(partitions=partitions, counters=counters, expected=expected)
 
 
 def _copy(replica: Partition, end_offset: Offset) -> CopyOfLog:

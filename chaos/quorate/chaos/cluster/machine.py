@@ -1,13 +1,16 @@
 """One machine of a simulated cluster: its disk and its clock outlive the processes that run on it.
 
-The process is the real node, unchanged. What happens to it is what happens to processes: it is killed between
-any two of its turns, paused, resumed, restarted; the power fails and the disk forgets what was not synced.
+The process is the real node, unchanged. What happens to it is what happens to processes: it is killed or
+paused between any two of its turns, resumed, restarted; the power fails and the disk forgets what was not
+synced.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from quorate.chaos.sim.clock import SimClock, Simulation
@@ -108,6 +111,23 @@ class SimMachine:
     def resume(self) -> None:
         assert self._process is not None
         self._process.thaw(self._simulation.loop)
+
+    @contextmanager
+    def ambushed(self, turns: int, spring: Callable[[], None]) -> Iterator[None]:
+        """``spring`` at the last of so many turns of the process that runs now, if they come in time."""
+        process = self._process
+        assert process is not None
+
+        def spring_if_it_runs() -> None:
+            # What a process that has ended by itself leaves behind has turns too.
+            if self._process is process:
+                spring()
+
+        process.ambush(turns, spring_if_it_runs)
+        try:
+            yield
+        finally:
+            process.disarm()
 
     # -- the process
 

@@ -6,12 +6,11 @@ import asyncio
 import random
 
 from quorate.chaos.cluster.faults.catalogue import FAULTS
-from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.plan import FaultEvent
 from quorate.chaos.cluster.scene import Scene
 from quorate.chaos.cluster.trace import Trace
 
-__all__ = ["Fault", "Nemesis"]
+__all__ = ["Nemesis"]
 
 
 class Nemesis:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
-from quorate.chaos.checks import vacuity
-from quorate.chaos.checks.check_all import check_all
+from quorate.chaos.checks import elections, replicas_differ, retention, vacuity
+from quorate.chaos.checks.case import Case
+from quorate.chaos.checks.check_all import Check, check_all
 from quorate.chaos.checks.final_state import FinalState
-from quorate.chaos.checks.verdict import raise_violations
+from quorate.chaos.checks.verdict import Verdict, raise_violations
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.competition import Competition, CompetitionReport
@@ -22,19 +25,20 @@ from quorate.chaos.cluster.final import assigned_replicas, batches_of, final_sta
 from quorate.chaos.cluster.nemesis import Nemesis
 from quorate.chaos.cluster.plan import COMPETED, Plan
 from quorate.chaos.cluster.scene import Scene
+from quorate.chaos.cluster.signs import expected_signs, signs_of
 from quorate.chaos.cluster.trace import Trace, counting_events
 from quorate.chaos.cluster.view import is_whole, what_is_missing
 from quorate.chaos.cluster.workload import Workload
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
+from quorate.chaos.history.partition_images import saw_partition_image
 from quorate.chaos.invariants.observer import Observer
 from quorate.chaos.invariants.rot import has_rotted
+from quorate.chaos.live.watermarks import watch_watermarks
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability
-from quorate.core.ids import TopicPartition
 from quorate.errors import QuorateError, ReplicaDiverged
-from quorate.metadata.image import NO_LEADER, PartitionImage
 
 __all__ = ["RunReport", "run_plan", "run_seed"]
 
@@ -54,7 +58,11 @@ _POLL_S: Final = 0.05
 _REPAIR_S: Final = 0.5
 _REPAIRS_MAX: Final = 10
 _HEALED_WITHIN_S: Final = 30.0
+#: in quiet times: a connection over which a frame was lost is silent for 15 s before it breaks
+_ACKNOWLEDGED_WITHIN_S: Final = 25.0
 _TIME_LIMIT_S: Final = 600.0
+#: checks that look at the logs and the metadata alone
+_WITHOUT_HISTORY: Final[tuple[Check, ...]] = (replicas_differ.check, elections.check, retention.check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,7 @@ class _Run:
         )
         self._observer = Observer(self._cluster)
         self._history = History(simulation.loop.time, recorder=trace)
-        self._observer.on_partition = self._saw_partition
+        self._observer.on_partition = partial(saw_partition_image, self._history, "quorum")
         #: copies that had rotted unseen in the end, and how many of them a reader has noticed then
         self._damage_done = self._damage_detected = 0
         self._scene = Scene(self._cluster, plan, self._history, lambda: self._observer.image)
@@ -128,6 +136,7 @@ class _Run:
     async def run(self) -> RunReport:
         await self._begin()
         clients = self._start_clients()
+        watch = asyncio.create_task(self._watch_watermarks(), name="watermarks")
         competitors = self._plan.workload.competitors
         competition = Competition(self._cluster, competitors) if competitors else None
         supervisor = asyncio.create_task(self._restart_what_ended(), name="supervisor")
@@ -138,13 +147,12 @@ class _Run:
         if competition is not None:
             await competition.end()
         await self._until_quiet()
-        final = replace(
-            final_state(self._cluster, may_delete=self._scene.may_delete, counters=self._counts),
-            damage_done=self._damage_done,
-            damage_detected=self._damage_detected,
-        )
+        final = self._final_state()
         await self._read_everything(final)
-        supervisor.cancel()
+        for task in (watch, supervisor):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         return self._judge(final, competition)
 
     async def _begin(self) -> None:
@@ -165,6 +173,12 @@ class _Run:
         clients |= {f"r{number}": workload.read(f"r{number}") for number in range(drawn.readers)}
         return [asyncio.create_task(client, name=name) for name, client in clients.items()]
 
+    async def _watch_watermarks(self) -> None:
+        """As one more client."""
+        async with self._scene.admin(self._cluster.client_rng()) as admin, asyncio.TaskGroup() as watches:
+            for topic in self._plan.written_topics:
+                watches.create_task(watch_watermarks(admin, self._history, topic.name))
+
     async def _restart_what_ended(self) -> None:
         """As whoever runs nodes does: one that has ended by itself is started again."""
         while True:
@@ -181,18 +195,6 @@ class _Run:
             if self._trace is not None:
                 self._trace.end()
             raise
-
-    def _saw_partition(self, name: TopicPartition, partition: PartitionImage) -> None:
-        self._history.saw_partition(
-            "quorum",
-            name,
-            topic_id=partition.topic_id,
-            leader=None if partition.leader == NO_LEADER else partition.leader,
-            leader_epoch=partition.leader_epoch,
-            partition_epoch=partition.partition_epoch,
-            isr=partition.isr,
-            elr=partition.elr,
-        )
 
     # -- until it is whole and quiet
 
@@ -263,10 +265,34 @@ class _Run:
 
     # -- the verdict
 
+    def _final_state(self) -> FinalState:
+        self._counts.update(signs_of(self._cluster))
+        found = final_state(
+            self._cluster,
+            may_delete=self._scene.may_delete,
+            counters=self._counts,
+            expected=expected_signs(event.kind for _, event, _ in self._nemesis.story),
+        )
+        return replace(
+            found,
+            damage_done=self._damage_done,
+            damage_detected=self._damage_detected,
+            acknowledged_within_s=_ACKNOWLEDGED_WITHIN_S,
+        )
+
+    def _verdicts(self, final: FinalState) -> list[Verdict]:
+        """What competitors did has a history of its own: their log is checked for what needs none."""
+        verdicts = check_all(self._history, _of_topics(final, lambda topic: topic != COMPETED))
+        competed = Case(History(self._history.now_s), _of_topics(final, lambda topic: topic == COMPETED))
+        verdicts += [check(competed) for check in _WITHOUT_HISTORY]
+        if not self._plan.workload.producers:
+            # Then nothing is acknowledged in the history, and that is all that this one would say.
+            verdicts = [each for each in verdicts if each.check != vacuity.NAME]
+        return verdicts
+
     def _judge(self, final: FinalState, competition: Competition | None) -> RunReport:
-        verdicts = check_all(self._history, _without_competition(final))
-        if self._plan.workload.producers:
-            raise_violations(verdicts)
+        verdicts = self._verdicts(final)
+        raise_violations(verdicts)
         counters = Counter(self._counts)
         for verdict in verdicts:
             if verdict.check != vacuity.NAME:  # it tells the counters themselves
@@ -290,9 +316,8 @@ class _Run:
         )
 
 
-def _without_competition(final: FinalState) -> FinalState:
-    """What competitors did has a history of its own."""
-    partitions = {name: found for name, found in final.partitions.items() if name.topic != COMPETED}
+def _of_topics(final: FinalState, are_meant: Callable[[str], bool]) -> FinalState:
+    partitions = {name: found for name, found in final.partitions.items() if are_meant(name.topic)}
     return replace(final, partitions=partitions)
 
 

@@ -19,7 +19,7 @@ from quorate.broker.replica.in_sync_replicas import InSyncReplicas
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.invariants.copies import Batch, Copy, batches_in
+from quorate.chaos.invariants.copies import Batch, Copy, Loss, batches_in
 from quorate.chaos.invariants.partition_watch import Leading, PartitionWatch, Sighting
 from quorate.core.ids import NO_LEADER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset, ReplicaKey
 from quorate.errors import QuorateError
@@ -123,13 +123,13 @@ class BrokerView:
             copy = watch.copies.get(self.broker_id)
             if copy is None:
                 continue
-            if is_damaged or copy.has_failed or (is_powered_off and not watch.is_synced):
+            if is_damaged or copy.is_out_of_service or (is_powered_off and not watch.is_synced):
                 copy.lose(is_synced=watch.is_synced)
                 self.lost_in_epoch = registered_epoch
             elif copy.is_rotten:
                 # What lies behind the bit that rotted is about to be out of sight.
                 copy.remember(is_synced=watch.is_synced)
-            copy.has_failed = copy.is_damaged = False
+            copy.is_out_of_service = copy.is_quarantined = False
             self._read_disk(copy, directory)
             if is_powered_off:
                 copy.durable_end = copy.log_end_offset
@@ -160,9 +160,8 @@ class BrokerView:
         for key in list(self._directories):
             watch = self._watches[key]
             copy = watch.copies.get(self.broker_id)
-            if copy is not None and copy.has_lost:
-                copy.has_lost, copy.was_lost = False, True
-                copy.forgotten.clear()
+            if copy is not None and copy.loss is Loss.UNREPORTED:
+                copy.report_loss()
                 watch.settle()
 
     def forget(self, key: ReplicaKey) -> None:
@@ -209,14 +208,14 @@ class BrokerView:
         if copy is None:
             copy = watch.copies[self.broker_id] = Copy()
         self._directories[replica.key] = replica.log.directory
-        copy.is_damaged = now.damage is not None
-        copy.has_failed = copy.is_damaged or now.failure is not None
-        if not copy.is_damaged and before is not None and before.damage is not None:
+        copy.is_quarantined = now.damage is not None
+        copy.is_out_of_service = copy.is_quarantined or now.failure is not None
+        if not copy.is_quarantined and before is not None and before.damage is not None:
             copy.is_rotten = False
             copy.forgotten.clear()
         is_cut = now.cuts_under_way > 0 or (before is not None and before.cuts_under_way > 0)
         high_watermark = replica.high_watermark
-        if not copy.is_damaged:
+        if not copy.is_quarantined:
             self._read(watch, copy, replica.log, reading, before, now, is_cut=is_cut)
             if before is not None and now.log_start_offset != before.log_start_offset and not is_cut:
                 watch.log_start_moved(
@@ -230,7 +229,7 @@ class BrokerView:
             Sighting(
                 process=self._process,
                 high_watermark=high_watermark,
-                is_cut=is_cut or copy.is_damaged,
+                is_cut=is_cut or copy.is_quarantined,
                 leading=None if now.leadership is None else _leading(now.leadership),
             ),
             is_first=before is None,

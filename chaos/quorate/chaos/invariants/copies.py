@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from enum import Enum, auto
 from typing import NamedTuple
 
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.core.records import HEADER_BYTES, check_batch, parse_header
 from quorate.errors import CorruptBatch, UnsupportedBatch
 
-__all__ = ["Batch", "CommittedLog", "Copy", "batches_in"]
+__all__ = ["Batch", "CommittedLog", "Copy", "Loss", "batches_in"]
 
 _START = Offset(0)
 
@@ -50,13 +51,21 @@ def batches_in(content: bytes, *, is_sound: bool) -> Iterator[Batch]:
         position = end
 
 
+class Loss(Enum):
+    """Whether a fault has taken something of a log, and who knows."""
+
+    NONE = auto()
+    #: until the broker is back and unfenced, by when it must be out of ISR and ELR (rules 30 and 32)
+    UNREPORTED = auto()
+    #: since then, until the log is seen to be complete
+    REPORTED = auto()
+
+
 class Copy:
     """One broker's log of one partition, as it is on its disk.
 
     A copy that a fault has made worthless is *excused*: the cluster is not told of such things, it has to
-    find out. ``has_lost``: until the broker is back and unfenced, by when it must be out of ISR and ELR
-    (rules 30 and 32). ``has_failed``: for as long as the broker itself says that the replica is of no use.
-    ``is_rotten``: until the log is made anew, for nobody knows before somebody reads it (rule 44).
+    find out.
     """
 
     __slots__ = (
@@ -64,13 +73,12 @@ class Copy:
         "complete_to",
         "durable_end",
         "forgotten",
-        "has_failed",
-        "has_lost",
-        "is_damaged",
+        "is_out_of_service",
+        "is_quarantined",
         "is_rotten",
         "log_end_offset",
         "log_start_offset",
-        "was_lost",
+        "loss",
     )
 
     def __init__(self) -> None:
@@ -85,17 +93,17 @@ class Copy:
         self.complete_to = _START
         #: what was here before a fault took it: it counts where copies are counted at an acknowledgement
         self.forgotten: dict[Offset, Batch] = {}
-        self.has_lost = False
-        self.has_failed = False
-        #: quarantined: its broker has found out
-        self.is_damaged = False
+        self.loss = Loss.NONE
+        #: for as long as the broker itself says that the replica is of no use, for whatever reason
+        self.is_out_of_service = False
+        #: the reason is that the broker has found damage in it
+        self.is_quarantined = False
+        #: until the log is made anew, for nobody knows before somebody reads it (rule 44)
         self.is_rotten = False
-        #: it had lost something before its broker came back, and was not complete since
-        self.was_lost = False
 
     @property
     def is_excused(self) -> bool:
-        return self.has_lost or self.has_failed or self.is_rotten
+        return self.loss is Loss.UNREPORTED or self.is_out_of_service or self.is_rotten
 
     def add(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
@@ -120,8 +128,13 @@ class Copy:
 
     def lose(self, *, is_synced: bool) -> None:
         """A fault takes some or all of it."""
-        self.has_lost = True
+        self.loss = Loss.UNREPORTED
         self.remember(is_synced=is_synced)
+
+    def report_loss(self) -> None:
+        """Its broker is back: what was lost is known, and counts no longer."""
+        self.loss = Loss.REPORTED
+        self.forgotten.clear()
 
     def remember(self, *, is_synced: bool) -> None:
         """What is here, whatever becomes of it. ``is_synced``: only what was on the device ever counted."""

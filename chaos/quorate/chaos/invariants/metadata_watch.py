@@ -29,7 +29,7 @@ from quorate.metadata.topic_settings import min_insync_replicas_of
 __all__ = ["MetadataWatch"]
 
 
-def _nobody(broker_id: BrokerId, key: ReplicaKey) -> bool:  # noqa: ARG001
+def _nobody(broker_id: BrokerId, key: ReplicaKey) -> bool:  # noqa: ARG001  # a stand-in
     return False
 
 

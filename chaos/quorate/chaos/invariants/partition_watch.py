@@ -34,7 +34,7 @@ from collections import Counter
 from typing import NamedTuple, NoReturn
 
 from quorate.chaos.checks.violation import Violation
-from quorate.chaos.invariants.copies import Batch, CommittedLog, Copy
+from quorate.chaos.invariants.copies import Batch, CommittedLog, Copy, Loss
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.metadata.image import PartitionImage
 
@@ -169,7 +169,7 @@ class PartitionWatch:
             return
         for broker_id in (*image.isr, *image.elr):
             self._check_candidate(broker_id, end)
-        if not any(each.complete_to >= end and not each.is_damaged for each in self.copies.values()):
+        if not any(each.complete_to >= end and not each.is_quarantined for each in self.copies.values()):
             self._fail("no-global-loss", f"nobody holds all that is committed, up to {end}")
 
     def _check_candidate(self, broker_id: BrokerId, end: Offset) -> None:
@@ -184,10 +184,11 @@ class PartitionWatch:
         if copy is not None:
             held = min(copy.complete_to, copy.durable_end) if self.is_synced else copy.complete_to
         if held < end:
-            check = "unclean-exclusion" if copy is not None and copy.was_lost else "candidate-completeness"
+            was_lost = copy is not None and copy.loss is Loss.REPORTED
+            check = "unclean-exclusion" if was_lost else "candidate-completeness"
             self._fail(check, f"broker {broker_id} may be elected and holds what is committed only to {held}")
         if copy is not None:
-            copy.was_lost = False
+            copy.loss = Loss.NONE
 
     def _check_new_leader(self, broker_id: BrokerId, process: str, epoch: LeaderEpoch) -> None:
         self._examined["leaderships"] += 1
@@ -284,7 +285,7 @@ class PartitionWatch:
             copy = self.copies.get(member)
             # Of a broker that has lost something since its last fetch the leader need not have heard: its
             # new broker epoch refuses what is asked for the old one (rule 24).
-            if copy is None or copy.is_excused or copy.was_lost:
+            if copy is None or copy.is_excused or copy.loss is Loss.REPORTED:
                 continue
             self._examined["admissions"] += 1
             if _lacks(copy, now.high_watermark):
@@ -333,7 +334,8 @@ class PartitionWatch:
         if seen is not None and seen.leading is not None:
             facts.append(f"leads in epoch {seen.leading.epoch} with {sorted(seen.leading.maximal_isr)}")
         if copy.is_excused:
-            facts.append("excused: it has lost something" if copy.has_lost else "excused: it has failed")
+            is_lost = copy.loss is Loss.UNREPORTED
+            facts.append("excused: it has lost something" if is_lost else "excused: it has failed")
         if missing is not None:
             facts.append(f"lacks {missing}, has {copy.batches.get(missing.base_offset)}")
         return f"  broker {broker_id}: {', '.join(facts)}"

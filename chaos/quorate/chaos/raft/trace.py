@@ -38,17 +38,11 @@ class Trace:
         effects += [f"=> {_brief(envelope, outgoing=True)}" for envelope in ready.send_after_persist]
         self.note(node_id, f"{_brief(event)} | {state} | {'; '.join(effects) or '-'}")
 
-    def lines(self, last_per_node: int | None = None) -> list[str]:
-        """In the order of time; ``last_per_node``: only so many of each node's, the last ones."""
-        events, kept = self._events, []
-        counts: dict[NodeId, int] = {}
-        for event in reversed(events):
-            counts[event[1]] = counts.get(event[1], 0) + 1
-            if last_per_node is None or counts[event[1]] <= last_per_node:
-                kept.append(event)
+    def lines(self) -> list[str]:
+        """In the order of time."""
         return [
             f"{when:9.4f}  {'world' if node_id == WORLD else f'node {node_id}':<7} {text}"
-            for when, node_id, text in reversed(kept)
+            for when, node_id, text in self._events
         ]
 
 

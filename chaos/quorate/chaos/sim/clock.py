@@ -8,7 +8,8 @@ What that takes beside the virtual clock:
 
 - Sets of tasks and futures are ordered by their hash, by default their address; ``TaskGroup`` cancels
   its tasks in that order. Here the hash is a serial number.
-- A process can be frozen between any two of its turns: see ``quorate.chaos.sim.process``.
+- A process can be frozen between any two of its turns, also those of one instant: see
+  ``quorate.chaos.sim.process``.
 - Nothing outside may call in. Threads, sockets and child processes are refused, not tolerated.
 - A program that waits for ever is told so, with what each task waits for, instead of hanging; so is
   one that spins without time passing, and one that is not finished after a long (virtual) time.
@@ -134,19 +135,21 @@ class SimLoop(asyncio.BaseEventLoop):
             handle = ready.popleft()
             if handle.cancelled():
                 continue
-            process = process_in(handle._context)  # type: ignore[attr-defined]  # noqa: SLF001
+            process = process_in(handle._context)  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
             if process is None:
-                handle._run()  # noqa: SLF001
+                handle._run()  # noqa: SLF001  # as asyncio's own loop does
                 continue
             processes[process] = None
+            if process.is_ambushed:
+                process.turn_came()
             if process.is_frozen:
                 process.held.append(handle)
                 continue
-            handle._run()  # noqa: SLF001
+            handle._run()  # noqa: SLF001  # as above
             if after_turn is not None and self.failure is None:
                 try:
                     after_turn(process)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome of the run
+                except Exception as error:  # noqa: BLE001  # whatever it is, it is the outcome of the run
                     self._fail(error)
 
     def _fail(self, error: Exception) -> None:

@@ -183,6 +183,8 @@ class SimDisk:
         self.power_losses = 0
         #: each was in the same one
         self.page_cache_losses = 0
+        #: how many files both have taken or set back, in all
+        self.files_set_back = 0
 
     # ---- the Disk seam
 
@@ -326,7 +328,10 @@ class SimDisk:
         self.crash()
         self.damages += self._has_failed_to_sync
         self._has_failed_to_sync = False
+        before = self.snapshot().files
         self._root.lose_power(rng)
+        after = self.snapshot().files
+        self.files_set_back += sum(after.get(path) != content for path, content in before.items())
         self._recount()
 
     @property

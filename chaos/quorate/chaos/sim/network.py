@@ -88,6 +88,8 @@ class SimNetwork:
         #: for links that have none of their own
         self.faults = faults or LinkFaults()
         self.break_after_s = break_after_s
+        #: what the faults did, in all
+        self.frames_dropped = self.frames_held = self.requests_doubled = 0
         #: what is on its way belongs to no process, and arrives whatever becomes of its sender
         self.outside = Context()
         self._links: dict[tuple[str, str], _Link] = {}
@@ -182,6 +184,7 @@ class SimNetwork:
         link = self._link(source, target)
         faults = link.faults or self.faults
         if faults.drop_probability and self.rng.random() < faults.drop_probability:
+            self.frames_dropped += 1
             return None
         due = max(not_before, self.loop.time() + self.rng.uniform(*faults.delay_s))
         self.loop.call_at(due, self._arrive, link, deliver, context=self.outside)
@@ -190,7 +193,9 @@ class SimNetwork:
     def duplicates(self, source: str, target: str) -> bool:
         """Whether the request that is being sent shall be carried out twice."""
         probability = (self._link(source, target).faults or self.faults).duplicate_probability
-        return probability > 0 and self.rng.random() < probability
+        is_doubled = probability > 0 and self.rng.random() < probability
+        self.requests_doubled += is_doubled
+        return is_doubled
 
     def _link(self, source: str, target: str) -> _Link:
         link = self._links.get((source, target))
@@ -200,6 +205,7 @@ class SimNetwork:
 
     def _arrive(self, link: _Link, deliver: Deliver) -> None:
         if link.blocked:
+            self.frames_held += 1
             link.held.append(deliver)
         else:
             deliver()

@@ -6,6 +6,10 @@ To freeze a process is to keep its turns back: nothing of it runs, not even a ``
 SIGSTOP; thawed, they run in their old order, and timers that were due meanwhile run late. A process that is
 killed stays frozen until the simulation is over; then its coroutines are unwound, when that cannot matter.
 
+Whoever freezes or kills a process at a moment of his own finds it asleep, since time passes only when nobody
+has anything to do: every await that takes no time would always be survived. ``ambush`` waits for one
+of its turns, and springs in the middle of an instant.
+
 Cancelling the tasks of a process instead was rejected: cancellation runs code, which kill -9 does not.
 
 What is in flight belongs to nobody: the network delivers in a context without a process.
@@ -14,7 +18,7 @@ What is in flight belongs to nobody: the network delivers in a context without a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -35,6 +39,10 @@ class SimProcess:
         self.is_dead = False
         #: turns that came while it was frozen
         self.held: list[asyncio.Handle] = []
+        #: somebody waits for one of its turns: only then the loop tells of them
+        self.is_ambushed = False
+        self._turns_left = 0
+        self._spring: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"<SimProcess {self.name}>"
@@ -42,6 +50,28 @@ class SimProcess:
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """The process's main task; all that it starts belongs to the process."""
         return self._context().run(asyncio.get_running_loop().create_task, work)
+
+    def ambush(self, turns: int, spring: Callable[[], None]) -> None:
+        """``spring`` is called at the last of so many turns, before it is run.
+
+        Turns that come while it is frozen do not count: there is nothing to interrupt then.
+        """
+        assert turns > 0
+        self.is_ambushed, self._turns_left, self._spring = True, turns, spring
+
+    def disarm(self) -> None:
+        self.is_ambushed, self._spring = False, None
+
+    def turn_came(self) -> None:
+        """For the loop, while it ``is_ambushed``."""
+        if self.is_frozen:
+            return
+        self._turns_left -= 1
+        if self._turns_left == 0:
+            spring = self._spring
+            assert spring is not None
+            self.disarm()
+            spring()
 
     def freeze(self) -> None:
         self.is_frozen = True

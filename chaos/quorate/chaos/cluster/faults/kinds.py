@@ -22,6 +22,10 @@ class Fault(StrEnum):
     PAUSE = "pause"
     PAUSE_LEADER = "pause_leader"
     STOP_CLEANLY = "stop_cleanly"
+    # in the middle of an instant
+    KILL_AT_A_TURN = "kill_at_a_turn"
+    PAUSE_AT_A_TURN = "pause_at_a_turn"
+    LOSE_POWER_AT_A_TURN = "lose_power_at_a_turn"
     # power
     LOSE_POWER = "lose_power"
     LOSE_POWER_EVERYWHERE = "lose_power_everywhere"
@@ -64,5 +68,18 @@ class Fault(StrEnum):
     DELETE_OLD_RECORDS = "delete_old_records"
 
 
-OPERATIONS: Final = tuple(Fault)[tuple(Fault).index(Fault.MOVE_REPLICAS) :]
+OPERATIONS: Final = (
+    Fault.MOVE_REPLICAS,
+    Fault.DRAIN,
+    Fault.DECOMMISSION,
+    Fault.ELECT_PREFERRED,
+    Fault.TRANSFER_CONTROLLER,
+    Fault.GROW_PARTITIONS,
+    Fault.CHANGE_MIN_ISR,
+    Fault.CHANGE_REPLICATION_FACTOR,
+    Fault.CHANGE_DURABILITY,
+    Fault.CHANGE_CONFIG,
+    Fault.RECREATE_TOPIC,
+    Fault.DELETE_OLD_RECORDS,
+)
 UNPLANNED: Final = tuple(kind for kind in Fault if kind not in OPERATIONS)

@@ -1,0 +1,70 @@
+"""What faults leave behind: a run in which they did nothing would show nothing.
+
+The counters are of the simulator itself, not of what nodes say. A fault whose sign must be there, whatever
+else happens, has it in ``SIGNS``; that the others work shows over several seeds, in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.faults.kinds import Fault
+
+__all__ = ["SIGNS", "expected_signs", "signs_of"]
+
+_RESTARTS: Final = "restarts"
+_POWER_LOSSES: Final = "power_losses"
+_PAGE_CACHE_LOSSES: Final = "page_cache_losses"
+_DAMAGES: Final = "damages"
+_ROTTEN: Final = "rotten_files"
+
+#: by the fault that was inflicted: the counter that must not be 0 then
+SIGNS: Final[Mapping[Fault, str]] = {
+    **dict.fromkeys(
+        (
+            Fault.KILL_BROKER,
+            Fault.KILL_BROKER_AND_RESTART_AT_ONCE,
+            Fault.KILL_LEADER,
+            Fault.KILL_CONTROLLER,
+            Fault.KILL_ALL_BROKERS,
+            Fault.KILL_EVERYTHING,
+            Fault.KILL_ONE_BY_ONE,
+            Fault.KILL_AT_A_DISK_OPERATION,
+            Fault.KILL_AT_A_TURN,
+            Fault.CRASH_LOOP,
+            Fault.STOP_CLEANLY,
+        ),
+        _RESTARTS,
+    ),
+    Fault.LOSE_POWER: _POWER_LOSSES,
+    Fault.LOSE_POWER_AT_A_TURN: _POWER_LOSSES,
+    Fault.LOSE_POWER_EVERYWHERE: _POWER_LOSSES,
+    Fault.LOSE_PAGE_CACHE: _PAGE_CACHE_LOSSES,
+    Fault.LOSE_DISK: _DAMAGES,
+    Fault.RESTORE_OLD_COPY: _DAMAGES,
+    Fault.ROT: _ROTTEN,
+    Fault.ROT_JOURNAL: _ROTTEN,
+}
+
+
+def expected_signs(inflicted: Iterable[Fault]) -> tuple[str, ...]:
+    """Each once."""
+    return tuple(dict.fromkeys(SIGNS[kind] for kind in inflicted if kind in SIGNS))
+
+
+def signs_of(cluster: SimCluster) -> dict[str, int]:
+    machines, network = list(cluster.machines.values()), cluster.network
+    disks = [machine.disk for machine in machines]
+    return {
+        _RESTARTS: sum(machine.starts - 1 for machine in machines),
+        _POWER_LOSSES: sum(disk.power_losses for disk in disks),
+        _PAGE_CACHE_LOSSES: sum(disk.page_cache_losses for disk in disks),
+        "files_set_back": sum(disk.files_set_back for disk in disks),
+        _DAMAGES: sum(disk.damages for disk in disks),
+        _ROTTEN: sum(len(disk.rotten) for disk in disks),
+        "frames_dropped": network.frames_dropped,
+        "frames_held": network.frames_held,
+        "requests_doubled": network.requests_doubled,
+    }
