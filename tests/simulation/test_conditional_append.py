@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.handlers.produce_in_progress import PartitionAppend
+from quorate.chaos.checks.final_state import FinalState
+from quorate.chaos.checks.verdict import Verdict
+from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.compare_and_set_run import compete_for_seed
 from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.run import _Run
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import Offset
 from quorate.core.transport import method_of
@@ -34,6 +39,25 @@ def test_clients_that_compete_for_the_end_of_a_log_cannot_tell_that_it_is_replic
     report = compete_for_seed(seed)
     assert report.appended > 0
     assert report.mismatches > 0
+
+
+@pytest.mark.parametrize("check", ["split-brain", "replicas-differ", "unclean-election"])
+def test_what_is_found_in_a_run_of_competitors_alone_ends_it(
+    check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their history is another one; logs and metadata are judged as ever."""
+    verdicts = _Run._verdicts
+
+    def find(run: _Run, final: FinalState) -> list[Verdict]:
+        return [
+            replace(each, findings=("found",)) if each.check == check and each.examined else each
+            for each in verdicts(run, final)
+        ]
+
+    monkeypatch.setattr(_Run, "_verdicts", find)
+    with pytest.raises(Violation) as found:
+        compete_for_seed(1)
+    assert found.value.check == check
 
 
 # -- leaders that do not know that they were replaced

@@ -61,10 +61,6 @@ class Counters:
             + self.messages_straggling
         )
 
-    def add(self, other: Counters) -> None:
-        for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
-
     def rows(self) -> list[tuple[str, int]]:
         """For people, in the order of declaration."""
         named = [
