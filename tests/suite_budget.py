@@ -1,11 +1,15 @@
-"""Every test suite has a share of the time that `make test` may take, and fails when it exceeds it.
+"""Every test suite has a share of the time that `make test` may take, and fails when it takes twice as much.
 
 A suite is a directory under tests/. Its time is the sum over its tests of set-up, call and tear-down,
 divided by the number of workers: its share of the wall time of a run in which the suites are mixed to
 keep every worker busy. Measuring wall time per suite directly was rejected: the suites would have to run one
 after the other, and each would wait for its own slowest test.
 
-With ``--enforce-budgets`` a table closes the run, and each suite over its budget counts as one failed
+A budget is what a suite may take on two cores that have nothing else to do. Machines are shared, and whatever
+else runs there makes the same tests slower: a suite over its budget is marked, and one that is over twice its
+budget has grown, on whatever machine.
+
+With ``--enforce-budgets`` a table closes the run, and each suite over twice its budget counts as one failed
 test, so that pytest's own summary and exit status say so. Without it nothing is measured: budgets are
 meant for the whole run on two workers, not for one test under a debugger.
 """
@@ -39,6 +43,10 @@ BUDGETS: Final[tuple[Budget, ...]] = (
 )
 
 
+#: how much slower a busy machine may make a suite
+_NOISE: Final = 2.0
+
+
 class SuiteTime(NamedTuple):
     suite: str
     tests: int
@@ -49,12 +57,19 @@ class SuiteTime(NamedTuple):
     def failure(self) -> str | None:
         if self.budget_seconds is None:
             return f"suite {self.suite} has no budget: name its directory in tests/suite_budget.py"
-        if self.seconds > self.budget_seconds:
+        if self.seconds > _NOISE * self.budget_seconds:
             return (
                 f"suite {self.suite} is over its budget: {self.seconds:.1f} s of wall time, "
-                f"where {self.budget_seconds:g} s are allowed"
+                f"where {self.budget_seconds:g} s are meant"
             )
         return None
+
+    @property
+    def mark(self) -> str:
+        if self.failure is not None:
+            return "  OVER BUDGET"
+        is_over = self.budget_seconds is not None and self.seconds > self.budget_seconds
+        return "  over its share: the machine, or the suite?" if is_over else ""
 
 
 class SuiteBudgets:
@@ -91,10 +106,8 @@ class SuiteBudgets:
         terminalreporter.line(f"{'suite':<14}{'tests':>7}{'time':>11}{'budget':>11}")
         for suite in self.times():
             budget = "none" if suite.budget_seconds is None else f"{suite.budget_seconds:.0f} s"
-            row = f"{suite.suite:<14}{suite.tests:>7}{suite.seconds:>9.1f} s{budget:>11}"
-            terminalreporter.line(
-                row if suite.failure is None else f"{row}  OVER BUDGET", red=bool(suite.failure)
-            )
+            row = f"{suite.suite:<14}{suite.tests:>7}{suite.seconds:>9.1f} s{budget:>11}{suite.mark}"
+            terminalreporter.line(row, red=bool(suite.failure))
 
     def times(self) -> list[SuiteTime]:
         seconds: defaultdict[str, float] = defaultdict(float)

@@ -47,7 +47,7 @@ def test_a_suite_over_its_budget_fails_the_run_and_says_so(
     result = run_project(pytester, monkeypatch, "--enforce-budgets", *processes, budget_seconds=NOTHING)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["suite small is over its budget: * s of wall time, where 0 s are allowed"])
+    result.stdout.fnmatch_lines(["suite small is over its budget: * s of wall time, where 0 s are meant"])
     result.stdout.fnmatch_lines(
         ["suite * tests * time * budget", "small * 2 * 0 s  OVER BUDGET", "=*"], consecutive=True
     )
@@ -79,6 +79,18 @@ def test_time_of_a_suite_is_the_sum_of_its_phases_divided_by_the_workers() -> No
     (languages,) = budgets.times()
     assert (languages.suite, languages.tests, languages.seconds) == ("languages", 2, 4.0)
     assert languages.failure is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "mark", "is_failed"), [(10.0, "", False), (19.9, "the machine", False), (20.1, "OVER", True)]
+)
+def test_a_busy_machine_may_take_twice_as_long(seconds: float, mark: str, is_failed: bool) -> None:
+    budgets = SuiteBudgets(workers=1, budgets=[Budget("log", ("log",), 10)])
+    budgets.pytest_runtest_logreport(report("tests/log/test_a.py::test_x", seconds=seconds))
+    (log,) = budgets.times()
+    assert mark in log.mark
+    assert bool(log.mark) is bool(mark)
+    assert (log.failure is not None) is is_failed
 
 
 def test_a_suite_that_no_budget_names_is_a_failure() -> None:
