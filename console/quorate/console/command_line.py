@@ -140,6 +140,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
         _tell(AdvisedError(error, advice_on(error) or ""), session)
         return 1
+    except TimeoutError as error:
+        # An OSError by descent, and not about standard output.
+        from quorate.console.advice import AdvisedError
+        from quorate.errors import RequestTimedOut
+
+        _tell(AdvisedError(RequestTimedOut(str(error) or "it took too long"), ""), session)
+        return 1
     except OSError as error:
         if error.filename is not None:
             raise  # about a file, which standard output is not: a mistake of ours

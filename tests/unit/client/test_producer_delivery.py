@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
 from quorate.chaos.models.producer.fake_broker import FakeCluster, FakePartition, simulate
+from quorate.chaos.sim.clock import SimClock
 from quorate.client.partitioner import partition_for_key
 from quorate.client.producer import RecordFuture, RecordMetadata
+from quorate.client.producer.accumulator import Accumulator, NoRoom
 from quorate.client.producer.options import AcksName
+from quorate.client.producer.partition_queue import PartitionQueue
 from quorate.core.records import Record, check_batch, decode_batch
 from quorate.errors import (
     ClientClosed,
@@ -56,6 +60,36 @@ def test_lone_record_leaves_at_once_and_others_fill_a_batch_meanwhile() -> None:
                 await future
         counts = [check_batch(stored.content).record_count for stored in partition.log]
         assert counts == [1, 1, 100]
+
+    simulate(scenario)
+
+
+def test_record_that_a_thread_sends_while_the_loop_looks_is_not_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an answer makes the loop look, the thread that waited for it sends the next record."""
+    read_clock, take_marked = SimClock.monotonic, Accumulator.take_marked
+    ticks = itertools.count()
+    monkeypatch.setattr(SimClock, "monotonic", lambda self: read_clock(self) + next(ticks) * 1e-9)
+    futures: list[RecordFuture | NoRoom] = []
+
+    def take_marked_late(self: Accumulator) -> list[PartitionQueue]:
+        if not futures:
+            sent = (b"second", None, None, 0, None, broker_pb2.ACKS_ALL, None, None, None)
+            futures.append(self.append(self.topics["t"], *sent))
+        return take_marked(self)
+
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        async with cluster.producer() as producer:
+            await (await producer.send("t", b"first"))
+            monkeypatch.setattr(Accumulator, "take_marked", take_marked_late)
+            accumulator = producer._accumulator
+            accumulator.mark(accumulator.topics["t"].queues[0])
+            await asyncio.sleep(1.0)
+            (second,) = futures
+            assert isinstance(second, RecordFuture)
+            assert second.done()
 
     simulate(scenario)
 

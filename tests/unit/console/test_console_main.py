@@ -173,6 +173,14 @@ def test_configuration_of_a_node_is_checked_before_it_starts(
     assert f"{file}:2: unknown key data.dirr; did you mean data.dir?" in error
 
 
+def test_wait_that_took_too_long_is_not_taken_for_trouble_with_the_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_command(TimeoutError("not delivered within 30 s"), monkeypatch)
+    assert main(["fail"]) == 1
+    assert "REQUEST_TIMED_OUT: not delivered within 30 s" in capsys.readouterr().err
+
+
 def run_as_process(*arguments: str, stdout: int | IO[bytes]) -> tuple[int, str]:
     command = [sys.executable, "-m", "quorate.console.main", *arguments]
     done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)

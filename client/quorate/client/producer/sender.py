@@ -88,9 +88,12 @@ class Sender:
         """Send everything that may leave."""
         if self._is_closed:
             return
+        marked = self._accumulator.take_marked()
+        # Not before: a batch that a thread opens in between would seem to be of the future, and be left for
+        # later, when nobody is told to come back for it.
         now = self._clock.monotonic()
         outbox: dict[str, list[ProducerBatch]] = {}
-        for queue in self._accumulator.take_marked():
+        for queue in marked:
             self._expire(queue, now)
             self._collect(queue, now, outbox)
             self._set_timer(queue, now)
