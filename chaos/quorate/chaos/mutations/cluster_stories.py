@@ -64,11 +64,7 @@ async def a_reader_is_told_what_has_vanished(cluster: SimCluster) -> None:
     async with cluster.admin() as admin, cluster.consumer() as consumer:
         await admin.create_topic(_TOPIC, partitions=1, replication_factor=1)
         await _write(cluster, _RECORDS)
-        consumer.assign([(_TOPIC, 0)])
-        consumer.seek_to_beginning()
-        read = 0
-        while read < _RECORDS:
-            read += len(await consumer.poll(timeout=1.0))
+        await _read_what_was_written(consumer)
         (leader,) = [each for each in cluster.brokers if _holds_a_replica(each)]
         leader.kill()
         leader.wipe()
@@ -77,6 +73,14 @@ async def a_reader_is_told_what_has_vanished(cluster: SimCluster) -> None:
         # Longer than before, so that the old offset is there again, with another record.
         await _write(cluster, 3 * _RECORDS)
         await _reader_is_told(cluster, consumer)
+
+
+async def _read_what_was_written(consumer: AsyncConsumer) -> None:
+    consumer.assign([(_TOPIC, 0)])
+    consumer.seek_to_beginning()
+    read = 0
+    while read < _RECORDS:
+        read += len(await consumer.poll(timeout=1.0))
 
 
 async def _reader_is_told(cluster: SimCluster, consumer: AsyncConsumer) -> None:
@@ -112,11 +116,7 @@ async def a_reader_of_a_deleted_topic_is_told(cluster: SimCluster) -> None:
         reader = cluster.clients[-1]
         await admin.create_topic(_TOPIC, partitions=1)
         await _write(cluster, _RECORDS)
-        consumer.assign([(_TOPIC, 0)])
-        consumer.seek_to_beginning()
-        read = 0
-        while read < _RECORDS:
-            read += len(await consumer.poll(timeout=1.0))
+        await _read_what_was_written(consumer)
         # It does not see the time without a topic.
         cluster.network.partition([reader], list(cluster.machines))
         await admin.delete_topic(_TOPIC)

@@ -82,21 +82,14 @@ def a_request_that_is_delivered_twice_admits_nobody() -> None:
     cluster.create("t", [1, 2, 3])
     cluster.set_partition(isr=[1, 2])
     wish = alteration(cluster, cluster.partition(), [1, 2, 3])
-    replica = ReplicaHarness()
-    replica.lead(isr=(1, 2))
-    replica.append(5)
-    replica.fetch(2, 5)
-    replica.fetch(3, 5)
-    replica.ask()
+    replica = _asks_to_add_3()
 
     cluster.change_broker(3, is_fenced=True)
     replica.answer(*ask_for_isr(cluster, 1, wish))
     withdrawal = PartitionAlteration(withdraw=replica.ask().withdraw)
     withdrawal.MergeFrom(alteration(cluster, cluster.partition(), [1, 2]))
     ask_for_isr(cluster, 1, withdrawal)
-    replica.append()
-    replica.fetch(2, 6)
-    replica.clock.advance(2.0)
+    _append_without_3(replica)
     assert replica.high_watermark == 5, "committed without one that may become a member"
 
     cluster.change_broker(3, is_fenced=False)
@@ -115,15 +108,25 @@ def too_few_members_refuse_before_the_append() -> None:
 
 def a_wish_is_kept_while_it_may_be_granted() -> None:
     """Rule 22: an answer that does not say that nothing was done leaves the wish as it is."""
+    replica = _asks_to_add_3()
+    replica.answer(refusal(InvalidUpdateVersion("a story")))
+    _append_without_3(replica)
+    assert replica.high_watermark == 5, "committed without one that may be in the ISR by now"
+
+
+def _asks_to_add_3() -> ReplicaHarness:
+    """ISR (1, 2), five records committed; broker 3 has caught up."""
     replica = ReplicaHarness()
     replica.lead(isr=(1, 2))
-    replica.append(2)
-    replica.fetch(2, 2)
-    replica.fetch(3, 2)
+    replica.append(5)
+    replica.fetch(2, 5)
+    replica.fetch(3, 5)
     replica.ask()
-    replica.answer(refusal(InvalidUpdateVersion("a story")))
-    replica.append(1)
-    replica.fetch(2, 3)
+    return replica
+
+
+def _append_without_3(replica: ReplicaHarness) -> None:
+    replica.append()
+    replica.fetch(2, 6)
     # Beyond the time for which one that keeps pace is waited for, wish or no wish.
     replica.clock.advance(2.0)
-    assert replica.high_watermark == 2, "committed without one that may be in the ISR by now"
