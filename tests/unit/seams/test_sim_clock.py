@@ -188,4 +188,18 @@ def test_who_waits_on_a_drifting_clock_until_a_moment_comes_is_not_woken_before_
 
     run_simulation(main, seed=1)
 
+
+def test_who_waits_on_a_clock_that_has_drifted_is_not_woken_early_once_it_keeps_time_again() -> None:
+    """It shows another time than the true one from then on, so there still is something to round."""
+
+    async def main(sim: Simulation) -> None:
+        clock = SimClock(sim.loop, rate=0.95)
+        await sim.clock.sleep(sim.rng.uniform(0.1, 3))
+        clock.rate = 1.0
+        for _ in range(1_000):
+            due = clock.monotonic() + sim.rng.uniform(0.001, 3)
+            await sim.clock.sleep(sim.rng.uniform(0.0, 0.0005))
+            await clock.sleep(due - clock.monotonic())
+            assert clock.monotonic() >= due
+
     run_simulation(main, seed=1)

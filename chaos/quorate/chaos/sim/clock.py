@@ -255,7 +255,8 @@ class SimClock:
 
         He would wait again, for a time that is too short to be added to the present, for ever.
         """
-        return seconds if self._rate == 1.0 else seconds / self._rate + _ROUNDING_S
+        shows_true_time = self._rate == 1.0 and self._anchor_local == self._anchor_true == 0.0
+        return seconds if shows_true_time else seconds / self._rate + _ROUNDING_S
 
     def jump_wall(self, milliseconds: int) -> None:
         self.wall_start_ms += milliseconds
