@@ -1,9 +1,10 @@
 """Configuration: frozen dataclasses, read once from a file, the environment and ``--set``.
 
 This package is the only place that reads the environment for settings. ``docs/configuration.md`` is
-generated from the declarations in ``node`` and ``topic``.
+generated from the declarations in ``node``, ``groups`` and ``topic``.
 """
 
+from quorate.core.config.groups import GroupConfig
 from quorate.core.config.kinds import HostPort, VoterAddress, parse_address
 from quorate.core.config.node import LoggingFormat, NodeConfig, NodeRole, load_node_config
 from quorate.core.config.topic import TOPIC_SETTINGS, Durability, TopicConfig
@@ -11,6 +12,7 @@ from quorate.core.config.topic import TOPIC_SETTINGS, Durability, TopicConfig
 __all__ = [
     "TOPIC_SETTINGS",
     "Durability",
+    "GroupConfig",
     "HostPort",
     "LoggingFormat",
     "NodeConfig",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from quorate.core.config.groups import GROUP_SETTINGS, GroupConfig
 from quorate.core.config.kinds import (
     INT64_MAX,
     AddressList,
@@ -223,6 +224,7 @@ class NodeConfig:
         trade_off="More partitions let more consumers share a topic; order holds only within one partition.",
     )
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    groups: GroupConfig = field(default_factory=GroupConfig)
     log_retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms",
         DurationMs(100, _HOUR_MS * 24),
@@ -256,8 +258,8 @@ class NodeConfig:
         Integer(1, 100_000),
         default=1_000,
         about="Requests of clients that may be in progress at once, from their first byte until their answer "
-        "is taken; more get OVERLOADED. Fetches, which wait, have as many for themselves; calls between "
-        "nodes have a bound of their own.",
+        "is taken; more get OVERLOADED. Calls that wait have as many for themselves: fetches, and the "
+        "heartbeats of members of groups. Calls between nodes have a bound of their own.",
         trade_off="A bound keeps a burst from exhausting memory; too low turns well-behaved clients away.",
     )
     queued_max_request_bytes: int = setting(
@@ -481,7 +483,7 @@ _SET_ELSEWHERE: Final = dict.fromkeys(
 )
 
 #: Every key that a node's configuration may hold.
-NODE_SETTINGS: Final[tuple[Setting, ...]] = _OWN_SETTINGS + _TOPIC_DEFAULTS
+NODE_SETTINGS: Final[tuple[Setting, ...]] = _OWN_SETTINGS + GROUP_SETTINGS + _TOPIC_DEFAULTS
 
 
 def load_node_config(
@@ -504,6 +506,7 @@ def load_node_config(
     return NodeConfig(
         **_by_attribute(_OWN_SETTINGS, values),
         topic_defaults=TopicConfig(**_by_attribute(_TOPIC_DEFAULTS, values)),
+        groups=GroupConfig(**_by_attribute(GROUP_SETTINGS, values)),
     )
 
 

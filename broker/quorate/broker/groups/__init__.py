@@ -1,0 +1,1 @@
+"""Consumer groups: who reads which partition, and how far each group has come (docs/adr/0016)."""
