@@ -14,6 +14,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     ├── InvalidRequest              the caller's mistake; unchanged, it will never succeed
     │   ├── InvalidConfig
     │   ├── InvalidTopic
+    │   ├── InvalidPattern          a subscription's regular expression
     │   ├── InvalidRecord
     │   │   └── InvalidTimestamp    too far from the broker's clock for its topic
     │   ├── CorruptBatch            bytes that are no record batch, or whose checksum is wrong
@@ -57,6 +58,17 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── ReassignmentInProgress
     │   ├── UnsafeReassignment
     │   └── RecoveryRefused
+    ├── GroupError                  consumer groups and their coordinators
+    │   ├── NotCoordinator          asked a broker that does not coordinate the group
+    │   ├── CoordinatorNotAvailable
+    │   ├── CoordinatorLoadInProgress  not yet: never "no offset" (rule 63)
+    │   ├── UnknownMember
+    │   ├── FencedMemberEpoch       the member has to give up everything and join again
+    │   ├── StaleMemberEpoch        not the one who may commit there (rule 62)
+    │   ├── UnreleasedInstance      a static member's name is in use
+    │   ├── GroupNotFound
+    │   ├── GroupNotEmpty
+    │   └── GroupFull
     ├── ClientError                 raised by this process's own producer, consumer or admin
     │   ├── BufferExhausted         the producer's buffer stayed full for too long; not sent
     │   ├── DeliveryTimedOut        not acknowledged in time; it may be written, now or later
@@ -108,6 +120,19 @@ from quorate.core.controller_errors import (
     VoterChangeRefused,
 )
 from quorate.core.error_base import Fact, QuorateError, copy_of
+from quorate.core.group_errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedMemberEpoch,
+    GroupError,
+    GroupFull,
+    GroupNotEmpty,
+    GroupNotFound,
+    NotCoordinator,
+    StaleMemberEpoch,
+    UnknownMember,
+    UnreleasedInstance,
+)
 
 __all__ = [
     "ERRORS_BY_CODE",
@@ -120,6 +145,8 @@ __all__ = [
     "ClientError",
     "ControllerError",
     "ControllerMoved",
+    "CoordinatorLoadInProgress",
+    "CoordinatorNotAvailable",
     "CorruptBatch",
     "DeliveryExpired",
     "DeliveryTimedOut",
@@ -129,9 +156,15 @@ __all__ = [
     "DuplicateSequence",
     "Fact",
     "FencedLeaderEpoch",
+    "FencedMemberEpoch",
+    "GroupError",
+    "GroupFull",
+    "GroupNotEmpty",
+    "GroupNotFound",
     "InconsistentMetadata",
     "IneligibleReplica",
     "InvalidConfig",
+    "InvalidPattern",
     "InvalidProducerEpoch",
     "InvalidRecord",
     "InvalidReplicaAssignment",
@@ -147,6 +180,7 @@ __all__ = [
     "MissingExtra",
     "NoController",
     "NotController",
+    "NotCoordinator",
     "NotEnoughReplicas",
     "NotEnoughReplicasAfterAppend",
     "NotFounded",
@@ -165,6 +199,7 @@ __all__ = [
     "ReplicaDiverged",
     "RequestTimedOut",
     "StaleBrokerEpoch",
+    "StaleMemberEpoch",
     "StorageError",
     "StorageFailed",
     "TooManyOpenFiles",
@@ -172,9 +207,11 @@ __all__ = [
     "TransportError",
     "Unavailable",
     "UnknownLeaderEpoch",
+    "UnknownMember",
     "UnknownProducer",
     "UnknownServerError",
     "UnknownTopicOrPartition",
+    "UnreleasedInstance",
     "UnsafeReassignment",
     "UnsupportedBatch",
     "UnsupportedFeatureLevel",
@@ -202,6 +239,12 @@ class InvalidTopic(InvalidRequest):
     """A topic name or partition count is not acceptable."""
 
     code = "INVALID_TOPIC"
+
+
+class InvalidPattern(InvalidRequest):
+    """A subscription's pattern is not RE2's syntax, or would take too much memory."""
+
+    code = "INVALID_REGULAR_EXPRESSION"
 
 
 class InvalidRecord(InvalidRequest):

@@ -19,6 +19,10 @@ _ADVICE: Final = {
     "BUFFER_EXHAUSTED": "send more slowly, or look why the cluster is slow (`quorate cluster health`)",
     "CANNOT_LISTEN": "stop whoever uses the address, or set listeners to another one",
     "CONTROLLER_MOVED": "look whether it was done, or ask for the same again: that is safe",
+    "COORDINATOR_LOAD_IN_PROGRESS": "try again in a moment: the coordinator is reading the group's state",
+    "COORDINATOR_NOT_AVAILABLE": (
+        "try again in a moment; if it lasts, bring a broker back that holds __consumer_offsets"
+    ),
     "CORRUPT_BATCH": "run `quorate log verify` on the node's data directory; keep the files",
     "DELIVERY_EXPIRED": "not written; look at `quorate cluster health`, then send it again",
     "DELIVERY_TIMED_OUT": "it may be in the log: look (`quorate consume`) before you send it again",
@@ -27,12 +31,16 @@ _ADVICE: Final = {
     "DUPLICATE_BROKER_REGISTRATION": (
         "give each broker a node.id of its own, or wait until the other's session has lapsed"
     ),
+    "FENCED_MEMBER_EPOCH": "let the consumer join the group again",
+    "GROUP_ID_NOT_FOUND": "check the group's name; a group is there once it has a member or an offset",
+    "GROUP_MAX_SIZE_REACHED": "stop members that are not needed, or raise group.consumer.max.size",
     "INCONSISTENT_METADATA": (
         "keep the node's files and its log, and report it: this is a bug or damage, and going on spreads it"
     ),
     "INELIGIBLE_REPLICA": "`quorate broker list` shows who is fenced or stopping; bring it back first",
     "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
     "INVALID_RECORD": "correct the line, and begin again with it",
+    "INVALID_REGULAR_EXPRESSION": "write it in RE2's syntax: no look-around, no back-references",
     "INVALID_REPLICA_ASSIGNMENT": "name each broker once, and only those that `quorate broker list` shows",
     "INVALID_REQUEST": "correct what the message names; --help shows what the command takes",
     "INVALID_TIMESTAMP": (
@@ -46,7 +54,9 @@ _ADVICE: Final = {
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "LOG_TRUNCATED": "records that were read are gone; decide where to go on, then seek there",
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",
+    "NON_EMPTY_GROUP": "stop the group's members first, or wait until their sessions are over",
     "NOT_CONTROLLER": "try again in a moment; if it lasts, check that a majority of the controllers runs",
+    "NOT_COORDINATOR": "try again in a moment: the group has just moved to another broker",
     "NOT_ENOUGH_REPLICAS": (
         "`quorate cluster health` shows which brokers are missing or draining; bring one back (`quorate "
         "broker drain ID --cancel` where it is draining), or ask for fewer copies"
@@ -70,11 +80,17 @@ _ADVICE: Final = {
     "REPLICA_DIVERGED": "stop writing to the partition, keep the files of every replica, and report it",
     "REQUEST_TIMED_OUT": "look into the node's log; what was asked for may still have been done",
     "STALE_BROKER_EPOCH": "restart the broker: another run of it has registered since",
+    "STALE_MEMBER_EPOCH": "another member reads the partition now; stop this one, or let it join again",
     "STORAGE_FAILED": "look into the node's log for the disk's error, then restart the node",
     "TOPIC_ALREADY_EXISTS": "choose another name, or use the topic that is there",
     "UNAVAILABLE": "check that the node runs and that --bootstrap (or QUORATE_BOOTSTRAP) names its address",
+    "UNKNOWN_MEMBER_ID": (
+        "the group has given that member up, or has members while somebody without one commits: stop them, "
+        "or join the group"
+    ),
     "UNKNOWN_SERVER_ERROR": "look into the node's log; what was asked for may have been done",
     "UNKNOWN_TOPIC_OR_PARTITION": "`quorate topic list` and `quorate topic describe` show what there is",
+    "UNRELEASED_INSTANCE_ID": "give each consumer an instance id of its own, or stop the one that has it",
     "UNSAFE_REASSIGNMENT": "wait until enough replicas are in sync (`quorate topic describe`), and try again",
     "UNSUPPORTED_BATCH": "use the version of quorate that the node runs",
     "UNSUPPORTED_FEATURE_LEVEL": "run a version of quorate on every node that supports it, then try again",

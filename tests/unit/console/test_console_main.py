@@ -69,6 +69,7 @@ WITHOUT_ADVICE = {
     "QUORATE_ERROR": "only its children are raised",
     "CLIENT_ERROR": "only its children are raised",
     "CONTROLLER_ERROR": "only its children are raised",
+    "GROUP_ERROR": "only its children are raised",
     "PRODUCER_ERROR": "only its children are raised",
     "STORAGE_ERROR": "only its children are raised",
     "CLIENT_CLOSED": "the command line does not use what it has closed",
