@@ -36,6 +36,7 @@ from typing import Final, TypeAlias
 from quorate.controller.configs import canonical_configs, config_entries, unclean_election_allowed
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.elections import Elections, topics_in_order
+from quorate.controller.internal_topics import check_configs_of_internal
 from quorate.controller.lookup import find_topic
 from quorate.core.config.topic import (
     DURABILITY,
@@ -77,6 +78,7 @@ def alter_configs(
     """``is_heard``: whether a broker has spoken to this controller; who has not may have lost power."""
     topic = find_topic(image, request.topic) if request.topic else None
     changes = _changes(image, topic, request)
+    check_configs_of_internal(topic, changes)
     if not changes:
         return Decision((), admin_pb2.AlterConfigsResponse(configs=config_entries(image, topic)))
     topic_id = None if topic is None else topic.topic_id

@@ -13,6 +13,7 @@ from quorate.controller.controller_service import ControllerServiceHandlers
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
 from quorate.controller.duties import Duties, found_metadata
 from quorate.controller.forwarding import AdministeringNode
+from quorate.controller.internal_topics import create_offsets_topic
 from quorate.controller.liveness import BrokerLiveness, LivenessSettings
 from quorate.controller.log_ends import LogEnds
 from quorate.controller.quorum_administration import QuorumAdministration
@@ -29,6 +30,7 @@ from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.raft.entries import Term
 from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.quorum_config import quorum_config_of
+from quorate.v1.controller_pb2 import CreateOffsetsTopicRequest, CreateOffsetsTopicResponse
 
 __all__ = ["Controller"]
 
@@ -80,8 +82,10 @@ class Controller:
             self._liveness.sessions,
             clock,
             interval_s=config.leader_imbalance_check_interval_ms / 1000,
+            offsets_topic_replication_factor=config.groups.offsets_topic_replication_factor,
             partition_changes_per_batch_max=partition_changes_per_batch_max,
         )
+        self._rng = random.Random(int.from_bytes(random_bytes(_SEED_BYTES), "big"))
         administration = Administration(
             self._active,
             QuorumAdministration(
@@ -94,7 +98,7 @@ class Controller:
             ),
             LogEnds(transport),
             clock=clock,
-            rng=random.Random(int.from_bytes(random_bytes(_SEED_BYTES), "big")),
+            rng=self._rng,
             default_partition_count=config.num_partitions,
             is_heard=self._liveness.sessions.is_heard,
         )
@@ -107,6 +111,7 @@ class Controller:
             session_timeout_ms=config.broker_session_timeout_ms,
             check_leadership=quorum.check_leadership,
             on_unfenced=self._duties.elect_soon,
+            create_offsets_topic=self._create_offsets_topic,
             partition_changes_per_batch_max=partition_changes_per_batch_max,
         )
         self._administering = AdministeringNode(
@@ -205,6 +210,13 @@ class Controller:
         self._active.change_unattended(lambda image, _offset: found_metadata(image, cluster_id=cluster_id))
         # The one before may have got no further than half of what it was about.
         self._duties.elect_soon()
+
+    async def _create_offsets_topic(self, request: CreateOffsetsTopicRequest) -> CreateOffsetsTopicResponse:
+        return await self._active.change(
+            lambda image, offset: create_offsets_topic(
+                image, request, config=self._config.groups, next_offset=offset, rng=self._rng
+            )
+        )
 
     def _controller_address(self) -> str | None:
         status = self._quorum.status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 from quorate.controller.active import ActiveController
 from quorate.controller.administration import Administration
@@ -36,6 +36,8 @@ from quorate.v1.controller_pb2 import (
     BrokerSessionResponse,
     ConfirmTopicsRemovedRequest,
     ConfirmTopicsRemovedResponse,
+    CreateOffsetsTopicRequest,
+    CreateOffsetsTopicResponse,
     DescribeImageRequest,
     DescribeImageResponse,
     FollowMetadataRequest,
@@ -61,6 +63,7 @@ class ControllerServiceHandlers:
         session_timeout_ms: int,
         check_leadership: Callable[[], None],
         on_unfenced: Callable[[], None],
+        create_offsets_topic: Callable[[CreateOffsetsTopicRequest], Awaitable[CreateOffsetsTopicResponse]],
         partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
     ) -> None:
         self._active = active
@@ -71,6 +74,7 @@ class ControllerServiceHandlers:
         self._session_timeout_ms = session_timeout_ms
         self._check_leadership = check_leadership
         self._on_unfenced = on_unfenced
+        self._create_topic_of_offsets = create_offsets_topic
         self._changes_max = partition_changes_per_batch_max
 
     def service(self) -> Service:
@@ -82,6 +86,7 @@ class ControllerServiceHandlers:
                 "AlterPartition": self._alter_partition,
                 "AllocateProducerIds": self._allocate_producer_ids,
                 "ConfirmTopicsRemoved": self._confirm_topics_removed,
+                "CreateOffsetsTopic": self._create_offsets_topic,
                 "FollowMetadata": self._follow_metadata,
                 "Administer": self._administer,
                 "DescribeImage": self._describe_image,
@@ -195,6 +200,11 @@ class ControllerServiceHandlers:
         self, request: ConfirmTopicsRemovedRequest, _call: Call
     ) -> ConfirmTopicsRemovedResponse:
         return await self._active.change(lambda image, _offset: confirm_topics_removed(image, request))
+
+    async def _create_offsets_topic(
+        self, request: CreateOffsetsTopicRequest, _call: Call
+    ) -> CreateOffsetsTopicResponse:
+        return await self._create_topic_of_offsets(request)
 
     async def _follow_metadata(
         self, requests: AsyncIterator[FollowMetadataRequest], _call: Call

@@ -3,7 +3,7 @@
 The first thing of all: a log that holds nothing yet gets its feature level and the cluster's id. Then, for
 as long as it is active: partitions that nobody leads get a leader if they can have one, leaders move back to
 their preferred replicas, a bounded number at a time, and moves whose replicas have caught up take their next
-step, in case nobody asked for an ISR since.
+step, in case nobody asked for an ISR since. The topic of offsets gets the copies that it lacks.
 
 Missing leaders do not wait for the next round: whoever knows that there may be some says so.
 """
@@ -17,6 +17,7 @@ from typing import Final
 from quorate.controller.active import ActiveController
 from quorate.controller.decision import Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
+from quorate.controller.internal_topics import grow_offsets_topic
 from quorate.controller.leaderless import elect_missing_leaders
 from quorate.controller.preferred import move_leaders_back
 from quorate.controller.reassignment import complete_reassignments
@@ -50,12 +51,14 @@ class Duties:
         clock: Clock,
         *,
         interval_s: float,
+        offsets_topic_replication_factor: int,
         partition_changes_per_batch_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
     ) -> None:
         self._active = active
         self._sessions = sessions
         self._clock = clock
         self._interval_s = interval_s
+        self._offsets_topic_replication_factor = offsets_topic_replication_factor
         self._changes_max = partition_changes_per_batch_max
         self._wake = asyncio.Event()
 
@@ -74,6 +77,7 @@ class Duties:
             await self._clock.sleep(self._interval_s)
             self.elect_soon()
             await self._do(complete_reassignments)
+            await self._do(self._grow_offsets_topic)
             await self._do(lambda image: move_leaders_back(image, moves_max=_MOVES_PER_ROUND))
 
     async def _elect_when_asked(self) -> None:
@@ -85,6 +89,9 @@ class Duties:
     def _elect_missing_leaders(self, image: MetadataImage) -> Decision[None]:
         leaving = self._sessions.leaving()
         return elect_missing_leaders(image, leaving=leaving, changes_max=self._changes_max)
+
+    def _grow_offsets_topic(self, image: MetadataImage) -> Decision[None]:
+        return grow_offsets_topic(image, replication_factor=self._offsets_topic_replication_factor)
 
     async def _do(self, decide: Callable[[MetadataImage], Decision[object]]) -> None:
         if not self._active.is_active:

@@ -9,7 +9,7 @@ from quorate.controller.lookup import find_topic
 from quorate.controller.new_partitions import first_state, placed_by_controller, placed_by_hand
 from quorate.controller.topic_descriptions import topic_description
 from quorate.core.ids import BrokerId
-from quorate.core.topic_names import check_partition_count
+from quorate.core.topic_names import check_not_internal, check_partition_count
 from quorate.errors import InvalidReplicaAssignment, InvalidTopic
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import MetadataImage, TopicImage
@@ -28,6 +28,8 @@ def create_partitions(
     rng: random.Random,
 ) -> Decision[admin_pb2.CreatePartitionsResponse]:
     topic = find_topic(image, request.name)
+    # The number decides in which partition a group has its state: with another one, nobody would find it.
+    check_not_internal(topic.name, "given more partitions")
     existing = len(topic.partitions)
     if request.partition_count == existing:
         return Decision((), admin_pb2.CreatePartitionsResponse(topic=topic_description(image, topic)))

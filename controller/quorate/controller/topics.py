@@ -20,7 +20,13 @@ from quorate.controller.new_partitions import first_state, placed_by_controller,
 from quorate.controller.topic_descriptions import topic_description
 from quorate.core.config.topic import UNCLEAN_LEADER_ELECTION_ENABLE
 from quorate.core.ids import BrokerId, TopicId, TopicName
-from quorate.core.topic_names import check_partition_count, check_topic_id, check_topic_name
+from quorate.core.topic_names import (
+    check_not_internal,
+    check_not_reserved,
+    check_partition_count,
+    check_topic_id,
+    check_topic_name,
+)
 from quorate.errors import (
     InvalidReplicaAssignment,
     InvalidRequest,
@@ -33,7 +39,7 @@ from quorate.metadata.records import cluster_record, config_record, partition_re
 from quorate.v1 import admin_pb2, controller_pb2
 from quorate.v1.metadata_pb2 import MetadataRecord, RemoveTopicRecord, ReplicasRemovedRecord
 
-__all__ = ["confirm_topics_removed", "create_topic", "delete_topic"]
+__all__ = ["confirm_topics_removed", "create_topic", "delete_topic", "make_topic"]
 
 #: copies of a partition where neither the request nor the cluster says how many, if there are enough brokers
 _REPLICATION_FACTOR: Final = 3
@@ -48,6 +54,25 @@ def create_topic(
     rng: random.Random,
 ) -> Decision[admin_pb2.CreateTopicResponse]:
     """The request carries the topic's id: whoever took it from a client has drawn one (rule 43)."""
+    check_not_reserved(request.name)
+    return make_topic(
+        image,
+        request,
+        next_offset=next_offset,
+        default_partition_count=default_partition_count,
+        rng=rng,
+    )
+
+
+def make_topic(
+    image: MetadataImage,
+    request: admin_pb2.CreateTopicRequest,
+    *,
+    next_offset: int,
+    default_partition_count: int,
+    rng: random.Random,
+) -> Decision[admin_pb2.CreateTopicResponse]:
+    """As ``create_topic``, also for names that people cannot use."""
     name = check_topic_name(request.name)
     topic_id = check_topic_id(request.topic_id)
     if _was_made_before(image, name, topic_id):
@@ -151,6 +176,7 @@ def delete_topic(
         # The answer to the first request was lost.
         return Decision((), admin_pb2.DeleteTopicResponse(topic_id=removed.topic_id))
     topic = find_topic(image, request.name, request.topic_id)
+    check_not_internal(topic.name, "deleted")
     record = MetadataRecord(remove_topic=RemoveTopicRecord(topic_id=topic.topic_id, removed_at_ms=now_ms))
     event = ControllerEvent("topic_deleted", {"topic": topic.name, "topic_id": topic.topic_id})
     return Decision((record,), admin_pb2.DeleteTopicResponse(topic_id=topic.topic_id), (event,))

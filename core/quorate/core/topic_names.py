@@ -11,7 +11,23 @@ from quorate.core.ids import TopicId, TopicName
 from quorate.core.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_CHARACTERS_MAX
 from quorate.errors import InvalidRequest, InvalidTopic
 
-__all__ = ["check_partition_count", "check_topic_id", "check_topic_name", "topic_id_from"]
+__all__ = [
+    "INTERNAL_TOPICS",
+    "OFFSETS_TOPIC",
+    "check_not_internal",
+    "check_not_reserved",
+    "check_partition_count",
+    "check_topic_id",
+    "check_topic_name",
+    "topic_id_from",
+]
+
+#: where consumer groups keep their state
+OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
+#: topics that the system writes itself, and whose records nobody else may add to or take away
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC})
+#: names that begin like this are the system's, also those that it may need one day
+_RESERVED_PREFIX: Final = "__"
 
 _LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _TOPIC_ID_BYTES: Final = 16
@@ -27,6 +43,21 @@ def check_topic_name(name: str) -> TopicName:
     if name in (".", "..") or not _LEGAL_NAME.fullmatch(name):
         raise InvalidTopic(f"topic name {name!r}: only A-Z a-z 0-9 . _ - are allowed, and not . or .. alone")
     return TopicName(name)
+
+
+def check_not_reserved(name: str) -> None:
+    """For topics that people create."""
+    if name.startswith(_RESERVED_PREFIX):
+        raise InvalidTopic(
+            f"topic name {name!r}: names that begin with {_RESERVED_PREFIX} are reserved for the system",
+            topic=name,
+        )
+
+
+def check_not_internal(name: str, what: str) -> None:
+    """For what people ask about a topic. ``what``: "deleted", say."""
+    if name in INTERNAL_TOPICS:
+        raise InvalidTopic(f"topic {name} is the system's own, and cannot be {what}", topic=name)
 
 
 def check_partition_count(name: str, partition_count: int) -> None:

@@ -63,7 +63,8 @@ class Admissions:
     shut out every call.
 
     Long polls are apart from the calls that end by themselves: those that wait would shut out what they
-    wait for.
+    wait for. Those of different services are apart, too: readers of quiet topics must not keep the members of
+    groups from being heard.
 
     Clients and nodes are apart. Under one bound, fetches that wait could keep a broker from its controller,
     and a node that forwards a client's call to itself would need two places for it. Calls between nodes cause
@@ -72,7 +73,7 @@ class Admissions:
     """
 
     def __init__(self, *, requests_max: int, streams_max: int, internal_calls_max: int) -> None:
-        """``requests_max``: clients' unary calls, and as many long polls.
+        """``requests_max``: clients' unary calls, and as many long polls of each service.
 
         ``internal_calls_max``: unary calls between nodes, and as many streams.
         """
@@ -81,13 +82,15 @@ class Admissions:
             CallKind.STREAM: Admission(streams_max),
         }
         self._of_nodes = {kind: Admission(internal_calls_max) for kind in CallKind}
-        self._of_long_polls = Admission(requests_max)
+        self._long_polls_max = requests_max
+        #: by the name of the service
+        self._of_long_polls: dict[str, Admission] = {}
 
     def of(self, service: Service, method: Method[Any, Any]) -> Admission:
         if service.is_internal:
             return self._of_nodes[method.kind]
         if method in service.long_polls:
-            return self._of_long_polls
+            return self._of_long_polls.setdefault(service.name, Admission(self._long_polls_max))
         return self._of_clients[method.kind]
 
 

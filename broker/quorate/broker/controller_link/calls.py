@@ -21,6 +21,8 @@ from quorate.v1.controller_pb2 import (
     AlterPartitionResponse,
     ConfirmTopicsRemovedRequest,
     ConfirmTopicsRemovedResponse,
+    CreateOffsetsTopicRequest,
+    CreateOffsetsTopicResponse,
 )
 
 __all__ = ["ControllerCalls"]
@@ -34,6 +36,9 @@ _ALLOCATE_PRODUCER_IDS: Final = method_of(
 )
 _CONFIRM_TOPICS_REMOVED: Final = method_of(
     _CONTROLLER, "ConfirmTopicsRemoved", ConfirmTopicsRemovedRequest, ConfirmTopicsRemovedResponse
+)
+_CREATE_OFFSETS_TOPIC: Final = method_of(
+    _CONTROLLER, "CreateOffsetsTopic", CreateOffsetsTopicRequest, CreateOffsetsTopicResponse
 )
 
 _TIMEOUT_S: Final = 10.0
@@ -95,6 +100,14 @@ class ControllerCalls:
         request = AllocateProducerIdsRequest(broker_id=own.broker_id, broker_epoch=own.broker_epoch)
         block = await self._to_controller().call(_ALLOCATE_PRODUCER_IDS, request, timeout_s=_TIMEOUT_S)
         return range(block.first_producer_id, block.first_producer_id + block.count)
+
+    async def create_offsets_topic(self, topic_id: TopicId) -> None:
+        """Unless it exists. ``topic_id``: the one that it gets, drawn for this request (rule 43)."""
+        own = self._self()
+        request = CreateOffsetsTopicRequest(
+            broker_id=own.broker_id, broker_epoch=own.broker_epoch, topic_id=topic_id
+        )
+        await self._to_controller().call(_CREATE_OFFSETS_TOPIC, request, timeout_s=_TIMEOUT_S)
 
     async def administer(self, method: str, request: bytes, deadline: float) -> bytes:
         """For ``AdminForwarding``: a call of AdminService, passed on to the active controller."""

@@ -20,6 +20,7 @@ from quorate.broker.replica.partition import Partition
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.ids import Offset, TimestampMs
+from quorate.core.topic_names import check_not_internal
 from quorate.errors import InvalidRequest, QuorateError
 from quorate.v1 import broker_pb2
 
@@ -92,6 +93,7 @@ class Appender:
         acks: broker_pb2.Acks,
         now_ms: TimestampMs,
     ) -> None:
+        check_not_internal(partition.topic_partition.topic, "written by clients")
         leadership = partition.require_leadership(known_epoch(entry))
         is_all = acks in _ALL
         if not is_all:

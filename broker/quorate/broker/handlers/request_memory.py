@@ -1,4 +1,4 @@
-"""A bound on the memory that produce requests hold while they are in progress.
+"""A bound on the memory that requests of one kind hold while they are in progress.
 
 A single request is held by whoever carried it here until it is answered; beyond the bound it is refused
 before anything is appended. A request on a stream lets go of its batches as soon as they are appended, so
@@ -18,12 +18,16 @@ __all__ = ["RequestMemory"]
 
 
 class RequestMemory(BoundedMemory):
+    def __init__(self, bytes_max: int, *, kind: str = "produce requests") -> None:
+        super().__init__(bytes_max)
+        self._kind = kind
+
     @contextmanager
     def hold_or_refuse(self, size: int) -> Iterator[None]:
         # One that is larger than the bound is let in alone: refused, it could never be sent.
         if self._held_bytes > 0 and self._held_bytes + size > self._bytes_max:
             raise Overloaded(
-                f"produce requests of {self._held_bytes} bytes are in progress, "
+                f"{self._kind} of {self._held_bytes} bytes are in progress, "
                 f"queued.max.request.bytes is {self._bytes_max}",
                 queued_max_request_bytes=self._bytes_max,
             )

@@ -112,7 +112,7 @@ class GroupConfig:
         "group.max.count",
         Integer(1, 10_000_000),
         default=10_000,
-        about="Most groups that one broker coordinates; a new one beyond that is refused with OVERLOADED.",
+        about="Most groups that one broker coordinates; more are refused with GROUP_MAX_SIZE_REACHED.",
         trade_off="A bound keeps clients that make up names from exhausting memory.",
     )
 
