@@ -1,0 +1,286 @@
+"""Decisions about offsets: who may say how far a group has come, and when that is forgotten.
+
+**Commits are fenced** (rule 62). A member that the group has given up must not move offsets: whoever reads
+the partition now would begin there, or has gone further. So a member commits
+
+- only in an epoch that the coordinator has given it: not in a newer one than it knows;
+- only what it holds: assigned, or about to be given up;
+- only in an epoch in which it held it already: not in one from before it lost the partition and got it back.
+
+A member that is merely behind, because an answer is still on its way, commits what it has held all along.
+
+Somebody without a member id, a tool or an application that assigns partitions by itself, may commit while
+the group has no members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from quorate.broker.groups.group import Group, Groups
+from quorate.broker.groups.member import Member
+from quorate.broker.groups.membership import known_member
+from quorate.broker.groups.records import (
+    GroupRecord,
+    TopicIdPartition,
+    group_record,
+    offset_record,
+    partitions_of,
+)
+from quorate.broker.groups.requests import check_group_name
+from quorate.broker.groups.settings import GroupSettings
+from quorate.broker.groups.topics import TopicCatalog
+from quorate.core.ids import PartitionId, TopicId
+from quorate.errors import (
+    FencedMemberEpoch,
+    GroupNotEmpty,
+    GroupNotFound,
+    InvalidRequest,
+    QuorateError,
+    StaleMemberEpoch,
+    UnknownMember,
+    UnknownTopicOrPartition,
+)
+from quorate.v1.group_pb2 import (
+    CommitOffsetsRequest,
+    FetchOffsetsRequest,
+    OffsetToCommit,
+    TopicPartitions,
+)
+from quorate.v1.group_records_pb2 import OffsetValue
+
+__all__ = [
+    "CommitDecision",
+    "check_commit",
+    "check_fetch",
+    "check_partition",
+    "commit",
+    "delete_group",
+    "delete_offsets",
+    "expired_offsets",
+]
+
+
+class CommitDecision(NamedTuple):
+    #: one batch; none: nothing is committed
+    records: list[GroupRecord]
+    #: one for each partition of the request, in its order; None: it is committed once the records are
+    errors: list[QuorateError | None]
+
+
+# -- committing
+
+
+def commit(
+    groups: Groups,
+    request: CommitOffsetsRequest,
+    *,
+    topics: TopicCatalog,
+    settings: GroupSettings,
+    now_ms: int,
+    refused: Mapping[int, QuorateError] | None = None,
+) -> CommitDecision:
+    """``refused``: what the caller knows against some of the offsets, by their place in the request."""
+    check_group_name(request.group, settings)
+    member = check_commit(groups, request)
+    records: list[GroupRecord] = []
+    errors: list[QuorateError | None] = []
+    for place, entry in enumerate(request.offsets):
+        error = _error_of(entry, member, request, topics, settings) or (refused or {}).get(place)
+        errors.append(error)
+        if error is None:
+            records.append(_record_of(request.group, entry, topics, now_ms))
+    return CommitDecision(records, errors)
+
+
+def check_commit(groups: Groups, request: CommitOffsetsRequest) -> Member | None:
+    """May whoever this is commit anything at all? The member that commits; None: none does."""
+    partitions = [_partition_of(entry) for entry in request.offsets]
+    if len(set(partitions)) < len(partitions):
+        raise InvalidRequest("a partition is in the request twice: which of the offsets counts?")
+    group = groups.get(request.group)
+    if not request.member_id:
+        if group is not None and group.members:
+            raise UnknownMember(
+                f"group {group.name} has {len(group.members)} members: nobody else may commit for it",
+                group=group.name,
+            )
+        return None
+    member = known_member(group, request.member_id)
+    _check_not_newer(member, request.member_epoch)
+    return member
+
+
+def check_partition(member: Member, partition: TopicIdPartition, *, member_epoch: int) -> None:
+    """May the member commit in this partition, in this epoch?"""
+    since_epoch = member.since_epoch(partition)
+    if since_epoch is None:
+        raise StaleMemberEpoch(
+            f"member {member.member_id} does not hold {partition}",
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+        )
+    if since_epoch > member_epoch:
+        raise StaleMemberEpoch(
+            f"member {member.member_id} holds {partition} since epoch {since_epoch}, and speaks in "
+            f"{member_epoch}",
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            since_epoch=since_epoch,
+        )
+
+
+def _check_not_newer(member: Member, epoch: int) -> None:
+    if epoch > member.member_epoch:
+        raise FencedMemberEpoch(
+            f"member {member.member_id} is in epoch {member.member_epoch}, and speaks in {epoch}",
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            request_member_epoch=epoch,
+        )
+
+
+def _error_of(
+    entry: OffsetToCommit,
+    member: Member | None,
+    request: CommitOffsetsRequest,
+    topics: TopicCatalog,
+    settings: GroupSettings,
+) -> QuorateError | None:
+    partition = _partition_of(entry)
+    try:
+        if member is not None:
+            check_partition(member, partition, member_epoch=request.member_epoch)
+        _check_entry(entry, settings)
+        # An offset of a topic that is not in the metadata could never be told from one of a deleted topic.
+        if not topics.has(partition):
+            raise UnknownTopicOrPartition(
+                f"there is no partition {partition}",
+                topic_id=partition.topic_id,
+                partition=partition.partition,
+            )
+    except QuorateError as error:
+        return error
+    return None
+
+
+def _check_entry(entry: OffsetToCommit, settings: GroupSettings) -> None:
+    if entry.offset < 0:
+        raise InvalidRequest(f"offset {entry.offset} of {_partition_of(entry)} is negative")
+    size = len(entry.metadata.encode())
+    if size > settings.offset_metadata_bytes_max:
+        raise InvalidRequest(
+            f"metadata of {size} bytes, {settings.offset_metadata_bytes_max} at most",
+            bytes_max=settings.offset_metadata_bytes_max,
+        )
+
+
+def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: int) -> GroupRecord:
+    partition = _partition_of(entry)
+    value = OffsetValue(
+        offset=entry.offset,
+        leader_epoch=entry.leader_epoch if entry.HasField("leader_epoch") else None,
+        metadata=entry.metadata,
+        committed_at_ms=now_ms,
+        topic=topics.name_of(partition.topic_id),
+    )
+    return offset_record(group, partition, value)
+
+
+def _partition_of(entry: OffsetToCommit) -> TopicIdPartition:
+    return TopicIdPartition(TopicId(entry.topic_id), PartitionId(entry.partition))
+
+
+# -- asking
+
+
+def check_fetch(groups: Groups, request: FetchOffsetsRequest) -> None:
+    """May whoever this is be told offsets?
+
+    Anybody may, but not a member that has been given a partition since and does not know it yet: it may be
+    about to read on from where it was when it last had it.
+    """
+    if not request.member_id:
+        return
+    member = known_member(groups.get(request.group), request.member_id)
+    _check_not_newer(member, request.member_epoch)
+    if request.member_epoch < member.previous_member_epoch:
+        raise StaleMemberEpoch(
+            f"member {member.member_id} is in epoch {member.member_epoch}, and asks in "
+            f"{request.member_epoch}",
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+        )
+    for partition in sorted(partitions_of(request.partitions)):
+        if member.holds(partition):
+            check_partition(member, partition, member_epoch=request.member_epoch)
+
+
+# -- forgetting
+
+
+def expired_offsets(group: Group, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
+    """What is due of a group without members, counted from its last commit and from when it became empty.
+
+    With its last offset the group itself goes.
+    """
+    if group.members:
+        return []
+    due = sorted(
+        partition
+        for partition, entry in group.offsets.items()
+        if max(entry.committed_at_ms, group.empty_since_ms) + retention_ms <= now_ms
+    )
+    records = [offset_record(group.name, partition, None) for partition in due]
+    if len(due) == len(group.offsets) and group.group_epoch:
+        records.append(group_record(group.name, None))
+    return records
+
+
+def delete_group(groups: Groups, name: str) -> list[GroupRecord]:
+    group = _existing(groups, name)
+    if group.members:
+        raise GroupNotEmpty(
+            f"group {name} has {len(group.members)} members", group=name, members=len(group.members)
+        )
+    records = [offset_record(name, partition, None) for partition in sorted(group.offsets)]
+    if group.group_epoch:
+        records.append(group_record(name, None))
+    return records
+
+
+def delete_offsets(
+    groups: Groups, name: str, partitions: Iterable[TopicPartitions], *, topics: TopicCatalog
+) -> CommitDecision:
+    """Only where nobody reads. One error, or none, for each partition, in their order.
+
+    A partition without an offset is not an error: that there is none is what was asked for.
+    """
+    group = _existing(groups, name)
+    read = {
+        topic_id
+        for member in group.members.values()
+        for topic_id in topics.subscribed(member.subscription.topics, member.subscription.pattern)
+    }
+    records: list[GroupRecord] = []
+    errors: list[QuorateError | None] = []
+    for message in partitions:
+        for number in message.partitions:
+            partition = TopicIdPartition(TopicId(message.topic_id), PartitionId(number))
+            is_read = partition.topic_id in read or group.holder_of(partition) is not None
+            errors.append(
+                GroupNotEmpty(f"group {name} has a member that reads {partition}", group=name)
+                if is_read
+                else None
+            )
+            if not is_read and partition in group.offsets:
+                records.append(offset_record(name, partition, None))
+    return CommitDecision(records, errors)
+
+
+def _existing(groups: Groups, name: str) -> Group:
+    group = groups.get(name)
+    if group is None:
+        raise GroupNotFound(f"there is no group {name}", group=name)
+    return group

@@ -1,0 +1,126 @@
+"""The topics of the cluster, as groups see them: what a subscription means right now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from quorate.broker.groups.records import TopicIdPartition
+from quorate.core.ids import TopicId, TopicName
+from quorate.errors import InvalidPattern
+from quorate.metadata.image import MetadataImage
+
+__all__ = ["TopicCatalog", "check_pattern"]
+
+#: topics of the system itself: whoever wants one has to name it
+_INTERNAL_PREFIX: Final = "__"
+#: what one compiled pattern may take, and the tables that matching makes of it
+_PATTERN_BYTES_MAX: Final = 1 << 20
+_PATTERNS_KEPT_MAX: Final = 64
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises InvalidPattern."""
+    _compiled(pattern)
+
+
+@lru_cache(maxsize=_PATTERNS_KEPT_MAX)
+def _compiled(pattern: str) -> Any:
+    """RE2 needs a time that grows with a name's length alone, whatever the pattern."""
+    options = re2.Options()
+    options.max_mem = _PATTERN_BYTES_MAX
+    options.never_capture = True
+    # Else each mistake of a client is a line in the broker's standard error.
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidPattern(f"pattern {pattern!r}: {text}", pattern=pattern) from None
+
+
+class TopicCatalog:
+    """What is asked of one image of the metadata. Answers are kept, for as long as the catalog is."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._matching: dict[str, tuple[TopicName, ...]] = {}
+        self._subscribed: dict[tuple[tuple[str, ...], str], tuple[TopicId, ...]] = {}
+        self._racks: dict[TopicId, tuple[frozenset[str], ...]] = {}
+
+    def name_of(self, topic_id: TopicId) -> TopicName | None:
+        """None: the topic does not exist, or no longer."""
+        topic = self.image.topics.get(topic_id)
+        return None if topic is None else topic.name
+
+    def names_of(self, partitions: Iterable[TopicIdPartition]) -> dict[TopicId, str]:
+        """Of topics that exist."""
+        found: dict[TopicId, str] = {}
+        for topic_id, _ in partitions:
+            if topic_id not in found:
+                name = self.name_of(topic_id)
+                if name is not None:
+                    found[topic_id] = name
+        return found
+
+    def id_of(self, name: TopicName) -> TopicId | None:
+        return self.image.topic_ids.get(name)
+
+    def partition_count(self, topic_id: TopicId) -> int:
+        """0: the topic does not exist."""
+        topic = self.image.topics.get(topic_id)
+        return 0 if topic is None else len(topic.partitions)
+
+    def has(self, partition: TopicIdPartition) -> bool:
+        return 0 <= partition.partition < self.partition_count(partition.topic_id)
+
+    def subscribed(self, topics: Iterable[str], pattern: str) -> tuple[TopicId, ...]:
+        """The topics that exist of those named and those that match; in the order of their names."""
+        question = (tuple(topics), pattern)
+        answer = self._subscribed.get(question)
+        if answer is None:
+            names = {TopicName(name) for name in question[0]}
+            if pattern:
+                names.update(self.matching(pattern))
+            ids = (self.image.topic_ids.get(name) for name in sorted(names))
+            answer = self._subscribed[question] = tuple(each for each in ids if each is not None)
+        return answer
+
+    def matching(self, pattern: str) -> tuple[TopicName, ...]:
+        """Sorted; topics of the system are not among them."""
+        names = self._matching.get(pattern)
+        if names is None:
+            is_match = _compiled(pattern).fullmatch
+            names = self._matching[pattern] = tuple(
+                name
+                for name in sorted(self.image.topic_ids)
+                if not name.startswith(_INTERNAL_PREFIX) and is_match(name) is not None
+            )
+        return names
+
+    def racks(self, topic_id: TopicId) -> tuple[frozenset[str], ...]:
+        """Where each partition has replicas; brokers whose rack is not known do not count."""
+        known = self._racks.get(topic_id)
+        if known is None:
+            brokers = self.image.brokers
+            rack_of = {broker_id: broker.rack for broker_id, broker in brokers.items() if broker.rack}
+            known = self._racks[topic_id] = tuple(
+                frozenset(rack_of[replica] for replica in partition.replicas if replica in rack_of)
+                for partition in self.image.topics[topic_id].partitions
+            )
+        return known
+
+    def differs_from(self, before: TopicCatalog) -> bool:
+        """Whether a group could have anything else to read: not for a new leader, nor for a smaller ISR."""
+        if self.image.topic_ids != before.image.topic_ids:
+            return True
+        counts = before.image.topics
+        return any(
+            topic.partitions is not counts[topic_id].partitions
+            and len(topic.partitions) != len(counts[topic_id].partitions)
+            for topic_id, topic in self.image.topics.items()
+        )
