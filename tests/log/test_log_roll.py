@@ -129,7 +129,7 @@ async def test_age_of_an_idle_log_is_read_from_disk_once() -> None:
 
 
 async def test_segment_is_sealed_before_relative_offsets_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_writer, "_RELATIVE_OFFSET_MAX", 9)
+    monkeypatch.setattr(log_writer, "RELATIVE_OFFSET_MAX", 9)
     harness = LogHarness(small_config(segment_bytes=100_000))
     log = await harness.lead()
     harness.append(batch(*[b"v"] * 6), batch(*[b"v"] * 4))  # relative offsets 0 to 9

@@ -313,6 +313,10 @@ def log_config_of(config: NodeConfig, topic: TopicConfig) -> LogConfig:
         retention_bytes=topic.retention_bytes,
         max_message_bytes=topic.max_message_bytes,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
+        cleanup_policy=topic.cleanup_policy,
+        delete_retention_ms=topic.delete_retention_ms,
+        min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=topic.min_compaction_lag_ms,
     )
 
 

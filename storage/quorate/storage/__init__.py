@@ -1,6 +1,7 @@
 """Segments, indexes, checkpoints and the partition log."""
 
 from quorate.storage.append_group import Appended
+from quorate.storage.compaction import CompactionReport
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
 from quorate.storage.log_directory import LogDirectory
@@ -13,6 +14,7 @@ from quorate.storage.recovery import StartKind
 
 __all__ = [
     "Appended",
+    "CompactionReport",
     "Damage",
     "LogConfig",
     "LogContext",

@@ -29,7 +29,15 @@ from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
-from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments, list_snapshots, snapshot_path
+from quorate.storage.log_files import (
+    COMPACTION_CHECKPOINT_NAME,
+    LOG_CHECKPOINT_NAME,
+    SWAP_SUFFIX,
+    list_segments,
+    list_snapshots,
+    list_swaps,
+    snapshot_path,
+)
 from quorate.storage.open_files import OpenFiles
 from quorate.storage.partition_key import PartitionKey
 from quorate.storage.producer_state import ProducerStates
@@ -175,10 +183,7 @@ class _Verification:
 
     def run(self) -> LogReport:
         report = self._report
-        segments = [
-            Segment(self._context, _EVERY_BATCH, self._directory, base)
-            for base in list_segments(self._disk, self._directory)
-        ]
+        segments = self._segments()
         self._check_quarantine()
         checkpoint = self._read_checkpoint(f"{self._directory}/{LOG_CHECKPOINT_NAME}")
         scanner = self._scanner()
@@ -188,7 +193,7 @@ class _Verification:
             if fault is not None:
                 kind = ProblemKind.TORN if fault.torn else ProblemKind.DAMAGE
                 self._add(kind, segment.path, fault.reason, position=fault.position, offset=fault.offset)
-            elif following is not None or _was_closed_with(segment, checkpoint):
+            elif segment.is_in_place and (following is not None or _was_closed_with(segment, checkpoint)):
                 self._check_indexes(segment, must_exist=following is not None)
             report.size_in_bytes += segment.size
             segment.retire()
@@ -200,9 +205,26 @@ class _Verification:
             report.log_end_offset = segments[-1].next_offset
         for offset in list_snapshots(self._disk, self._directory):
             self._read_checkpoint(snapshot_path(self._directory, offset))
+        self._read_checkpoint(f"{self._directory}/{COMPACTION_CHECKPOINT_NAME}")
         if checkpoint is not None:
             self._check_log_checkpoint(checkpoint)
         return report
+
+    def _segments(self) -> list[Segment]:
+        """As the next start would have them: it puts cleaned segments in the place of those they replace."""
+        swaps = list_swaps(self._disk, self._directory)
+        segments = [
+            Segment(self._context, _EVERY_BATCH, self._directory, base)
+            for base in list_segments(self._disk, self._directory)
+            if not any(span.base_offset <= base < span.end_offset for span in swaps)
+        ]
+        for span in swaps:
+            path = span.path(self._directory, SWAP_SUFFIX)
+            segments.append(
+                Segment(self._context, _EVERY_BATCH, self._directory, span.base_offset, path=path)
+            )
+            self._add(ProblemKind.REBUILDABLE, path, "is to replace other segments, which is unfinished")
+        return sorted(segments, key=lambda segment: segment.base_offset)
 
     def _add(self, kind: ProblemKind, path: str, reason: str, *, position: int = 0, offset: int = 0) -> None:
         self._report.problems.append(Problem(kind, path, position, offset, reason))

@@ -60,6 +60,8 @@ class LogContext:
     #: one log is scanned at a time; others wait for the device meanwhile. A turn of the event loop then takes
     #: no longer than one step of one scan, however many logs are being opened
     scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: what compaction may use to remember the keys of a log; beyond it, it goes on another time
+    dedupe_buffer_bytes: int = 128 << 20
     retention_time: RetentionTime = field(init=False)
 
     def __post_init__(self) -> None:

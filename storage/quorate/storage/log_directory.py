@@ -14,7 +14,7 @@ far the logs may be trusted (``StartKind``), and it decides by the answer to ``c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from quorate.core.ids import Offset
@@ -186,22 +186,48 @@ class LogDirectory:
     # -- all logs at once
 
     async def maintain(self, high_watermark_of: Callable[[PartitionKey], Offset]) -> None:
-        """What has to be done now and then: retention, old segments, recovery points."""
+        """What has to be done now and then: retention, old segments, recovery points, compaction."""
+        sound: list[PartitionKey] = []
         for key, partition_log in self:
-            if partition_log.damage is not None or key not in self._logs:
-                continue
-            try:
-                # Retention first: on a full disk it is what lets the rest succeed.
-                await partition_log.apply_retention(high_watermark=high_watermark_of(key))
-                partition_log.expire_producers()
-                partition_log.roll_if_old()
-                await partition_log.checkpoint()
+            if await self._try_to(self._tidy, key, partition_log, high_watermark_of):
+                sound.append(key)
+        # Of all logs after that: it may take long, and on a full disk the rest is what makes room.
+        for key in sound:
+            kept_log = self._logs.get(key)
+            if kept_log is None or await self._try_to(self._compact, key, kept_log, high_watermark_of):
                 self._neglected.discard(key)
-            except StorageError as error:
-                # One log's trouble is no reason to neglect the others. Said once, not every time.
-                if key not in self._neglected and key in self._logs:
-                    log.error("maintenance_failed", path=partition_log.directory, error=str(error))
-                self._neglected.add(key)
+
+    async def _try_to(
+        self,
+        work: Callable[[PartitionLog, Offset], Awaitable[None]],
+        key: PartitionKey,
+        partition_log: PartitionLog,
+        high_watermark_of: Callable[[PartitionKey], Offset],
+    ) -> bool:
+        """One log's trouble is no reason to neglect the others."""
+        if partition_log.damage is not None or key not in self._logs:
+            return False
+        try:
+            await work(partition_log, high_watermark_of(key))
+        except StorageError as error:
+            # Said once, not every time.
+            if key not in self._neglected and key in self._logs:
+                log.error("maintenance_failed", path=partition_log.directory, error=str(error))
+            self._neglected.add(key)
+            return False
+        return True
+
+    @staticmethod
+    async def _tidy(partition_log: PartitionLog, high_watermark: Offset) -> None:
+        # Retention first: on a full disk it is what lets the rest succeed.
+        await partition_log.apply_retention(high_watermark=high_watermark)
+        partition_log.expire_producers()
+        partition_log.roll_if_old()
+        await partition_log.checkpoint()
+
+    @staticmethod
+    async def _compact(partition_log: PartitionLog, high_watermark: Offset) -> None:
+        await partition_log.compact(below=high_watermark)
 
     async def close(self) -> bool:
         """Sync and close every log. True if, of all that is sound here, nothing depends on the page cache.

@@ -6,13 +6,18 @@
 00000000000000004711.snapshot    producer state before offset 4711
 leader-epoch-checkpoint          epoch -> first offset
 log-checkpoint                   log start, recovery point, how the log was closed
+compaction-checkpoint            how far the log is compacted, if it ever was
 damage                           present while the log is quarantined
 *.tmp                            left by a crash; removed at start
+<first>-<end>.cleaned            what compaction is writing; removed at start
+<first>-<end>.swap               what compaction has written, to replace the segments between the two offsets;
+                                 a start finishes that (``segment_swap``)
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from quorate.core.disk import Disk
 from quorate.core.ids import Offset
@@ -23,25 +28,54 @@ from quorate.storage.log_context import LogContext
 from quorate.storage.segment import LOG_SUFFIX, Segment, segment_path
 
 __all__ = [
+    "CLEANED_SUFFIX",
+    "COMPACTION_CHECKPOINT_NAME",
     "LOG_CHECKPOINT_NAME",
     "SNAPSHOT_SUFFIX",
+    "SWAP_SUFFIX",
+    "Span",
     "list_segments",
     "list_snapshots",
+    "list_swaps",
     "remove_all",
     "remove_temporary_files",
     "snapshot_path",
 ]
 
+COMPACTION_CHECKPOINT_NAME: Final = "compaction-checkpoint"
 LOG_CHECKPOINT_NAME: Final = "log-checkpoint"
+CLEANED_SUFFIX: Final = ".cleaned"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+SWAP_SUFFIX: Final = ".swap"
 
 _DIGITS: Final = 20
 
 
+class Span(NamedTuple):
+    """The offsets of neighbouring segments that one takes the place of. A file's name tells both ends.
+
+    So a start knows which segments were replaced, and need not read the one that replaces them.
+    """
+
+    base_offset: Offset
+    #: exclusive
+    end_offset: Offset
+
+    def path(self, directory: str, suffix: str) -> str:
+        return f"{directory}/{self.base_offset:020d}-{self.end_offset:020d}{suffix}"
+
+
+def _stems(disk: Disk, directory: str, suffix: str) -> Iterator[str]:
+    return (name.removesuffix(suffix) for name in disk.list(directory) if name.endswith(suffix))
+
+
+def _is_offset(text: str) -> bool:
+    return len(text) == _DIGITS and text.isdecimal()
+
+
 def _offsets(disk: Disk, directory: str, suffix: str) -> list[Offset]:
     """Offsets that files of this kind are named by, ascending; other names are left alone."""
-    stems = (name.removesuffix(suffix) for name in disk.list(directory) if name.endswith(suffix))
-    return sorted(Offset(int(stem)) for stem in stems if len(stem) == _DIGITS and stem.isdecimal())
+    return sorted(Offset(int(stem)) for stem in _stems(disk, directory, suffix) if _is_offset(stem))
 
 
 def list_segments(disk: Disk, directory: str) -> list[Offset]:
@@ -52,6 +86,16 @@ def list_snapshots(disk: Disk, directory: str) -> list[Offset]:
     return _offsets(disk, directory, SNAPSHOT_SUFFIX)
 
 
+def list_swaps(disk: Disk, directory: str) -> list[Span]:
+    """Cleaned segments that are to replace others, by their offsets."""
+    ends = (stem.split("-") for stem in _stems(disk, directory, SWAP_SUFFIX))
+    return sorted(
+        Span(Offset(int(pair[0])), Offset(int(pair[1])))
+        for pair in ends
+        if len(pair) == 2 and all(map(_is_offset, pair))
+    )
+
+
 def snapshot_path(directory: str, offset: Offset) -> str:
     return segment_path(directory, offset, SNAPSHOT_SUFFIX)
 
@@ -59,16 +103,19 @@ def snapshot_path(directory: str, offset: Offset) -> str:
 def remove_all(context: LogContext, config: LogConfig, directory: str) -> None:
     """Every batch, index, snapshot and epoch of a log; the newest first, so that no gap appears."""
     disk = context.disk
+    # Before the segments: one that came back alone would be taken for what is to replace the next ones here.
+    for span in list_swaps(disk, directory):
+        disk.unlink(span.path(directory, SWAP_SUFFIX))
     for base in reversed(list_segments(disk, directory)):
         Segment(context, config, directory, base).delete()
     for offset in list_snapshots(disk, directory):
         disk.unlink(snapshot_path(directory, offset))
-    epochs = f"{directory}/{EPOCH_CHECKPOINT_NAME}"
-    if disk.exists(epochs):
-        disk.unlink(epochs)
+    for name in (EPOCH_CHECKPOINT_NAME, COMPACTION_CHECKPOINT_NAME):
+        if disk.exists(f"{directory}/{name}"):
+            disk.unlink(f"{directory}/{name}")
 
 
 def remove_temporary_files(disk: Disk, directory: str) -> None:
     for name in disk.list(directory):
-        if name.endswith(TEMPORARY_SUFFIX):
+        if name.endswith((TEMPORARY_SUFFIX, CLEANED_SUFFIX)):
             disk.unlink(f"{directory}/{name}")

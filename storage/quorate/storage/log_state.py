@@ -19,6 +19,7 @@ from quorate.errors import (
     StorageFailed,
     TooManyOpenFiles,
 )
+from quorate.storage.compaction_checkpoint import NOT_COMPACTED
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
@@ -33,8 +34,10 @@ log = get_logger(__name__)
 
 class LogState:
     __slots__ = (
+        "compaction",
         "config",
         "context",
+        "cuts_begun",
         "cuts_under_way",
         "damage",
         "directory",
@@ -63,6 +66,10 @@ class LogState:
         #: truncations and resets that were asked for and are not done. Until then nothing is appended: it
         #: would be cut off, or come before the cut is on the device
         self.cuts_under_way = 0
+        #: how many there were since the start: what somebody has read of the log before may not be true after
+        self.cuts_begun = 0
+        #: how far the log is compacted; the file says the same
+        self.compaction = NOT_COMPACTED
         self.is_closed = False
 
     @property
@@ -153,6 +160,7 @@ class LogState:
         for earlier, later in zip(self.segments, self.segments[1:], strict=False):
             assert earlier.next_offset == later.base_offset
             assert earlier.size > 0
+        assert self.compaction.superseded_below <= self.log_end_offset
 
 
 def too_many_open_files(doing: str, path: str) -> TooManyOpenFiles:

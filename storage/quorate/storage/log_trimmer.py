@@ -11,7 +11,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from quorate.core.ids import Offset
+from quorate.core.logging import get_logger
 from quorate.errors import CorruptBatch, OffsetOutOfRange
+from quorate.storage.compaction_checkpoint import NOT_COMPACTED
 from quorate.storage.log_files import remove_all
 from quorate.storage.log_state import LogState
 from quorate.storage.log_writer import LogWriter
@@ -24,6 +26,8 @@ from quorate.storage.steps import run_in_turns
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["LogTrimmer"]
+
+log = get_logger(__name__)
 
 
 class LogTrimmer:
@@ -42,6 +46,7 @@ class LogTrimmer:
         the work goes on without it.
         """
         self._state.cuts_under_way += 1
+        self._state.cuts_begun += 1
         task = asyncio.create_task(self._run_alone(cut, offset), name="trim")
         task.add_done_callback(self._cut_is_done)
         await asyncio.shield(task)
@@ -66,6 +71,11 @@ class LogTrimmer:
         state.check_writable()
         if offset < state.log_start_offset:
             raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
+        if offset < min(state.compaction.superseded_below, state.log_end_offset):
+            # Records before the cut are missing for the sake of records behind it: neither would be left.
+            log.warning("compacted_log_dropped", path=state.directory, cut_at=offset)
+            await self._reset_to(state.log_start_offset)
+            return
         try:
             if offset < state.log_end_offset:
                 boundary = state.segment_of(offset).batch_start(offset)
@@ -201,6 +211,7 @@ class LogTrimmer:
         state.segments[:] = [Segment.create(state.context, state.config, state.directory, offset)]
         state.epochs.clear()
         state.producers = ProducerStates()
+        state.compaction = NOT_COMPACTED
         state.log_start_offset = offset
         self._writer.forget_first_append()
         self._sync_state.restart_at(offset)

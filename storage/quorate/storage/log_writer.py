@@ -19,6 +19,8 @@ from quorate.core.records import (
     LEADER_EPOCH_END,
     BatchHeader,
     check_batch,
+    filler,
+    is_filler,
     scan_batches,
     stamped_prefix,
 )
@@ -39,15 +41,13 @@ from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import save_snapshot
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import BATCH_BYTES_MAX
-from quorate.storage.segment import Segment
+from quorate.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["LogWriter"]
 
 log = get_logger(__name__)
 
-#: a relative offset in an index has 32 bits, one of them to spare
-_RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 #: more do not fit what a reader is willing to decompress
 _RECORDS_PER_BATCH_MAX: Final = DECOMPRESSED_BYTES_MAX_DEFAULT // RECORD_BYTES_MIN
 
@@ -222,9 +222,12 @@ class LogWriter:
         result = scan_batches(batches)
         if result.fault is not None:
             raise CorruptBatch(f"batch from the leader at byte {result.end}: {result.fault.reason}")
+        headers = result.headers
+        if headers and headers[0].base_offset < self._state.log_end_offset:
+            batches, headers = self._without_known_offsets(batches, headers)
         group, start, end = self._new_group(), 0, 0
         try:
-            for header in result.headers:
+            for header in headers:
                 if self._must_roll(self._state.active.size + group.size, group.next_offset, header):
                     self._write_slice(group, batches, start, end)
                     group, start = self._new_group(), end
@@ -242,6 +245,25 @@ class LogWriter:
                 else:
                     self._state.epochs.truncate_from_end(self._state.log_end_offset)
             raise
+
+    def _without_known_offsets(
+        self, batches: Bytes, headers: list[BatchHeader]
+    ) -> tuple[Bytes, list[BatchHeader]]:
+        """The leader may have compacted what lies around the end of this log, into one empty batch.
+
+        Its end is the end of a batch here as there. Anything else that begins before the end of the log is
+        refused later on, as any batch that does not follow.
+        """
+        first, due = headers[0], self._state.log_end_offset
+        if not is_filler(first) or first.last_offset < due:
+            return batches, headers
+        rest = filler(
+            base_offset=due,
+            last_offset=first.last_offset,
+            leader_epoch=first.leader_epoch,
+            max_timestamp=first.max_timestamp,
+        )
+        return rest + memoryview(batches)[first.size_in_bytes :], [check_batch(rest), *headers[1:]]
 
     def _check_follows(self, header: BatchHeader, group: AppendGroup) -> None:
         due = group.next_offset
@@ -344,7 +366,7 @@ class LogWriter:
         if filled + header.size_in_bytes > self._state.config.segment_bytes:
             return True
         base_offset = self._state.active.base_offset
-        return next_offset + header.last_offset_delta - base_offset > _RELATIVE_OFFSET_MAX
+        return next_offset + header.last_offset_delta - base_offset > RELATIVE_OFFSET_MAX
 
     def _roll_for(self, header: BatchHeader) -> None:
         """Roll, unless the write of what was in the batch's way failed: then it fits where that was."""

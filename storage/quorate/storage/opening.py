@@ -14,6 +14,7 @@ from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
 from quorate.errors import CorruptBatch
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint
+from quorate.storage.compaction_checkpoint import load_compaction
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, tolerate_full_disk
 from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments, remove_all, remove_temporary_files
@@ -23,6 +24,7 @@ from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, load_damage
 from quorate.storage.recovery import Fault, LogScanner, StartKind, cut_is_allowed
 from quorate.storage.segment import Segment
+from quorate.storage.segment_swap import finish_swaps
 from quorate.storage.steps import HEADERS_PER_STEP, Steps, run_in_turns
 
 __all__ = ["OpeningReport", "open_state"]
@@ -83,6 +85,7 @@ class _Opening:
         if checkpoint is not None and checkpoint["reset_to"] is not None:
             self._finish_reset(Offset(checkpoint["reset_to"]))
             return None
+        await finish_swaps(self._context, self._config, self._directory)
         state.segments = [
             Segment(self._context, self._config, self._directory, base)
             for base in list_segments(self._context.disk, self._directory)
@@ -93,8 +96,12 @@ class _Opening:
         if not state.segments:
             self._create_first_segment()
         elif not self._trust_clean_close(checkpoint):
-            return await self._recover()
-        return None
+            damage = await self._recover()
+        if damage is None and not self.report.reset_finished:
+            state.compaction = load_compaction(
+                self._context.disk, self._directory, log_end_offset=state.log_end_offset
+            )
+        return damage
 
     # -- the log checkpoint
 

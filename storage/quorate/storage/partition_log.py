@@ -24,6 +24,7 @@ from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
 from quorate.storage.append_group import Appended
+from quorate.storage.compaction import CompactionReport, LogCompactor
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors, tolerate_full_disk
@@ -45,6 +46,7 @@ log = get_logger(__name__)
 
 class PartitionLog:
     __slots__ = (
+        "_compactor",
         "_reader",
         "_state",
         "_sync_state",
@@ -63,6 +65,7 @@ class PartitionLog:
         self._reader = LogReader(state)
         self._writer = LogWriter(state, self._sync_state)
         self._trimmer = LogTrimmer(state, self._sync_state, self._writer)
+        self._compactor = LogCompactor(state, self._sync_state)
 
     # -- opening and closing
 
@@ -197,6 +200,16 @@ class PartitionLog:
         self._state.reconfigure(config)
 
     @property
+    def first_dirty_offset(self) -> Offset:
+        """Below it (exclusive) every key has one record at most."""
+        return self._state.compaction.first_dirty_offset
+
+    @property
+    def tombstones_removed_below(self) -> Offset:
+        """A replica that ends before this may hold records whose deletion nobody can tell it of any more."""
+        return self._state.compaction.tombstones_removed_below
+
+    @property
     def latest_leader_epoch(self) -> LeaderEpoch:
         return self._state.epochs.latest
 
@@ -296,6 +309,14 @@ class PartitionLog:
     async def apply_retention(self, *, high_watermark: Offset) -> int:
         """Delete segments past their retention, below the high watermark; returns how many."""
         return await self._trimmer.apply_retention(high_watermark)
+
+    async def compact(self, *, below: Offset) -> CompactionReport | None:
+        """Of every key keep the latest record, in sealed segments below the offset (exclusive), if due.
+
+        To be called with the high watermark, or an earlier offset (rule 48). None: nothing was done, because
+        the log is not compacted, too little is new, or it was cut or closed meanwhile.
+        """
+        return await self._compactor.compact(below) if self._state.config.compacts else None
 
     async def advance_log_start(self, offset: Offset) -> None:
         """Records before ``offset`` may be forgotten; whole segments of them are deleted."""

@@ -182,6 +182,10 @@ class ProducerStates:
             self._entries.pop(producer_id, None)
         return len(silent)
 
+    def remembered_offsets(self) -> set[Offset]:
+        """Base offsets of all batches that are remembered."""
+        return {batch.base_offset for entry in self._entries.values() for batch in entry.batches}
+
     def to_state(self) -> dict[str, Any]:
         return {
             "producers": [

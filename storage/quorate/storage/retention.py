@@ -19,19 +19,26 @@ def count_deletable(
     high_watermark: Offset,
     log_start_offset: Offset,
 ) -> int:
-    """How many segments from the front are past their retention: by time, by size, or forgotten already."""
+    """How many segments from the front are past their retention: by time, by size, or forgotten already.
+
+    A log that is only compacted forgets nothing by itself.
+    """
     excess_bytes = sum(segment.size for segment in segments) - config.retention_bytes
     count = 0
     for segment in segments:
         if segment.size == 0 or segment.next_offset > high_watermark:
             break
-        too_many_bytes = config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size
         forgotten = segment.next_offset <= log_start_offset and segment is not segments[-1]
-        if not (forgotten or too_many_bytes or _too_old(segment, config, now_ms)):
+        if not forgotten and not (config.deletes and _has_expired(segment, config, excess_bytes, now_ms)):
             break
         excess_bytes -= segment.size
         count += 1
     return count
+
+
+def _has_expired(segment: Segment, config: LogConfig, excess_bytes: int, now_ms: TimestampMs) -> bool:
+    too_many_bytes = config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size
+    return too_many_bytes or _too_old(segment, config, now_ms)
 
 
 def _too_old(segment: Segment, config: LogConfig, now_ms: TimestampMs) -> bool:

@@ -16,7 +16,17 @@ from typing import Final, Self
 
 from quorate.core.disk import Bytes, File
 from quorate.core.ids import Offset, TimestampMs
-from quorate.core.records import HEADER_BYTES, BatchHeader, BatchRun, check_batch, parse_header
+from quorate.core.records import (
+    HEADER_BYTES,
+    BatchHeader,
+    BatchRun,
+    FaultKind,
+    ScanResult,
+    check_batch,
+    parse_header,
+    scan_batches,
+    stated_bytes,
+)
 from quorate.errors import CorruptBatch, UnsupportedBatch
 from quorate.storage.file_writes import overwrite, sync_file
 from quorate.storage.index import IndexFileDamaged, OffsetIndex, TimeIndex
@@ -24,12 +34,14 @@ from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
 from quorate.storage.steps import Steps
 
-__all__ = ["LOG_SUFFIX", "NO_TIMESTAMP", "FileRegion", "Segment", "segment_path"]
+__all__ = ["LOG_SUFFIX", "NO_TIMESTAMP", "RELATIVE_OFFSET_MAX", "FileRegion", "Segment", "segment_path"]
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 NO_TIMESTAMP: Final = TimestampMs(-1)
+#: of a segment's last offset from its first: it has 32 bits in an index, one of them to spare
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 #: a walk over headers reads this much at once
 _WALK_BYTES: Final = 8192
@@ -65,10 +77,20 @@ class Segment:
         "base_offset",
         "config",
         "next_offset",
+        "path",
         "size",
     )
 
-    def __init__(self, context: LogContext, config: LogConfig, directory: str, base_offset: Offset) -> None:
+    def __init__(
+        self,
+        context: LogContext,
+        config: LogConfig,
+        directory: str,
+        base_offset: Offset,
+        *,
+        path: str | None = None,
+    ) -> None:
+        """``path`` is given for one whose batches are not in their final place (``segment_swap``)."""
         self._context = context
         self.config = config
         self._directory = directory
@@ -89,10 +111,13 @@ class Segment:
         self.size = 0
         #: not known while NO_TIMESTAMP, unless the indexes are in memory: ask ``max_timestamp``
         self._max_timestamp = NO_TIMESTAMP
+        #: where the batches are
+        self.path = path or segment_path(directory, base_offset, LOG_SUFFIX)
 
     @property
-    def path(self) -> str:
-        return segment_path(self._directory, self.base_offset, LOG_SUFFIX)
+    def is_in_place(self) -> bool:
+        """Its file has the name of a segment, so the files beside it are its indexes."""
+        return self.path == segment_path(self._directory, self.base_offset, LOG_SUFFIX)
 
     @property
     def index_path(self) -> str:
@@ -281,6 +306,37 @@ class Segment:
             raise CorruptBatch(str(error), path=self.path, position=position) from error
         return batch
 
+    def batches(self, position: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Whole batches from ``position`` (a batch's start) to the end, each with a checksum that holds.
+
+        What is not sound, or does not follow what comes before it, is CorruptBatch.
+        """
+        file = self.file
+        due, read_bytes = self.base_offset if position == 0 else None, _REBUILD_BYTES
+        while position < self.size:
+            chunk = memoryview(file.pread(min(read_bytes, self.size - position), position))
+            result = scan_batches(chunk)
+            if not result.headers:
+                read_bytes = self._bytes_to_read_instead(position, chunk, result)
+                continue
+            at, read_bytes = 0, _REBUILD_BYTES
+            for header in result.headers:
+                if due is not None and header.base_offset != due:
+                    reason = f"base offset is {header.base_offset}, {due} was due"
+                    raise CorruptBatch(reason, path=self.path, position=position + at)
+                yield header, chunk[at : at + header.size_in_bytes]
+                at += header.size_in_bytes
+                due = header.next_offset
+            position += at
+
+    def _bytes_to_read_instead(self, position: int, chunk: memoryview, result: ScanResult) -> int:
+        """A chunk does not hold a single good batch: perhaps the batch is larger."""
+        assert result.fault is not None
+        is_cut_off = result.fault.kind is FaultKind.INCOMPLETE and len(chunk) >= HEADER_BYTES
+        if is_cut_off and len(chunk) < stated_bytes(chunk) <= self.size - position:
+            return stated_bytes(chunk)
+        raise CorruptBatch(result.fault.reason, path=self.path, position=position)
+
     def first_timestamp(self) -> TimestampMs | None:
         """Of the first batch; None if there is none, or it carries no time."""
         for _, header in self.walk(0):
@@ -391,6 +447,13 @@ class Segment:
             length = min(_REBUILD_BYTES, self.size - position)
             self.file.pwrite(self.file.pread(length, position), position)
             yield
+
+    def move_to(self, path: str) -> None:
+        """Give the file another name. Its readers have it open, or find it there."""
+        self._context.disk.rename(self.path, path)
+        for name in (self.path, path):
+            self._context.open_files.forget(name)
+        self.path = path
 
     # -- shrinking
 

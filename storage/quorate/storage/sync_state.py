@@ -53,6 +53,11 @@ class SyncState:
         return self._commits.synced_offset
 
     @property
+    def checkpointed(self) -> Offset:
+        """The recovery point on disk (exclusive): a start trusts segments below, with their indexes."""
+        return self._checkpointed
+
+    @property
     def is_checkpoint_due(self) -> bool:
         """Would the next start scan a sealed segment? Synced or not: flushing alone moves nothing on disk."""
         return self._state.active.base_offset > self._checkpointed

@@ -1,7 +1,7 @@
 """The batch that a client wants appended: its bytes, or its structured records encoded, if it may be.
 
-What is looked at here is what a topic may decide: which kinds of batches, and which times. Checksum, size,
-counts and compression are checked by the log, which has to know of them anyway.
+What is looked at here is what a topic may decide: which kinds of batches, which times, and whether records
+need keys. Checksum, size, counts and compression are checked by the log, which has to know of them anyway.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 from quorate.broker.handlers.structured_records import encode_records
 from quorate.core.config import TopicConfig
 from quorate.core.ids import TimestampMs
-from quorate.core.records import BatchHeader, parse_header
-from quorate.errors import InvalidRequest, InvalidTimestamp, UnsupportedBatch
+from quorate.core.records import BatchHeader, has_null_key, parse_header
+from quorate.errors import InvalidRecord, InvalidRequest, InvalidTimestamp, UnsupportedBatch
 from quorate.v1 import broker_pb2
 
 __all__ = ["batch_of"]
@@ -32,7 +32,15 @@ def batch_of(entry: broker_pb2.ProducePartition, topic: TopicConfig, *, now_ms: 
         kind = "control" if header.is_control else "transactional"
         raise UnsupportedBatch(f"{kind} batches are not accepted from clients")
     _check_times(header, topic, now_ms)
+    if topic.is_compacted:
+        _check_keys(batch)
     return batch
+
+
+def _check_keys(batch: bytes) -> None:
+    """All of it is decoded here, once, and not only counted: compaction has to take it apart later on."""
+    if has_null_key(batch):
+        raise InvalidRecord("the topic is compacted (cleanup.policy), and a record of the batch has no key")
 
 
 def _check_times(header: BatchHeader, topic: TopicConfig, now_ms: TimestampMs) -> None:

@@ -7,10 +7,11 @@ generated from the declarations in ``node``, ``groups`` and ``topic``.
 from quorate.core.config.groups import GroupConfig
 from quorate.core.config.kinds import HostPort, VoterAddress, parse_address
 from quorate.core.config.node import LoggingFormat, NodeConfig, NodeRole, load_node_config
-from quorate.core.config.topic import TOPIC_SETTINGS, Durability, TopicConfig
+from quorate.core.config.topic import TOPIC_SETTINGS, CleanupPolicy, Durability, TopicConfig
 
 __all__ = [
     "TOPIC_SETTINGS",
+    "CleanupPolicy",
     "Durability",
     "GroupConfig",
     "HostPort",

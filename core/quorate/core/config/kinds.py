@@ -30,6 +30,7 @@ __all__ = [
     "Kind",
     "Name",
     "Optional",
+    "Ratio",
     "ReachableAddress",
     "VoterAddress",
     "VoterList",
@@ -137,6 +138,28 @@ class DurationMs:
         if self.unlimited and duration_ms == -1:
             return duration_ms
         return _bounded(duration_ms, self.minimum, self.maximum)
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A share of a whole."""
+
+    name = "ratio"
+    accepts = "a number from 0 to 1"
+
+    def parse(self, raw: object) -> float:
+        # As with whole numbers, `true` is nobody's share; and "nan" is a number to float() alone.
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            raise ValueError(f"{raw!r} is no number")
+        if isinstance(raw, str) and re.fullmatch(r"[0-9]{0,10}\.?[0-9]{1,20}", raw.strip(), re.ASCII) is None:
+            raise ValueError(f"{raw!r} is no such number")
+        share = float(raw)
+        if not 0 <= share <= 1:
+            raise ValueError(f"{raw!r} is too {'large' if share > 1 else 'small'}")
+        return share
 
     def render(self, value: object) -> str:
         return str(value)

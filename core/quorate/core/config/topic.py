@@ -21,7 +21,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from quorate.core.config.kinds import INT64_MAX, ByteCount, Choice, DurationMs, Flag, Integer
+from quorate.core.config.kinds import (
+    INT64_MAX,
+    ByteCount,
+    Choice,
+    Choices,
+    DurationMs,
+    Flag,
+    Integer,
+    Ratio,
+)
 from quorate.core.config.loader import resolve
 from quorate.core.config.schema import Setting, check_settings, setting, settings_of
 from quorate.core.config.sources import RawValue
@@ -63,6 +72,7 @@ class Durability(StrEnum):
 class CleanupPolicy(StrEnum):
     """What becomes of old records."""
 
+    COMPACT = "compact"
     DELETE = "delete"
 
 
@@ -72,9 +82,6 @@ class CompressionType(StrEnum):
     PRODUCER = "producer"
 
 
-_NO_COMPACTION: Final = (
-    "there is no compaction yet; leave the topic at delete, with retention.ms=-1 if every record has to stay"
-)
 _NO_RECOMPRESSION: Final = (
     "brokers store batches as they come; leave the topic at producer and choose the compression at the "
     "producers (compression=…, quorate produce --compression …)"
@@ -99,17 +106,39 @@ class TopicConfig:
         about="How many bytes a partition may hold before its oldest segments are deleted.",
         trade_off="A limit keeps the disk from filling up; a burst then pushes records out early.",
     )
-    cleanup_policy: CleanupPolicy = setting(
+    cleanup_policy: tuple[CleanupPolicy, ...] = setting(
         "cleanup.policy",
-        Choice(
-            CleanupPolicy,
-            instead=dict.fromkeys(["compact", "compact,delete", "delete,compact"], _NO_COMPACTION),
-        ),
-        default=CleanupPolicy.DELETE,
+        Choices(CleanupPolicy),
+        default=(CleanupPolicy.DELETE,),
         about="What becomes of old records: delete removes whole segments by age (retention.ms) and size "
-        "(retention.bytes). Kafka's compact does not exist yet.",
-        trade_off="None yet, as there is one value; it has a name so that the settings of Kafka's topics can "
-        "be carried over.",
+        "(retention.bytes); compact keeps at least the latest record of every key, and removes what it has "
+        "replaced; compact,delete does both. Records without a key are refused where compact is set.",
+        trade_off="delete forgets by age, whatever is still true; compact keeps the last word on every key "
+        "however old it is, and spends processor and disk on reading and writing segments again.",
+    )
+    delete_retention_ms: int = setting(
+        "delete.retention.ms",
+        DurationMs(0, INT64_MAX),
+        default=_DAY_MS,
+        about="How long compaction keeps a tombstone (a record with a key and no value), counted from when "
+        "compaction has removed what it deletes.",
+        trade_off="A consumer that begins at the start and takes longer than this to reach the end may see a "
+        "record and never its deletion; longer keeps tombstones that nobody needs any more.",
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        "min.cleanable.dirty.ratio",
+        Ratio(),
+        default=0.5,
+        about="How much of a log's closed segments has to be new since the last compaction before the next.",
+        trade_off="Less keeps fewer replaced records on disk; every compaction writes the whole log again.",
+    )
+    min_compaction_lag_ms: int = setting(
+        "min.compaction.lag.ms",
+        DurationMs(0, INT64_MAX),
+        default=0,
+        about="How old the newest record of a segment has to be before compaction looks at the segment.",
+        trade_off="A consumer that is never further behind than this sees every record, also those that are "
+        "replaced later; they take up space for as long.",
     )
     segment_bytes: int = setting(
         "segment.bytes",
@@ -209,6 +238,10 @@ class TopicConfig:
     def __post_init__(self) -> None:
         check_settings(self)
 
+    @property
+    def is_compacted(self) -> bool:
+        return CleanupPolicy.COMPACT in self.cleanup_policy
+
     def with_overrides(self, overrides: Mapping[str, str]) -> TopicConfig:
         """This configuration with a topic's own settings; ``InvalidConfig`` names what is refused."""
         raw = [RawValue(key, text, "topic configuration") for key, text in overrides.items()]
@@ -229,6 +262,9 @@ NODE_KEYS: Final[Mapping[str, str]] = {
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
     "cleanup.policy": "log.cleanup.policy",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "segment.bytes": "log.segment.bytes",
     "segment.ms": "log.roll.ms",
     "max.message.bytes": "message.max.bytes",

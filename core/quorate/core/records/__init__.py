@@ -4,9 +4,9 @@
 ``QUORATE_CODEC=pure``; `CODEC` tells which. Both produce the same bytes, the same records and the
 same errors, and every test runs on both.
 
-A broker looks at headers only (`check_batch`, `scan_batches`, `stamped_prefix`); clients make batches
-and take them apart (`encode_batch`, `encode_values`, `decode_batch`, `decode_consumer_records`,
-`batch_to_arrow`).
+A broker looks at headers only (`check_batch`, `scan_batches`, `stamped_prefix`), unless a topic is
+compacted (`has_null_key`, `decode_keys`, `thinned`); clients make batches and take them apart
+(`encode_batch`, `encode_values`, `decode_batch`, `decode_consumer_records`, `batch_to_arrow`).
 """
 
 from quorate.core.records.arrow import arrow_schema, batch_to_arrow
@@ -48,13 +48,16 @@ from quorate.core.records.format import (
     TimestampType,
     stated_bytes,
 )
+from quorate.core.records.keys import RecordKey, decode_keys, has_null_key
 from quorate.core.records.renumber import renumbered
 from quorate.core.records.split import split_batches
+from quorate.core.records.thinning import FILLED_OFFSETS_MAX, emptied, filler, is_filler, thinned
 
 __all__ = [
     "ATTRIBUTES_POSITION",
     "CODEC",
     "DECOMPRESSED_BYTES_MAX_DEFAULT",
+    "FILLED_OFFSETS_MAX",
     "HEADER_BYTES",
     "LEADER_EPOCH_END",
     "LOG_OVERHEAD_BYTES",
@@ -71,6 +74,7 @@ __all__ = [
     "FaultKind",
     "Headers",
     "Record",
+    "RecordKey",
     "ScanResult",
     "TimestampType",
     "arrow_schema",
@@ -78,8 +82,13 @@ __all__ = [
     "check_batch",
     "decode_batch",
     "decode_consumer_records",
+    "decode_keys",
+    "emptied",
     "encode_batch",
     "encode_values",
+    "filler",
+    "has_null_key",
+    "is_filler",
     "murmur2",
     "parse_header",
     "partitions_for_keys",
@@ -90,4 +99,5 @@ __all__ = [
     "split_batches",
     "stamped_prefix",
     "stated_bytes",
+    "thinned",
 ]

@@ -1,0 +1,115 @@
+"""How far a log is compacted, on the device.
+
+Below ``first_dirty_offset`` every key has one record at most. That is what allows a tombstone to go: there
+is nothing older left that it keeps from coming back. So the offset is raised only when all that lies below
+it has been cleaned on the device.
+
+What compaction has removed is missing only because something newer is there, further on in the log. A log
+that is cut below that point, which takes a leader that lacks committed records (rule 11), would have lost
+both. So ``superseded_below`` is raised before the first record goes, and whoever cuts the log below it has
+to drop all of it, and fetch it anew.
+
+A tombstone stays for ``delete.retention.ms`` after everything that it deletes is gone, for readers that have
+seen the deleted record and have yet to hear of its end. When that time begins a batch does not say: by the
+clock of its producer it may be years old. Each pass therefore leaves a ``Horizon`` if it has met tombstones.
+Kafka writes the time into the batches; then every tombstone is written twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from quorate.core.disk import Disk
+from quorate.core.ids import Offset, TimestampMs
+from quorate.core.logging import get_logger
+from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
+from quorate.storage.log_files import COMPACTION_CHECKPOINT_NAME
+
+__all__ = ["NOT_COMPACTED", "CompactionCheckpoint", "Horizon", "load_compaction", "save_compaction"]
+
+log = get_logger(__name__)
+
+#: passes whose tombstones wait for their time; beyond that, those of two passes wait together
+_HORIZONS_MAX: Final = 16
+_FIRST_OFFSET: Final = Offset(0)
+
+
+class Horizon(NamedTuple):
+    #: exclusive: where the tombstones end that wait for this
+    offset: Offset
+    #: nothing that they delete was there any more
+    since_ms: TimestampMs
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCheckpoint:
+    #: exclusive end of what has one record for each key at most
+    first_dirty_offset: Offset = _FIRST_OFFSET
+    #: records are missing because of newer ones, all of which are below this
+    superseded_below: Offset = _FIRST_OFFSET
+    #: tombstones below may be missing: a replica that ends before this may hold what they deleted
+    tombstones_removed_below: Offset = _FIRST_OFFSET
+    #: ascending, by offset as well as by time
+    horizons: tuple[Horizon, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.first_dirty_offset <= self.superseded_below
+        assert all(horizon.offset <= self.first_dirty_offset for horizon in self.horizons)
+
+    def expired_tombstones_end(self, *, now_ms: TimestampMs, delete_retention_ms: int) -> Offset:
+        """Tombstones below (exclusive) have stayed for long enough."""
+        expired = (each.offset for each in self.horizons if now_ms - each.since_ms >= delete_retention_ms)
+        return max(expired, default=_FIRST_OFFSET)
+
+    def begun(self, *, end_offset: Offset, tombstones_end: Offset) -> CompactionCheckpoint:
+        """Before a pass that cleans up to ``end_offset`` removes anything."""
+        return replace(
+            self,
+            superseded_below=max(self.superseded_below, end_offset),
+            tombstones_removed_below=max(self.tombstones_removed_below, tombstones_end),
+        )
+
+    def finished(
+        self, *, end_offset: Offset, tombstones_end: Offset, has_new_tombstones: bool, now_ms: TimestampMs
+    ) -> CompactionCheckpoint:
+        """After the pass: no tombstone is left below ``tombstones_end``."""
+        horizons = [horizon for horizon in self.horizons if horizon.offset > tombstones_end]
+        if has_new_tombstones:
+            since_ms = max([now_ms, *(horizon.since_ms for horizon in horizons)])
+            horizons.append(Horizon(end_offset, since_ms))
+        # Tombstones whose own one is dropped wait for the next: longer, never for less.
+        return replace(self, first_dirty_offset=end_offset, horizons=tuple(horizons[-_HORIZONS_MAX:]))
+
+
+NOT_COMPACTED: Final = CompactionCheckpoint()
+
+
+def load_compaction(disk: Disk, directory: str, *, log_end_offset: Offset) -> CompactionCheckpoint:
+    """As it was saved. If that cannot be read, anything may be missing, and nothing counts as cleaned."""
+    try:
+        state = read_checkpoint(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}")
+    except DamagedCheckpoint as damaged:
+        log.warning("compaction_checkpoint_damaged", path=damaged.path, reason=damaged.reason)
+        return CompactionCheckpoint(superseded_below=log_end_offset, tombstones_removed_below=log_end_offset)
+    return NOT_COMPACTED if state is None else _from_state(state)
+
+
+async def save_compaction(disk: Disk, directory: str, checkpoint: CompactionCheckpoint) -> None:
+    """On the device when this returns."""
+    state = {
+        "first_dirty_offset": checkpoint.first_dirty_offset,
+        "superseded_below": checkpoint.superseded_below,
+        "tombstones_removed_below": checkpoint.tombstones_removed_below,
+        "horizons": [list(horizon) for horizon in checkpoint.horizons],
+    }
+    await write_durably(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}", state)
+
+
+def _from_state(state: dict[str, Any]) -> CompactionCheckpoint:
+    return CompactionCheckpoint(
+        Offset(state["first_dirty_offset"]),
+        Offset(state["superseded_below"]),
+        Offset(state["tombstones_removed_below"]),
+        tuple(Horizon(Offset(offset), TimestampMs(since_ms)) for offset, since_ms in state["horizons"]),
+    )
