@@ -27,8 +27,12 @@ from quorate.broker.describing import ReplicaDescriber
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.broker.directory.deletions import LogDeletions
 from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
+from quorate.broker.groups.coordinator import GroupCoordinator
+from quorate.broker.groups.leader_calls import LeaderCalls
+from quorate.broker.groups.service import GroupService
 from quorate.broker.handlers.broker_service import BrokerService
 from quorate.broker.hosted import Hosted
+from quorate.broker.partition_ends import PartitionEnds
 from quorate.broker.removed_topics import RemovedTopics
 from quorate.broker.replica.isr_alterations import IsrAlterations
 from quorate.broker.replica.partition import Partition
@@ -130,6 +134,18 @@ class Broker:
         self._service = BrokerService(
             config, self._hosted, clock, next_producer_id=self._producer_ids.next_id
         )
+        self._partition_ends = PartitionEnds(self._hosted.find_by_id, self._lease)
+        self._groups = GroupService(
+            config,
+            self._hosted,
+            LeaderCalls(
+                transport, self._partition_ends, lambda: self._hosted.image, broker_id=config.node_id
+            ),
+            clock=clock,
+            rng=self._rng,
+            random_bytes=random_bytes,
+            create_offsets_topic=self._calls.create_offsets_topic,
+        )
         #: set once the broker is not fenced any more
         self.is_ready = asyncio.Event()
         # From ``run`` on.
@@ -164,6 +180,11 @@ class Broker:
         """For whoever looks on: drills and the simulator."""
         return self._replicas
 
+    @property
+    def groups(self) -> GroupCoordinator:
+        """As above."""
+        return self._groups.coordinator
+
     # -- what it offers
 
     def services(self) -> Sequence[Service]:
@@ -184,12 +205,14 @@ class Broker:
         )
         return [
             self._service.service,
+            self._groups.service,
             forwarding.service(),
             Service(
                 replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"],
                 {
                     "DescribeLogEnds": describer.describe_log_ends,
                     "DescribeReplicas": describer.describe_replicas,
+                    "DescribeEnds": self._partition_ends.describe,
                     "Replicate": replication.replicate,
                 },
                 is_internal=True,
@@ -243,6 +266,7 @@ class Broker:
             tasks.create_task(self._producer_ids.run(), name="producer-ids")
             tasks.create_task(self._deletions.run(), name="deletions")
             tasks.create_task(self._removed_topics.run(), name="removed-topics")
+            tasks.create_task(self._groups.run(), name="groups")
             tasks.create_task(self._maintain(), name="maintenance")
             tasks.create_task(self._checkpoint_high_watermarks(), name="high-watermarks")
             await follower.wait_for_offset(registered.broker_epoch)
@@ -263,6 +287,7 @@ class Broker:
     async def close(self) -> bool:
         """Sync and close every log. True if the next start need not recover anything."""
         self.release_waiting()
+        await self._groups.close()
         for replica in self._replicas:
             await replica.wait_stopped()
         if self._registered is not None:
@@ -304,6 +329,7 @@ class Broker:
         self._hosted.image_changed(image)
         self._replicas.apply(image, None if is_first else delta)
         self._removed_topics.image_changed(image)
+        self._groups.image_changed(None if is_first else delta)
         # After all else: from here on nothing that was decided up to there can be denied (rule 37).
         self._lease.metadata_applied(image.offset)
 

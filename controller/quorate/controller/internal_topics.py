@@ -76,11 +76,11 @@ def create_offsets_topic(
 def _first_replication_factor(image: MetadataImage, wanted: int) -> int:
     available = sum(can_take_replicas(broker) for broker in image.brokers.values())
     min_isr = int(image.cluster_configs.get(MIN_INSYNC_REPLICAS, BUILT_IN[MIN_INSYNC_REPLICAS]))
-    needed = min(wanted, min_isr, len(image.brokers))
-    if available < max(1, needed):
+    needed = max(1, min(wanted, min_isr, len(image.brokers)))
+    if available < needed:
         raise NotEnoughReplicas(
-            f"{OFFSETS_TOPIC} has to begin with {max(1, needed)} copies, and {available} brokers can take one",
-            replication_factor=max(1, needed),
+            f"{OFFSETS_TOPIC} has to begin with {needed} copies, and {available} brokers can take one",
+            replication_factor=needed,
             brokers=available,
             registered_brokers=len(image.brokers),
         )
@@ -105,7 +105,7 @@ def check_configs_of_internal(topic: TopicImage | None, changes: dict[str, str |
     """``changes``: settings of the topic that somebody wants to change."""
     if topic is not None and topic.name in INTERNAL_TOPICS and _CLEANUP_POLICY in changes:
         raise InvalidConfig(
-            f"{_CLEANUP_POLICY}: topic {topic.name} is the system's own, and stays as it is; else groups would "
+            f"{_CLEANUP_POLICY}: topic {topic.name} is the system's own, and stays as it is; groups would "
             "forget how far they have come",
             key=_CLEANUP_POLICY,
             topic=topic.name,
@@ -143,7 +143,7 @@ class _Growth:
         return self._with_preferred(partition, replicas)
 
     def _choose(self, free: list[BrokerId], replicas: list[BrokerId]) -> BrokerId:
-        """In a rack that has fewest of the partition's, then who has least of the topic, then least of all."""
+        """In a rack with fewest of the partition's; then who has least of the topic, then least of all."""
         brokers = self._image.brokers
         racks = Counter(rack_of(brokers[each]) for each in replicas)
         chosen = min(

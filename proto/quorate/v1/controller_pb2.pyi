@@ -196,6 +196,22 @@ class ConfirmTopicsRemovedResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class CreateOffsetsTopicRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "topic_id")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    topic_id: str
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., topic_id: _Optional[str] = ...) -> None: ...
+
+class CreateOffsetsTopicResponse(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    def __init__(self, topic_id: _Optional[str] = ...) -> None: ...
+
 class FollowMetadataRequest(_message.Message):
     __slots__ = ("from_offset", "broker_id")
     FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]

@@ -61,6 +61,11 @@ class ControllerServiceStub:
                 request_serializer=quorate_dot_v1_dot_controller__pb2.ConfirmTopicsRemovedRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_controller__pb2.ConfirmTopicsRemovedResponse.FromString,
                 _registered_method=True)
+        self.CreateOffsetsTopic = channel.unary_unary(
+                '/quorate.v1.ControllerService/CreateOffsetsTopic',
+                request_serializer=quorate_dot_v1_dot_controller__pb2.CreateOffsetsTopicRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_controller__pb2.CreateOffsetsTopicResponse.FromString,
+                _registered_method=True)
         self.FollowMetadata = channel.unary_stream(
                 '/quorate.v1.ControllerService/FollowMetadata',
                 request_serializer=quorate_dot_v1_dot_controller__pb2.FollowMetadataRequest.SerializeToString,
@@ -119,6 +124,13 @@ class ControllerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateOffsetsTopic(self, request, context):
+        """A broker is asked about consumer groups: the topic that they keep their state in is made, unless it is there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def FollowMetadata(self, request, context):
         """Committed metadata from an offset on, for ever; a snapshot first when that is too far back.
         """
@@ -168,6 +180,11 @@ def add_ControllerServiceServicer_to_server(servicer, server):
                     servicer.ConfirmTopicsRemoved,
                     request_deserializer=quorate_dot_v1_dot_controller__pb2.ConfirmTopicsRemovedRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_controller__pb2.ConfirmTopicsRemovedResponse.SerializeToString,
+            ),
+            'CreateOffsetsTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateOffsetsTopic,
+                    request_deserializer=quorate_dot_v1_dot_controller__pb2.CreateOffsetsTopicRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_controller__pb2.CreateOffsetsTopicResponse.SerializeToString,
             ),
             'FollowMetadata': grpc.unary_stream_rpc_method_handler(
                     servicer.FollowMetadata,
@@ -322,6 +339,33 @@ class ControllerService:
             '/quorate.v1.ControllerService/ConfirmTopicsRemoved',
             quorate_dot_v1_dot_controller__pb2.ConfirmTopicsRemovedRequest.SerializeToString,
             quorate_dot_v1_dot_controller__pb2.ConfirmTopicsRemovedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateOffsetsTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.ControllerService/CreateOffsetsTopic',
+            quorate_dot_v1_dot_controller__pb2.CreateOffsetsTopicRequest.SerializeToString,
+            quorate_dot_v1_dot_controller__pb2.CreateOffsetsTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -26,7 +26,7 @@ from quorate.v1 import controller_pb2 as quorate_dot_v1_dot_controller__pb2
 from quorate.v1 import errors_pb2 as quorate_dot_v1_dot_errors__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18quorate/v1/replica.proto\x12\nquorate.v1\x1a\x1bquorate/v1/controller.proto\x1a\x17quorate/v1/errors.proto\"C\n\x16\x44\x65scribeLogEndsRequest\x12)\n\x08replicas\x18\x01 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\"?\n\x17\x44\x65scribeLogEndsResponse\x12$\n\x08log_ends\x18\x01 \x03(\x0b\x32\x12.quorate.v1.LogEnd\"^\n\x06LogEnd\x12(\n\x07replica\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x12\n\nlast_epoch\x18\x02 \x01(\x05\x12\x16\n\x0elog_end_offset\x18\x03 \x01(\x03\"D\n\x17\x44\x65scribeReplicasRequest\x12)\n\x08replicas\x18\x01 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\"L\n\x18\x44\x65scribeReplicasResponse\x12\x30\n\x08replicas\x18\x01 \x03(\x0b\x32\x1e.quorate.v1.ReplicaDescription\"\xc4\x01\n\x12ReplicaDescription\x12(\n\x07replica\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x18\n\x10log_start_offset\x18\x02 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x03\x12\x16\n\x0elog_end_offset\x18\x04 \x01(\x03\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12&\n\x05\x65rror\x18\x06 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\"\x97\x01\n\x10ReplicateRequest\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x19.quorate.v1.FollowerHello\x12/\n\tpositions\x18\x02 \x03(\x0b\x32\x1c.quorate.v1.FollowerPosition\x12(\n\x07stopped\x18\x03 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\"K\n\rFollowerHello\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\tleader_id\x18\x03 \x01(\x05\"\x99\x01\n\x10\x46ollowerPosition\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x14\n\x0c\x66\x65tch_offset\x18\x04 \x01(\x03\x12\x1a\n\x12last_fetched_epoch\x18\x05 \x01(\x05\x12\x18\n\x10log_start_offset\x18\x06 \x01(\x03\"?\n\x11ReplicateResponse\x12*\n\x07updates\x18\x01 \x03(\x0b\x32\x19.quorate.v1.ReplicaUpdate\"\xe4\x01\n\rReplicaUpdate\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x0f\n\x07\x62\x61tches\x18\x05 \x01(\x0c\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x07 \x01(\x03\x12-\n\tdiverging\x18\x08 \x01(\x0b\x32\x1a.quorate.v1.DivergingEpoch\"3\n\x0e\x44ivergingEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x03\x32\x99\x02\n\x0eReplicaService\x12Z\n\x0f\x44\x65scribeLogEnds\x12\".quorate.v1.DescribeLogEndsRequest\x1a#.quorate.v1.DescribeLogEndsResponse\x12]\n\x10\x44\x65scribeReplicas\x12#.quorate.v1.DescribeReplicasRequest\x1a$.quorate.v1.DescribeReplicasResponse\x12L\n\tReplicate\x12\x1c.quorate.v1.ReplicateRequest\x1a\x1d.quorate.v1.ReplicateResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18quorate/v1/replica.proto\x12\nquorate.v1\x1a\x1bquorate/v1/controller.proto\x1a\x17quorate/v1/errors.proto\"C\n\x16\x44\x65scribeLogEndsRequest\x12)\n\x08replicas\x18\x01 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\"?\n\x17\x44\x65scribeLogEndsResponse\x12$\n\x08log_ends\x18\x01 \x03(\x0b\x32\x12.quorate.v1.LogEnd\"^\n\x06LogEnd\x12(\n\x07replica\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x12\n\nlast_epoch\x18\x02 \x01(\x05\x12\x16\n\x0elog_end_offset\x18\x03 \x01(\x03\"D\n\x17\x44\x65scribeReplicasRequest\x12)\n\x08replicas\x18\x01 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\"L\n\x18\x44\x65scribeReplicasResponse\x12\x30\n\x08replicas\x18\x01 \x03(\x0b\x32\x1e.quorate.v1.ReplicaDescription\"\xc4\x01\n\x12ReplicaDescription\x12(\n\x07replica\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x18\n\x10log_start_offset\x18\x02 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x03\x12\x16\n\x0elog_end_offset\x18\x04 \x01(\x03\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\x12&\n\x05\x65rror\x18\x06 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\"H\n\x13\x44\x65scribeEndsRequest\x12\x31\n\npartitions\x18\x01 \x03(\x0b\x32\x1d.quorate.v1.PartitionPosition\"]\n\x11PartitionPosition\x12(\n\x07replica\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ReplicaName\x12\x13\n\x06offset\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\t\n\x07_offset\">\n\x14\x44\x65scribeEndsResponse\x12&\n\x04\x65nds\x18\x01 \x03(\x0b\x32\x18.quorate.v1.PartitionEnd\"\x94\x01\n\x0cPartitionEnd\x12&\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x18\n\x10log_start_offset\x18\x02 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x03\x12\x19\n\x0ctimestamp_ms\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_timestamp_ms\"\x97\x01\n\x10ReplicateRequest\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x19.quorate.v1.FollowerHello\x12/\n\tpositions\x18\x02 \x03(\x0b\x32\x1c.quorate.v1.FollowerPosition\x12(\n\x07stopped\x18\x03 \x03(\x0b\x32\x17.quorate.v1.ReplicaName\"K\n\rFollowerHello\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\tleader_id\x18\x03 \x01(\x05\"\x99\x01\n\x10\x46ollowerPosition\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x14\n\x0c\x66\x65tch_offset\x18\x04 \x01(\x03\x12\x1a\n\x12last_fetched_epoch\x18\x05 \x01(\x05\x12\x18\n\x10log_start_offset\x18\x06 \x01(\x03\"?\n\x11ReplicateResponse\x12*\n\x07updates\x18\x01 \x03(\x0b\x32\x19.quorate.v1.ReplicaUpdate\"\xe4\x01\n\rReplicaUpdate\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12&\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x17.quorate.v1.ErrorDetail\x12\x0f\n\x07\x62\x61tches\x18\x05 \x01(\x0c\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x07 \x01(\x03\x12-\n\tdiverging\x18\x08 \x01(\x0b\x32\x1a.quorate.v1.DivergingEpoch\"3\n\x0e\x44ivergingEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x03\x32\xec\x02\n\x0eReplicaService\x12Z\n\x0f\x44\x65scribeLogEnds\x12\".quorate.v1.DescribeLogEndsRequest\x1a#.quorate.v1.DescribeLogEndsResponse\x12]\n\x10\x44\x65scribeReplicas\x12#.quorate.v1.DescribeReplicasRequest\x1a$.quorate.v1.DescribeReplicasResponse\x12Q\n\x0c\x44\x65scribeEnds\x12\x1f.quorate.v1.DescribeEndsRequest\x1a .quorate.v1.DescribeEndsResponse\x12L\n\tReplicate\x12\x1c.quorate.v1.ReplicateRequest\x1a\x1d.quorate.v1.ReplicateResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,18 +45,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBEREPLICASRESPONSE']._serialized_end=470
   _globals['_REPLICADESCRIPTION']._serialized_start=473
   _globals['_REPLICADESCRIPTION']._serialized_end=669
-  _globals['_REPLICATEREQUEST']._serialized_start=672
-  _globals['_REPLICATEREQUEST']._serialized_end=823
-  _globals['_FOLLOWERHELLO']._serialized_start=825
-  _globals['_FOLLOWERHELLO']._serialized_end=900
-  _globals['_FOLLOWERPOSITION']._serialized_start=903
-  _globals['_FOLLOWERPOSITION']._serialized_end=1056
-  _globals['_REPLICATERESPONSE']._serialized_start=1058
-  _globals['_REPLICATERESPONSE']._serialized_end=1121
-  _globals['_REPLICAUPDATE']._serialized_start=1124
-  _globals['_REPLICAUPDATE']._serialized_end=1352
-  _globals['_DIVERGINGEPOCH']._serialized_start=1354
-  _globals['_DIVERGINGEPOCH']._serialized_end=1405
-  _globals['_REPLICASERVICE']._serialized_start=1408
-  _globals['_REPLICASERVICE']._serialized_end=1689
+  _globals['_DESCRIBEENDSREQUEST']._serialized_start=671
+  _globals['_DESCRIBEENDSREQUEST']._serialized_end=743
+  _globals['_PARTITIONPOSITION']._serialized_start=745
+  _globals['_PARTITIONPOSITION']._serialized_end=838
+  _globals['_DESCRIBEENDSRESPONSE']._serialized_start=840
+  _globals['_DESCRIBEENDSRESPONSE']._serialized_end=902
+  _globals['_PARTITIONEND']._serialized_start=905
+  _globals['_PARTITIONEND']._serialized_end=1053
+  _globals['_REPLICATEREQUEST']._serialized_start=1056
+  _globals['_REPLICATEREQUEST']._serialized_end=1207
+  _globals['_FOLLOWERHELLO']._serialized_start=1209
+  _globals['_FOLLOWERHELLO']._serialized_end=1284
+  _globals['_FOLLOWERPOSITION']._serialized_start=1287
+  _globals['_FOLLOWERPOSITION']._serialized_end=1440
+  _globals['_REPLICATERESPONSE']._serialized_start=1442
+  _globals['_REPLICATERESPONSE']._serialized_end=1505
+  _globals['_REPLICAUPDATE']._serialized_start=1508
+  _globals['_REPLICAUPDATE']._serialized_end=1736
+  _globals['_DIVERGINGEPOCH']._serialized_start=1738
+  _globals['_DIVERGINGEPOCH']._serialized_end=1789
+  _globals['_REPLICASERVICE']._serialized_start=1792
+  _globals['_REPLICASERVICE']._serialized_end=2156
 # @@protoc_insertion_point(module_scope)

@@ -58,6 +58,38 @@ class ReplicaDescription(_message.Message):
     error: _errors_pb2.ErrorDetail
     def __init__(self, replica: _Optional[_Union[_controller_pb2.ReplicaName, _Mapping]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
+class DescribeEndsRequest(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionPosition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionPosition, _Mapping]]] = ...) -> None: ...
+
+class PartitionPosition(_message.Message):
+    __slots__ = ("replica", "offset")
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    replica: _controller_pb2.ReplicaName
+    offset: int
+    def __init__(self, replica: _Optional[_Union[_controller_pb2.ReplicaName, _Mapping]] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class DescribeEndsResponse(_message.Message):
+    __slots__ = ("ends",)
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    ends: _containers.RepeatedCompositeFieldContainer[PartitionEnd]
+    def __init__(self, ends: _Optional[_Iterable[_Union[PartitionEnd, _Mapping]]] = ...) -> None: ...
+
+class PartitionEnd(_message.Message):
+    __slots__ = ("error", "log_start_offset", "high_watermark", "timestamp_ms")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    error: _errors_pb2.ErrorDetail
+    log_start_offset: int
+    high_watermark: int
+    timestamp_ms: int
+    def __init__(self, error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., timestamp_ms: _Optional[int] = ...) -> None: ...
+
 class ReplicateRequest(_message.Message):
     __slots__ = ("hello", "positions", "stopped")
     HELLO_FIELD_NUMBER: _ClassVar[int]

@@ -45,6 +45,11 @@ class ReplicaServiceStub:
                 request_serializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasResponse.FromString,
                 _registered_method=True)
+        self.DescribeEnds = channel.unary_unary(
+                '/quorate.v1.ReplicaService/DescribeEnds',
+                request_serializer=quorate_dot_v1_dot_replica__pb2.DescribeEndsRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeEndsResponse.FromString,
+                _registered_method=True)
         self.Replicate = channel.stream_stream(
                 '/quorate.v1.ReplicaService/Replicate',
                 request_serializer=quorate_dot_v1_dot_replica__pb2.ReplicateRequest.SerializeToString,
@@ -65,6 +70,13 @@ class ReplicaServiceServicer:
 
     def DescribeReplicas(self, request, context):
         """Offsets and sizes of replicas, for descriptions of topics.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeEnds(self, request, context):
+        """How far partitions reach that this broker leads, for coordinators of consumer groups.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,6 +105,11 @@ def add_ReplicaServiceServicer_to_server(servicer, server):
                     servicer.DescribeReplicas,
                     request_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_replica__pb2.DescribeReplicasResponse.SerializeToString,
+            ),
+            'DescribeEnds': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeEnds,
+                    request_deserializer=quorate_dot_v1_dot_replica__pb2.DescribeEndsRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_replica__pb2.DescribeEndsResponse.SerializeToString,
             ),
             'Replicate': grpc.stream_stream_rpc_method_handler(
                     servicer.Replicate,
@@ -155,6 +172,33 @@ class ReplicaService:
             '/quorate.v1.ReplicaService/DescribeReplicas',
             quorate_dot_v1_dot_replica__pb2.DescribeReplicasRequest.SerializeToString,
             quorate_dot_v1_dot_replica__pb2.DescribeReplicasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeEnds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.ReplicaService/DescribeEnds',
+            quorate_dot_v1_dot_replica__pb2.DescribeEndsRequest.SerializeToString,
+            quorate_dot_v1_dot_replica__pb2.DescribeEndsResponse.FromString,
             options,
             channel_credentials,
             insecure,

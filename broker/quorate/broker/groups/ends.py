@@ -146,7 +146,8 @@ def _not_known(error: QuorateError) -> QuorateError:
     if isinstance(error, UnknownTopicOrPartition):
         return error
     return OffsetNotAvailable(
-        f"the leader of the partition could not be asked how far it reaches: {error.message}", cause=error.code
+        f"the leader of the partition could not be asked how far it reaches: {error.message}",
+        cause=error.code,
     )
 
 

@@ -13,8 +13,8 @@ All of it is in memory alone, and on the monotonic clock: when a coordinator tak
 new session. When this process itself has stood still everybody gets that time back: a call that came
 meanwhile was heard by nobody.
 
-Times that are pushed out again and again, as sessions are, leave their place in the heap where it is. An entry
-that comes up too early is put back in: one heap operation per session and not one per call.
+Times that are pushed out again and again, as sessions are, leave their place in the heap where it is. An
+entry that comes up too early is put back in: one heap operation per session and not one per call.
 """
 
 from __future__ import annotations
@@ -112,9 +112,14 @@ class MemberClocks:
     def broke_off(self, key: MemberKey) -> None:
         """A call of the member ended before it was answered."""
         member = self._members.get(key)
-        if member is not None and not member.is_static and member.broken_at is None:
+        if member is not None and member.broken_at is None:
             member.broken_at = self._clock.monotonic()
             self._push(key, member)
+
+    def is_broken(self, key: MemberKey) -> bool:
+        """Its last call broke off, and nothing was heard of it since."""
+        member = self._members.get(key)
+        return member is not None and member.broken_at is not None
 
     def must_revoke(self, key: MemberKey, within_s: float) -> None:
         """From now on; a time that runs already begins anew."""
@@ -145,7 +150,7 @@ class MemberClocks:
     def _due(self, member: _Member) -> tuple[float, Overdue]:
         """What is over first."""
         due, reason = member.heard_at + self._session_timeout_s, Overdue.SESSION
-        if member.broken_at is not None and member.broken_at + self._grace_s < due:
+        if member.broken_at is not None and not member.is_static and member.broken_at + self._grace_s < due:
             due, reason = member.broken_at + self._grace_s, Overdue.GRACE
         if member.revoke_by is not None and member.revoke_by < due:
             due, reason = member.revoke_by, Overdue.REBALANCE
@@ -173,8 +178,8 @@ class MemberClocks:
         late_s = now - self._timer_at
         self._timer = None
         if late_s > _STOOD_STILL_S:
-            for member in self._members.values():
-                member.shift(late_s)
+            for each in self._members.values():
+                each.shift(late_s)
         removals = 0
         while self._heap and self._heap[0][0] <= now and removals < _OVERDUE_PER_TURN:
             due, _, key = heapq.heappop(self._heap)

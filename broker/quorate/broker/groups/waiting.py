@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from types import MappingProxyType
 
 from quorate.broker.groups.member_clocks import MemberKey
 from quorate.core.clock import Clock
@@ -40,7 +39,8 @@ class Heartbeat:
         """Whether there may be any: it was woken, and not by the time."""
         if timeout_s <= 0:
             return False
-        news = self._news = asyncio.get_running_loop().create_future()
+        news: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._news = news
         timer = clock.call_later(timeout_s, lambda: None if news.done() else news.set_result(False))
         try:
             return await news
@@ -75,7 +75,8 @@ class Heartbeats:
             del self._by_group[group]
 
     def get(self, key: MemberKey) -> Heartbeat | None:
-        return self._by_group.get(key.group, MappingProxyType({})).get(key.member_id)
+        members = self._by_group.get(key.group)
+        return None if members is None else members.get(key.member_id)
 
     def __iter__(self) -> Iterator[Heartbeat]:
         for members in list(self._by_group.values()):

@@ -1,0 +1,185 @@
+"""Calls about how far groups have come: committing, asking, forgetting.
+
+Whoever commits names offsets that have been read, and what was read is committed in its partition. So
+before the group is even looked at, the ends of the partitions are (``Ends``). That may take a question to
+their leaders, and the group may have moved to another coordinator meanwhile; everything else is decided
+after that, in one turn of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from quorate.broker.groups import commits
+from quorate.broker.groups.coordinator import GroupCoordinator
+from quorate.broker.groups.ends import Ends
+from quorate.broker.groups.group import Group, GroupOffset
+from quorate.broker.groups.records import TopicIdPartition
+from quorate.broker.groups.shard import GroupShard
+from quorate.core.ids import Offset, PartitionId, ReplicaKey, TopicId
+from quorate.errors import QuorateError
+from quorate.rpc.error_detail import detail_from_error
+from quorate.v1.group_pb2 import (
+    CommitOffsetsRequest,
+    CommitOffsetsResponse,
+    CommitResult,
+    CommittedOffset,
+    DeleteGroupResult,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
+    TopicPartitions,
+)
+
+__all__ = ["OffsetCalls"]
+
+
+class OffsetCalls:
+    def __init__(self, coordinator: GroupCoordinator, ends: Ends) -> None:
+        self._coordinator = coordinator
+        self._context = coordinator.context
+        self._ends = ends
+
+    # -- committing
+
+    async def commit(self, request: CommitOffsetsRequest) -> CommitOffsetsResponse:
+        # Whoever has come to the wrong broker need not wait to hear that.
+        self._coordinator.find(request.group)
+        refused = await self._find_beyond(request)
+        shard = self._coordinator.find(request.group).shard
+        try:
+            decision = commits.commit(
+                shard.groups,
+                request,
+                topics=self._context.topics,
+                settings=self._context.settings,
+                now_ms=self._context.clock.wall_ms(),
+                refused=refused,
+            )
+            if decision.records:
+                self._context.check_room(shard.groups, request.group)
+                shard.carry_out(decision.records)
+        except QuorateError as error:
+            await shard.settle(is_appended=error.outcome_unknown)
+            raise
+        partitions = [_key(entry.topic_id, entry.partition) for entry in request.offsets]
+        results = self._results(partitions, decision.errors)
+        await shard.settle(is_appended=bool(decision.records))
+        return CommitOffsetsResponse(results=results)
+
+    async def _find_beyond(self, request: CommitOffsetsRequest) -> dict[int, QuorateError]:
+        """Offsets that their partitions do not reach, by their place in the request."""
+        topics = self._context.topics
+        wanted = {
+            ReplicaKey(*_key(entry.topic_id, entry.partition)): Offset(entry.offset)
+            for entry in request.offsets
+            if topics.has(_key(entry.topic_id, entry.partition))
+        }
+        unreached = await self._ends.find_unreached(wanted)
+        if not unreached:
+            return {}
+        errors = (
+            (place, unreached.get(ReplicaKey(*_key(entry.topic_id, entry.partition))))
+            for place, entry in enumerate(request.offsets)
+        )
+        return {place: error for place, error in errors if error is not None}
+
+    # -- asking
+
+    async def fetch(self, request: FetchOffsetsRequest) -> FetchOffsetsResponse:
+        shard = self._coordinator.find(request.group).shard
+        try:
+            commits.check_fetch(shard.groups, request)
+        except QuorateError as error:
+            await shard.settle(is_appended=error.outcome_unknown)
+            raise
+        response = FetchOffsetsResponse(offsets=self._committed(shard.groups.get(request.group), request))
+        await shard.settle(is_appended=False)
+        return response
+
+    def _committed(self, group: Group | None, request: FetchOffsetsRequest) -> Iterable[CommittedOffset]:
+        offsets = {} if group is None else group.offsets
+        named = list(_named(request.partitions)) if request.partitions else self._in_order(offsets)
+        names = self._context.topics.names_of(named)
+        for partition in named:
+            message = CommittedOffset(
+                topic_id=partition.topic_id,
+                topic=names.get(partition.topic_id, ""),
+                partition=partition.partition,
+            )
+            committed = offsets.get(partition)
+            if committed is not None:
+                _fill_in(message, committed)
+            yield message
+
+    def _in_order(self, partitions: Iterable[TopicIdPartition]) -> list[TopicIdPartition]:
+        names = self._context.topics.names_of(partitions)
+        return sorted(partitions, key=lambda each: (names.get(each.topic_id, ""), each))
+
+    # -- forgetting
+
+    async def delete_offsets(self, request: DeleteOffsetsRequest) -> DeleteOffsetsResponse:
+        shard = self._coordinator.find(request.group).shard
+        try:
+            decision = commits.delete_offsets(
+                shard.groups, request.group, request.partitions, topics=self._context.topics
+            )
+            shard.carry_out(decision.records)
+        except QuorateError as error:
+            await shard.settle(is_appended=error.outcome_unknown)
+            raise
+        results = self._results(list(_named(request.partitions)), decision.errors)
+        await shard.settle(is_appended=bool(decision.records))
+        return DeleteOffsetsResponse(results=results)
+
+    async def delete_group(self, group: str) -> DeleteGroupResult:
+        try:
+            await self._delete_group(group)
+        except QuorateError as error:
+            return DeleteGroupResult(group=group, error=detail_from_error(error))
+        return DeleteGroupResult(group=group)
+
+    async def _delete_group(self, group: str) -> None:
+        shard: GroupShard = self._coordinator.find(group).shard
+        try:
+            records = commits.delete_group(shard.groups, group)
+            shard.carry_out(records)
+        except QuorateError as error:
+            await shard.settle(is_appended=error.outcome_unknown)
+            raise
+        await shard.settle(is_appended=True)
+
+    def _results(
+        self, partitions: Sequence[TopicIdPartition], errors: Sequence[QuorateError | None]
+    ) -> list[CommitResult]:
+        names = self._context.topics.names_of(partitions)
+        return [
+            CommitResult(
+                topic_id=partition.topic_id,
+                topic=names.get(partition.topic_id, ""),
+                partition=partition.partition,
+                error=None if error is None else detail_from_error(error),
+            )
+            for partition, error in zip(partitions, errors, strict=True)
+        ]
+
+
+def _key(topic_id: str, partition: int) -> TopicIdPartition:
+    return TopicIdPartition(TopicId(topic_id), PartitionId(partition))
+
+
+def _named(messages: Iterable[TopicPartitions]) -> Iterable[TopicIdPartition]:
+    for message in messages:
+        for partition in message.partitions:
+            yield _key(message.topic_id, partition)
+
+
+def _fill_in(message: CommittedOffset, committed: GroupOffset) -> None:
+    message.offset = committed.offset
+    if committed.leader_epoch is not None:
+        message.leader_epoch = committed.leader_epoch
+    message.metadata = committed.metadata
+    message.committed_at_ms = committed.committed_at_ms
+    if not message.topic:
+        message.topic = committed.topic
