@@ -195,9 +195,10 @@ class FakeBroker:
                 address=self._cluster.addresses[broker_id],
                 rack=self._cluster.racks[broker_id],
             )
-        for reference in request.topics:
-            topic = self._cluster.topics.get(reference.name)
-            entry = response.topics.add(name=reference.name)
+        wanted = [each.name for each in request.topics]
+        for name in sorted(self._cluster.topics) if request.all_topics else wanted:
+            topic = self._cluster.topics.get(name)
+            entry = response.topics.add(name=name)
             if topic is None:
                 entry.error.CopyFrom(detail_from_error(UnknownTopicOrPartition("no such topic")))
                 continue

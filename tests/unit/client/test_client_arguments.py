@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.client import AsyncConsumer, AsyncProducer, Consumer, Producer
-from quorate.errors import InvalidConfig, UnsupportedOperation
+from quorate.errors import InvalidConfig
 
 NOWHERE = "127.0.0.1:1"
 
@@ -40,16 +40,26 @@ def test_without_transactions_both_isolation_levels_mean_the_same() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("group", "g"),
         ("pattern", "t.*"),
         ("group_instance_id", "i"),
+        ("group_remote_assignor", "range"),
         ("enable_auto_commit", True),
+        ("auto_commit_interval_ms", 1_000),
         ("max_poll_interval_ms", 1_000),
     ],
 )
-def test_what_is_not_possible_yet_is_refused_by_its_name(kind: Any, name: str, value: Any) -> None:
-    with pytest.raises(UnsupportedOperation, match=f"^{name}="):
+def test_what_means_nothing_without_a_group_is_refused_by_its_name(kind: Any, name: str, value: Any) -> None:
+    with pytest.raises(InvalidConfig, match=f"^{name}=.* needs a group"):
         kind(NOWHERE, **{name: value})
+    kind(NOWHERE, group="g", **{name: value}).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("group", ""), ("group", 5), ("group", "g" * 250), ("enable_auto_commit", "yes")]
+)
+def test_options_of_groups_are_refused_by_their_names(name: str, value: Any) -> None:
+    with pytest.raises(InvalidConfig, match=f"^{name} is"):
+        AsyncConsumer(NOWHERE, **{"group": "g", name: value})
 
 
 @pytest.mark.parametrize(

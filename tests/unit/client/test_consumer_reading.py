@@ -14,7 +14,6 @@ from quorate.errors import (
     InvalidConfig,
     InvalidRequest,
     UnknownTopicOrPartition,
-    UnsupportedOperation,
 )
 from tests.unit.client.fake_log_broker import TIMESTAMP, FakeCluster, FakePartition, simulate
 
@@ -322,11 +321,6 @@ def test_a_partition_beyond_the_last_is_told() -> None:
                 await consumer.poll(timeout=60)
 
     simulate(scenario)
-
-
-def test_groups_are_refused_for_now() -> None:
-    with pytest.raises(UnsupportedOperation, match="groups"):
-        AsyncConsumer("b1:1", group="billing", topics=["t"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from quorate.client.background import BackgroundLoop
 from quorate.client.consumer import Consumer
 from quorate.core.transport import Server
-from quorate.errors import ClientClosed, LogTruncated, OffsetOutOfRange, UnsupportedOperation
+from quorate.errors import ClientClosed, InvalidConfig, LogTruncated, OffsetOutOfRange
 from quorate.rpc.grpcio_transport import GrpcioTransport
 from tests.unit.client.fake_log_broker import TIMESTAMP, FakeBroker, FakeState
 
@@ -147,8 +147,8 @@ def test_a_closed_consumer_says_so(broker: LocalBroker) -> None:
 
 
 def test_a_refused_option_leaves_no_thread_behind() -> None:
-    with pytest.raises(UnsupportedOperation):
-        Consumer("127.0.0.1:1", group="g")
+    with pytest.raises(InvalidConfig):
+        Consumer("127.0.0.1:1", group="")
     assert BackgroundLoop._shared is None
 
 

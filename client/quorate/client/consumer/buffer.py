@@ -36,6 +36,8 @@ from quorate.errors import OffsetOutOfRange, QuorateError, copy_of
 
 __all__ = ["Account", "Chunk", "FetchBuffer"]
 
+#: More leader epochs than can be in what an iteration takes out at once.
+_EPOCH_STARTS_MAX: Final = 1000
 #: A batch of the largest size that a broker accepts may have been compressed to a fraction of it.
 _DECOMPRESSED_BYTES_MAX: Final = 4 * DECOMPRESSED_BYTES_MAX_DEFAULT
 
@@ -78,7 +80,9 @@ class _Lane:
         "chunks",
         "decoded",
         "decoded_epoch",
+        "epoch_starts",
         "is_ready",
+        "is_retired",
         "is_told",
         "reader",
         "stop_offset",
@@ -99,6 +103,10 @@ class _Lane:
         self.is_ready = False
         #: nothing is left but a failure, and the application has heard of it
         self.is_told = False
+        #: nothing is handed out any more, and what is put back is dropped
+        self.is_retired = False
+        #: by the offset of the first record of a leader epoch: the epoch of the record before it
+        self.epoch_starts: dict[int, int | None] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -130,9 +138,13 @@ class _Lane:
         return records
 
     def put_back(self, records: list[ConsumerRecord]) -> None:
+        first = records[0]
+        # The epoch of the record before it, which was read: another one only where an epoch begins.
+        self.reader.position = Position(first.offset, self.epoch_starts.get(first.offset, first.leader_epoch))
+        if self.is_retired:
+            return
         self.decoded = self._still_there(records + self.decoded[self.taken :])
         self.taken = 0
-        self.reader.position = Position(records[0].offset, records[0].leader_epoch)
 
     def stop_at(self, offset: int) -> None:
         self.stop_offset = offset
@@ -166,8 +178,17 @@ class _Lane:
                 from_offset=chunk.from_offset,
                 decompressed_bytes_max=_DECOMPRESSED_BYTES_MAX,
             )
+        self._note_epoch(header.leader_epoch)
         self.decoded = self._still_there(self.decoded)
         chunk.cursor += header.size_in_bytes
+
+    def _note_epoch(self, epoch: int) -> None:
+        position = self.reader.position
+        # The epoch of a position that was only looked up is not that of a record.
+        if self.decoded and self.reader.is_begun and position is not None and position.leader_epoch != epoch:
+            self.epoch_starts[self.decoded[0].offset] = position.leader_epoch
+            if len(self.epoch_starts) > _EPOCH_STARTS_MAX:
+                del self.epoch_starts[next(iter(self.epoch_starts))]
 
     def _end_chunk(self) -> None:
         chunk = self.chunks[0] if self.chunks else None
@@ -187,6 +208,8 @@ class FetchBuffer:
         #: troubles to be told once, each under the name of what it is about
         self._reports: dict[str, QuorateError] = {}
         self._waiters: list[asyncio.Future[None]] = []
+        #: where readers stood before what the application was handed last, and whether they had begun
+        self._at_work: dict[PartitionReader, tuple[Position | None, bool]] = {}
         self.records_taken = 0
 
     # -- for the application, on its own thread
@@ -217,6 +240,7 @@ class FetchBuffer:
 
     def _take_from(self, lane: _Lane, records: list[ConsumerRecord], records_max: int) -> None:
         chunk_count = len(lane.chunks)
+        self._at_work.setdefault(lane.reader, (lane.reader.position, lane.reader.is_begun))
         try:
             records += lane.take(records_max - len(records))
         except QuorateError as error:
@@ -233,7 +257,11 @@ class FetchBuffer:
         """Records that were taken, the last ones first of all to be taken again."""
         by_lane: dict[_Lane, list[ConsumerRecord]] = {}
         with self._lock:
-            names = {lane.reader.topic_partition: lane for lane in self._lanes.values()}
+            names = {
+                lane.reader.topic_partition: lane
+                for lane in self._lanes.values()
+                if not lane.reader.is_held_back
+            }
             for record in records:
                 # One that was unassigned since is nobody's business any more.
                 if (lane := names.get((record.topic, record.partition))) is not None:  # type: ignore[call-overload]
@@ -242,6 +270,18 @@ class FetchBuffer:
                 lane.put_back(own)
                 self._make_ready(lane, first=True)
             self.records_taken -= len(records)
+
+    def came_back(self) -> None:
+        """The application is done with what it was handed."""
+        with self._lock:
+            self._at_work.clear()
+
+    def unread(self) -> None:
+        """It did not come back: positions are as before. The records are gone, and nothing is taken after."""
+        with self._lock:
+            for reader, (position, is_begun) in self._at_work.items():
+                reader.position, reader.is_begun = position, is_begun
+            self._at_work.clear()
 
     # -- for the event loop
 
@@ -294,6 +334,25 @@ class FetchBuffer:
         with self._lock:
             return self._lane(reader).is_empty
 
+    def retire(self, reader: PartitionReader) -> None:
+        """Hand out no more of it; what an iteration puts back still tells how far it was read."""
+        with self._lock:
+            lane = self._lane(reader)
+            lane.clear()
+            self._make_unready(lane)
+            lane.is_retired = True
+            reader.generation += 1
+
+    def restore(self, reader: PartitionReader) -> None:
+        """It is read again, from where the application stands."""
+        with self._lock:
+            lane = self._lane(reader)
+            if lane.is_retired and reader.position is not None:
+                reader.fetch_offset = reader.position.offset
+            lane.is_retired = False
+            if reader.failure is not None:
+                self._make_ready(lane)
+
     def drop(self, reader: PartitionReader) -> None:
         """Forget what was fetched: the application has sought, or given the partition up."""
         with self._lock:
@@ -316,6 +375,11 @@ class FetchBuffer:
         """Leader epoch of the last record that was fetched; None: of none that is known."""
         with self._lock:
             return self._lane(reader).last_epoch()
+
+    def wake(self) -> None:
+        """Whoever waits has something to do, and it is not a record."""
+        with self._lock:
+            self._wake()
 
     async def wait(self, timeout_s: float) -> None:
         """Until there may be something new to take, or the time is over."""
@@ -347,7 +411,7 @@ class FetchBuffer:
         return bool(self._reports) or any(not lane.is_told for lane in self._ready)
 
     def _make_ready(self, lane: _Lane, *, first: bool = False) -> None:
-        if lane.reader.is_paused:
+        if lane.reader.is_paused or lane.is_retired:
             return
         if first:
             self._make_unready(lane)
@@ -361,6 +425,7 @@ class FetchBuffer:
             lane.is_ready = False
 
     def _drop(self, reader: PartitionReader) -> None:
+        self._at_work.pop(reader, None)
         lane = self._lanes.pop(reader, None)
         if lane is None:
             return

@@ -1,7 +1,8 @@
 """What the asynchronous and the synchronous consumer share: everything but how they wait.
 
 The pieces: a `PartitionReader` knows where one partition stands, `Fetching` keeps all of them being fetched,
-`FetchBuffer` holds what has arrived. The engine is what the application's calls do to them.
+`FetchBuffer` holds what has arrived; in a group, `GroupSession` decides which partitions there are. The
+engine is what the application's calls do to them.
 
 It may be made anywhere. From ``start`` on it belongs to the loop that called it, and to that loop's thread;
 ``take``, ``put_back`` and what is in ``ahead`` belong to the one thread that takes records out.
@@ -11,20 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from quorate.client.arguments import check_integer, check_offset, check_topic_argument, shown
+from quorate.client.arguments import check_integer, check_offset, check_partition, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.fetching import Fetching, start_for
+from quorate.client.consumer.group.committing import Committing
+from quorate.client.consumer.group.session import GroupSession
+from quorate.client.consumer.group.subscription import Subscription, topic_names
 from quorate.client.consumer.iteration import RecordsAhead
 from quorate.client.consumer.options import ConsumerOptions
 from quorate.client.consumer.positions import BEGINNING, PartitionReader, Position, Start
 from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.consumer.topic_search import TopicSearch
+from quorate.client.record_ids import RecordId
 from quorate.core.clock import Clock
-from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.ids import TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.core.transport import Transport
 from quorate.errors import ClientClosed, InvalidRequest, RequestTimedOut, copy_of
@@ -42,8 +47,11 @@ class ConsumerEngine:
         *,
         clock: Clock,
         rng: random.Random,
+        make_id: Callable[[], str],
+        host: str = "",
     ) -> None:
-        self._clock = clock
+        """``make_id``: a name that no member of a group ever had; ``host``: where it runs, for people."""
+        self.clock = clock
         self._readers: dict[TopicPartition, PartitionReader] = {}
         #: where to begin in a partition that has no position
         self._first_start = start_for(options.auto_offset_reset)
@@ -65,8 +73,29 @@ class ConsumerEngine:
         )
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
-        for topic in _topic_names(topics):
-            self._topics.want_whole(topic)
+        names = topic_names(topics)
+        #: None: the application says what is read, and remembers how far
+        self.group: GroupSession | None = None
+        if options.group is None:
+            for topic in names:
+                self._topics.want_whole(topic)
+            return
+        self.group = GroupSession(
+            options,
+            self._cluster,
+            self._fetching,
+            self._buffer,
+            self._topics,
+            self._readers,
+            self.ahead,
+            self._statistics,
+            clock=clock,
+            rng=rng,
+            make_id=make_id,
+            host=host,
+        )
+        if names or options.pattern:
+            self.group.subscribe(Subscription(tuple(names), options.pattern or ""))
 
     # -- life
 
@@ -78,17 +107,25 @@ class ConsumerEngine:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._fetching.run())
             tasks.create_task(self._topics.run())
+            if self.group is not None:
+                tasks.create_task(self.group.run())
 
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
+        if self.group is not None:
+            await self.group.close()
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
         for reader in self._readers.values():
             self._buffer.drop(reader)
         await self._cluster.close()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_closed
 
     def check_open(self) -> None:
         if self._is_closed:
@@ -98,14 +135,21 @@ class ConsumerEngine:
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         self.put_back()
+        if self.group is not None and self.group.is_subscribed:
+            raise InvalidRequest(
+                "the group assigns partitions: unsubscribe() first, or leave topics and pattern out"
+            )
         if isinstance(partitions, str) or not isinstance(partitions, Iterable):
             raise InvalidRequest(f"partitions is {shown(partitions)}: a list of (topic, number) is expected")
-        wanted = dict.fromkeys(_named(each) for each in partitions)
+        wanted = dict.fromkeys(check_partition(each) for each in partitions)
         if any(each.partition < 0 for each in wanted):
             raise InvalidRequest("partitions are numbered from 0")
         self._topics.keep_only({each.topic for each in wanted})
         for topic_partition in [each for each in self._readers if each not in wanted]:
-            self._fetching.remove(self._readers.pop(topic_partition))
+            reader = self._readers.pop(topic_partition)
+            self._fetching.remove(reader)
+            if self.group is not None:
+                self.group.by_hand.removed(reader)
         for topic_partition in wanted:
             self._topics.want(topic_partition.topic)
             self._add_partition(topic_partition, is_new=False)
@@ -117,7 +161,10 @@ class ConsumerEngine:
         if topic_partition not in self._readers:
             start = BEGINNING if is_new else self._first_start
             reader = self._readers[topic_partition] = PartitionReader(topic_partition, start)
-            self._fetching.add(reader)
+            if self.group is None:
+                self._fetching.add(reader)
+            else:
+                self.group.by_hand.add(reader)
 
     def pause(self, partitions: Sequence[tuple[str, int]]) -> None:
         self.put_back()
@@ -142,7 +189,7 @@ class ConsumerEngine:
         offset = check_offset("offset", offset)
         self.put_back()
         reader = self._reader(partition)
-        self._buffer.drop(reader)
+        self._is_sought(reader)
         reader.seek(Position(offset, leader_epoch))
         self._fetching.changed(reader)
 
@@ -152,23 +199,27 @@ class ConsumerEngine:
         if not partitions and self._topics.is_any_awaited():
             self._first_start = start
         for reader in self._chosen(partitions):
-            self._buffer.drop(reader)
+            self._is_sought(reader)
             reader.seek_to(start)
             self._fetching.changed(reader)
+
+    def _is_sought(self, reader: PartitionReader) -> None:
+        self.ahead.forget(reader.topic_partition)
+        self._buffer.drop(reader)
 
     async def position(self, partition: tuple[str, int], timeout_s: float) -> int:
         self.put_back()
         self.start()
         reader = self._reader(partition)
-        deadline = self._clock.monotonic() + timeout_s
+        deadline = self.clock.monotonic() + timeout_s
         while reader.position is None:
             if reader.failure is not None:
                 raise copy_of(reader.failure)
-            if self._clock.monotonic() >= deadline:
+            if self.clock.monotonic() >= deadline:
                 raise RequestTimedOut(
                     f"{reader}: no leader says where it starts", topic=reader.topic_partition.topic
                 )
-            await self._fetching.progress(deadline - self._clock.monotonic())
+            await self._fetching.progress(deadline - self.clock.monotonic())
         return reader.position.offset
 
     def lag(self) -> dict[TopicPartition, int | None]:
@@ -186,20 +237,51 @@ class ConsumerEngine:
         if check_integer("max_records", max_records) < 1:
             raise InvalidRequest(f"max_records is at least 1, not {max_records}")
         if self._topics.is_idle():
-            # It would wait for ever, for records of nothing.
-            raise InvalidRequest("no topics: pass topics=[…] or call assign()")
+            self._check_has_topics()
         if self._running is not None and self._running.done():
             self._running.result()
         return self._buffer.take(max_records, is_patient=is_patient)
 
+    def _check_has_topics(self) -> None:
+        """Else it would wait for ever, for records of nothing."""
+        if self.group is None:
+            raise InvalidRequest("no topics: pass topics=[…] or call assign()")
+        if not self.group.is_subscribed:
+            raise InvalidRequest("no topics: pass topics=[…] or pattern=…, or call subscribe() or assign()")
+
     async def wait(self, timeout_s: float) -> None:
-        """Until a patient ``take`` would bring something, or the time is over."""
-        await self._buffer.wait(timeout_s)
+        """Until a patient ``take`` would bring something, the group wants something, or the time is over."""
+        if self.group is None or not self.group.is_wanted:
+            await self._buffer.wait(timeout_s)
 
     def put_back(self) -> None:
         """What an iteration has taken out and not yielded: before anything else is done."""
         self.check_open()
         self.ahead.put_back()
+
+    # -- the group
+
+    def in_group(self) -> GroupSession:
+        """For calls that mean something in a group only."""
+        if self.group is None:
+            raise InvalidRequest("not in a group: pass group=…")
+        return self.group
+
+    def committed_by(self) -> Committing:
+        return self.in_group().committing
+
+    def record_id(self, record: ConsumerRecord) -> RecordId:
+        """On the application's thread, between the poll that brought the record and the next."""
+        reader = self._reader((record.topic, record.partition))
+        assert reader.topic_id is not None, "what was fetched is of a topic that is known"
+        group = "" if self.group is None else self.group.name
+        return RecordId(group, reader.topic_id, record.partition, record.offset)
+
+    def unread(self) -> None:
+        """An error has ended the application: what it was handed last counts as not read."""
+        self.ahead.unread()
+        if self.group is not None:
+            self.group.committing.is_forward_only = True
 
     def statistics(self) -> ConsumerStatistics:
         return replace(
@@ -214,7 +296,7 @@ class ConsumerEngine:
         return [self._reader(partition) for partition in partitions]
 
     def _reader(self, partition: tuple[str, int]) -> PartitionReader:
-        named = topic, number = _named(partition)
+        named = topic, number = check_partition(partition)
         reader = self._readers.get(named)
         if reader is None and self._topics.is_awaited(topic):
             self._add_partition(named, is_new=False)
@@ -222,24 +304,6 @@ class ConsumerEngine:
         if reader is None:
             raise InvalidRequest(f"{topic}-{number} is not assigned", topic=topic, partition=number)
         return reader
-
-
-def _topic_names(topics: Iterable[str]) -> list[TopicName]:
-    """As they were given; whether there are such topics is found out later."""
-    if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
-        raise InvalidRequest(f"topics is {shown(topics)}: a list of names is expected", argument="topics")
-    names = list(topics)
-    for name in names:
-        check_topic_argument(name, "one of topics")
-    return [TopicName(name) for name in names]
-
-
-def _named(partition: tuple[str, int]) -> TopicPartition:
-    if isinstance(partition, str) or not isinstance(partition, Sequence) or len(partition) != 2:
-        raise InvalidRequest(f"a partition is a topic and a number, not {shown(partition)}")
-    topic, number = partition
-    check_topic_argument(topic)
-    return TopicPartition(TopicName(topic), PartitionId(check_integer("partition", number, bits=32)))
 
 
 def _lag(reader: PartitionReader) -> int | None:

@@ -27,7 +27,7 @@ from quorate.client.consumer.options import AutoOffsetReset, ConsumerOptions
 from quorate.client.consumer.positions import BEGINNING, END, Need, PartitionReader, Start
 from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.retrying import Backoff
-from quorate.client.topology import Leader
+from quorate.client.topology import Leader, TopicView
 from quorate.core.clock import Clock, Timer
 from quorate.core.logging import get_logger
 from quorate.core.transport import Channel
@@ -108,14 +108,30 @@ class Fetching:
         self._wake.set()
 
     def remove(self, reader: PartitionReader) -> None:
-        self._displace(reader)
-        del self._routes[reader]
+        if reader in self._routes:
+            self._displace(reader)
+            del self._routes[reader]
         self._buffer.drop(reader)
         self._buffer.withdraw(str(reader))
         self._wake.set()
 
+    def retire(self, reader: PartitionReader) -> None:
+        """Fetch no more of it, and hand out no more; its position stays."""
+        if reader in self._routes:
+            self._displace(reader)
+            del self._routes[reader]
+        self._buffer.retire(reader)
+
+    def restore(self, reader: PartitionReader) -> None:
+        """Fetch it, from where the application stands; also one that was never fetched."""
+        self._buffer.restore(reader)
+        if reader not in self._routes:
+            self.add(reader)
+
     def changed(self, reader: PartitionReader) -> None:
         """Sought, paused or resumed: any pause that it was in is over."""
+        if reader not in self._routes:
+            return  # it is not fetched for other reasons
         self._displace(reader)
         self._routes[reader].held_until = 0.0
         self._wake.set()
@@ -166,10 +182,12 @@ class Fetching:
         if route.asked is not None and not route.asked.is_stale:
             return
         need = reader.need(lambda: self._buffer.last_epoch(reader))
-        if need is Need.FETCH:
+        if need is Need.FETCH and not reader.is_held_back:
             self._fetch(reader, route, leader, now)
             return
         self._displace(reader)
+        if need is Need.FETCH:
+            return
         read_epoch = self._buffer.last_epoch(reader) if need is Need.VALIDATION else None
         route.asked = question = Question(reader, reader.generation, leader.epoch, read_epoch)
         questions.setdefault((leader.address, need), []).append(question)
@@ -181,6 +199,9 @@ class Fetching:
             if topic is None:
                 return None  # whoever assigned it is looking for its topic
             reader.topic_id = topic.topic_id
+        if reader.is_of_group and not _is_known(reader, topic):
+            self._wait_for_metadata(route, now)
+            return None
         if topic is None or topic.topic_id != reader.topic_id:
             reader.replaced_by(None if topic is None else topic.topic_id)
         elif reader.start is None and reader.position is None:
@@ -191,14 +212,17 @@ class Fetching:
         assert topic is not None
         if reader.topic_partition.partition >= len(topic.partitions):
             self._buffer.report(str(reader), _no_such_partition(reader, len(topic.partitions)))
-            route.held_until = now + route.backoff.next_s()
-            self._cluster.needs_refresh()
+            self._wait_for_metadata(route, now)
             return None
         leader = self._cluster.leader_of(reader.topic_partition)
         if leader is None or leader.epoch < reader.leader_epoch:
             self._cluster.needs_refresh()
             return None
         return leader
+
+    def _wait_for_metadata(self, route: _Route, now: float) -> None:
+        route.held_until = now + route.backoff.next_s()
+        self._cluster.needs_refresh()
 
     def _wake_when_due(self, now: float) -> None:
         if self._timer is not None:
@@ -381,6 +405,12 @@ class Fetching:
 
 def _is_wanted(reader: PartitionReader, route: _Route, now: float) -> bool:
     return reader.failure is None and not reader.is_paused and route.held_until <= now
+
+
+def _is_known(reader: PartitionReader, topic: TopicView | None) -> bool:
+    """Whether metadata has the very topic and partition that a coordinator has given."""
+    is_same = topic is not None and topic.topic_id == reader.topic_id
+    return topic is not None and is_same and reader.topic_partition.partition < len(topic.partitions)
 
 
 def _no_such_partition(reader: PartitionReader, count: int) -> UnknownTopicOrPartition:

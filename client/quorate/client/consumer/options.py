@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal, TypedDict
 
 from quorate.client.arguments import check_arguments, shown
-from quorate.errors import InvalidConfig, UnsupportedOperation
+from quorate.errors import InvalidConfig
 
 __all__ = ["AutoOffsetReset", "ConsumerOptions", "IsolationLevel", "OptionArguments", "options_of"]
 
@@ -19,9 +19,18 @@ _CHOICES: Final = {
     "out_of_range_reset": _RESETS,
     "isolation_level": ("read_committed", "read_uncommitted"),
 }
-#: They belong to consumer groups, which are not there yet: only the default is possible.
-_OF_GROUPS: Final = ("group", "pattern", "group_instance_id", "enable_auto_commit", "max_poll_interval_ms")
+#: Without a group they would mean nothing.
+_OF_GROUPS: Final = (
+    "pattern",
+    "group_instance_id",
+    "group_remote_assignor",
+    "enable_auto_commit",
+    "auto_commit_interval_ms",
+    "max_poll_interval_ms",
+)
+_TEXTS: Final = ("group", "pattern", "group_instance_id", "group_remote_assignor", "client_rack", "client_id")
 _INT32_MAX: Final = 2**31 - 1
+_GROUP_NAME_CHARACTERS_MAX: Final = 249
 
 
 class OptionArguments(TypedDict, total=False):
@@ -30,12 +39,15 @@ class OptionArguments(TypedDict, total=False):
     group: str | None
     pattern: str | None
     group_instance_id: str | None
+    group_remote_assignor: str | None
     auto_offset_reset: AutoOffsetReset
     out_of_range_reset: AutoOffsetReset
     enable_auto_commit: bool
+    auto_commit_interval_ms: int
     isolation_level: IsolationLevel
     max_poll_interval_ms: int
     client_rack: str | None
+    client_id: str
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
@@ -51,26 +63,36 @@ class ConsumerOptions:
 
     #: The consumer group. None: the application says what is read, and remembers how far.
     group: str | None = None
-    #: A group reads every topic whose name matches.
+    #: A group reads every topic whose whole name matches, also topics that are created later (RE2's syntax).
     pattern: str | None = None
-    #: A member that comes back under this name gets the partitions that it had.
+    #: A member that comes back under this name within its session gets the partitions that it had. A process
+    #: that dies keeps them from the others for as long.
     group_instance_id: str | None = None
-    #: Where to begin in a partition that has no position yet. It answers nothing else: unlike Kafka's, it
-    #: does not move a position that the application has read to.
+    #: How partitions are spread over members: "uniform" or "range". None: as the group's others have it.
+    group_remote_assignor: str | None = None
+    #: Where to begin in a partition that has no position yet, of a group: no committed offset. It answers
+    #: nothing else: unlike Kafka's, it does not move a position that the application has read to. For a group
+    #: "latest" is the end as of when the group began: what is added later is read from its beginning.
     auto_offset_reset: AutoOffsetReset = "earliest"
     #: What to do when retention has deleted the records at the position before they were read. They are lost
     #: to this reader, so by default it hears of it (rule 66); "earliest" and "latest" go on there, with a
     #: warning in the log and a count in the statistics.
     out_of_range_reset: AutoOffsetReset = "fail"
-    #: The group's offsets are committed without being asked to.
+    #: The group's offsets are committed without being asked to: in polls, before anything new is handed out,
+    #: and so at least once, if records are processed by the thread that polls.
     enable_auto_commit: bool = False
+    #: ... that often; a crash repeats the records since.
+    auto_commit_interval_ms: int = 5_000
     #: Whether records of transactions that are not committed are left out. As there are no transactions yet,
     #: both mean the same: what is handed out is committed to the partition's replicas, always.
     isolation_level: IsolationLevel = "read_committed"
-    #: A member of a group that does not poll for so long counts as gone.
+    #: A member of a group that does not poll for so long leaves it, and comes back with the next poll. Also
+    #: how long the others may have to wait for partitions that it is to give up.
     max_poll_interval_ms: int = 300_000
     #: Read from a replica in this failure domain, if one is in sync: cheaper, and a little later.
     client_rack: str | None = None
+    #: What the consumer calls itself, for people who look at its group.
+    client_id: str = ""
     #: A broker answers a fetch once it has so many bytes: fewer answers, later.
     fetch_min_bytes: int = 1
     #: ... or after so long.
@@ -95,16 +117,19 @@ class ConsumerOptions:
                 )
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in _OF_GROUPS and value != field.default:
-                raise UnsupportedOperation(
-                    f"{field.name}={value!r}: consumer groups are not there yet; "
-                    "assign partitions, or give topics alone",
-                    key=field.name,
-                )
-            if field.name == "client_rack" and not isinstance(value, str | None):
-                raise InvalidConfig(f"client_rack is {shown(value)}: a str is expected", key=field.name)
+            if self.group is None and field.name in _OF_GROUPS and value != field.default:
+                raise InvalidConfig(f"{field.name}={value!r} needs a group: pass group=…", key=field.name)
+            if field.name in _TEXTS and not (isinstance(value, str) or value is field.default):
+                raise InvalidConfig(f"{field.name} is {shown(value)}: a str is expected", key=field.name)
+            if field.type == "bool" and not isinstance(value, bool):
+                raise InvalidConfig(f"{field.name} is {shown(value)}: a bool is expected", key=field.name)
             if field.type == "int" and not (isinstance(value, int) and 0 < value <= _INT32_MAX):
                 raise InvalidConfig(f"{field.name} is {value!r}, not from 1 to {_INT32_MAX}", key=field.name)
+        if self.group is not None and not 0 < len(self.group) <= _GROUP_NAME_CHARACTERS_MAX:
+            raise InvalidConfig(
+                f"group is {shown(self.group)}: a name has 1 to {_GROUP_NAME_CHARACTERS_MAX} characters",
+                key="group",
+            )
 
 
 def options_of(caller: str, arguments: OptionArguments) -> ConsumerOptions:

@@ -79,10 +79,17 @@ class EpochEnd:
 class PartitionReader:
     """One assigned partition."""
 
-    def __init__(self, topic_partition: TopicPartition, start: Start | None) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, start: Start | None, *, group_topic_id: str | None = None
+    ) -> None:
+        """``group_topic_id``: by the word of a group's coordinator, who gives the partition and takes it."""
         self.topic_partition = topic_partition
         #: known from the first metadata on
-        self.topic_id: str | None = None
+        self.topic_id = group_topic_id
+        #: metadata that does not know its topic is old, or the coordinator will say so soon
+        self.is_of_group = group_topic_id is not None
+        #: its position is looked up, and nothing is fetched
+        self.is_held_back = False
         #: where the application stands; None: not known yet
         self.position: Position | None = None
         #: the next offset to fetch: ahead of the position by what waits in the buffer

@@ -22,6 +22,12 @@ class ConsumerStatistics:
     validations: int = 0
     #: positions that retention had overtaken, and that were moved as ``out_of_range_reset`` says
     resets: int = 0
+    #: of a group: changes of the assignment, partitions that came and went by them, requests that committed
+    rebalances: int = 0
+    partitions_assigned: int = 0
+    partitions_revoked: int = 0
+    partitions_lost: int = 0
+    commits: int = 0
     #: answers that were errors, and streams that broke
     partition_errors: int = 0
     broker_errors: int = 0

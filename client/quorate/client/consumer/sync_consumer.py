@@ -7,23 +7,32 @@ own thread, and crosses over to the loop only to wait. One thread uses a consume
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, Unpack
 
 from quorate.client.background import BackgroundLoop
 from quorate.client.connection import parse_bootstrap
+from quorate.client.consumer.async_consumer import new_member_id, subscription_of
 from quorate.client.consumer.engine import ConsumerEngine
+from quorate.client.consumer.group.committing import CommitCallback
+from quorate.client.consumer.group.session import GroupSession
+from quorate.client.consumer.group.subscription import RebalanceCallback, RebalanceCallbacks
 from quorate.client.consumer.iteration import ITERATION_RECORDS, ITERATION_STEP_S
 from quorate.client.consumer.options import OptionArguments, options_of
 from quorate.client.consumer.positions import BEGINNING, END, at_time
 from quorate.client.consumer.statistics import ConsumerStatistics
+from quorate.client.groups.offsets import OffsetAndMetadata
+from quorate.client.record_ids import RecordId
 from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.ids import TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.core.transport import Transport
-from quorate.errors import ClientClosed
+from quorate.errors import ClientClosed, InvalidRequest
 
 __all__ = ["Consumer"]
 
@@ -50,8 +59,12 @@ class Consumer:
             topics or (),
             clock=SystemClock(),
             rng=random.Random(),
+            make_id=partial(new_member_id, None),
+            host=socket.gethostname(),
         )
         self._is_closed = False
+        self._is_leaving = False
+        self._is_in_callback = False
         self._background = BackgroundLoop.acquire()
         self._on_loop(self._engine.start)
 
@@ -68,6 +81,33 @@ class Consumer:
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these, and no others; those that were assigned before keep their position."""
         self._on_loop(self._engine.assign, partitions)
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
+    ) -> None:
+        """Share these topics with the other members of the group, in place of what was subscribed to before.
+
+        The callbacks are called inside polls, on the thread that polls; what they are for:
+        `AsyncConsumer.subscribe`.
+        """
+        self._check_open()
+        callbacks = RebalanceCallbacks(on_assigned, on_revoked, on_lost)
+        callbacks.refuse_coroutines()
+        self._engine.put_back()
+        group = self._engine.in_group()
+        self._on_loop(group.subscribe, subscription_of(topics, pattern, callbacks))
+
+    def unsubscribe(self) -> None:
+        """Give everything up and leave the group, as ``close`` does."""
+        self._check_open()
+        self._engine.put_back()
+        self._leave(self._engine.in_group(), is_closing=False)
 
     def assignment(self) -> list[TopicPartition]:
         return self._on_loop(self._engine.assignment)
@@ -109,6 +149,46 @@ class Consumer:
         """Committed records that are not polled yet, as of the last answers; None: not known yet."""
         return self._on_loop(self._engine.lag)
 
+    # -- how far the group has come
+
+    def commit(
+        self,
+        offsets: Mapping[tuple[str, int], int | OffsetAndMetadata] | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        """All positions, or these offsets, each that of the next record to read. Returns when they are kept.
+
+        What it raises, and means: `AsyncConsumer.commit`.
+        """
+        self._check_open()
+        self._engine.put_back()
+        self._background.call(self._engine.committed_by().commit(offsets, timeout_s=timeout))
+
+    def commit_async(
+        self,
+        offsets: Mapping[tuple[str, int], int | OffsetAndMetadata] | None = None,
+        on_commit: CommitCallback | None = None,
+    ) -> None:
+        """The same without waiting, after all commits before it. ``on_commit`` is called in a later poll."""
+        self._check_open()
+        self._engine.put_back()
+        self._on_loop(self._engine.committed_by().commit_soon, offsets, on_commit)
+
+    def committed(self, partition: tuple[str, int], *, timeout: float = 30.0) -> int | None:
+        """The offset at which the group goes on in any partition; None: nothing is committed."""
+        found = self.committed_offsets(partition, timeout=timeout)
+        return next((each.offset for each in found.values()), None)
+
+    def committed_offsets(
+        self,
+        *partitions: tuple[str, int],
+        timeout: float = 30.0,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The same of several, with metadata, where something is committed. None given: all assigned."""
+        names = partitions or self.assignment()
+        return self._background.call(self._engine.committed_by().committed(names, timeout_s=timeout))
+
     # -- records
 
     def poll(self, max_records: int = 500, timeout: float = 1.0) -> list[ConsumerRecord]:
@@ -121,10 +201,40 @@ class Consumer:
         return self._poll(max_records, timeout)
 
     def _poll(self, max_records: int, timeout: float) -> list[ConsumerRecord]:
+        group = self._engine.group
+        if group is not None:
+            with group.pace.polling():
+                return self._poll_in_group(group, max_records, self._engine.clock.monotonic() + timeout)
         records = self._engine.take(max_records, is_patient=True)
         if not records and timeout > 0:
             self._background.call(self._engine.wait(timeout))
         return records or self._engine.take(max_records)
+
+    def _poll_in_group(self, group: GroupSession, max_records: int, deadline: float) -> list[ConsumerRecord]:
+        engine = self._engine
+        engine.ahead.came_back()
+        while True:
+            if group.is_wanted:
+                self._attend(group)
+            records = engine.take(max_records, is_patient=True)
+            remaining_s = deadline - engine.clock.monotonic()
+            if records or remaining_s <= 0:
+                return records or engine.take(max_records)
+            self._background.call(engine.wait(remaining_s))
+
+    def _attend(self, group: GroupSession, *, is_last: bool = False) -> None:
+        """What has changed in the group, and commits that are over: one thing after the other."""
+        if self._is_in_callback:
+            raise InvalidRequest("a callback of the consumer must not poll, unsubscribe or close")
+        while (step := self._on_loop(group.next_step, is_last=is_last)) is not None:
+            is_done = False
+            self._is_in_callback = True
+            try:
+                step.call_on_thread()
+                is_done = True
+            finally:
+                self._is_in_callback = False
+                self._background.call(group.finish(step, is_done=is_done))
 
     def __iter__(self) -> Self:
         return self
@@ -132,8 +242,13 @@ class Consumer:
     def __next__(self) -> ConsumerRecord:
         ahead = self._engine.ahead
         while (record := ahead.next()) is None:
+            ahead.put_back()
             ahead.fill(self._poll(ITERATION_RECORDS, ITERATION_STEP_S))
         return record
+
+    def record_id(self, record: ConsumerRecord) -> RecordId:
+        """Its one name, to recognise it by when it comes again; until the next poll."""
+        return self._engine.record_id(record)
 
     def statistics(self) -> ConsumerStatistics:
         return self._on_loop(self._engine.statistics)
@@ -141,14 +256,32 @@ class Consumer:
     # -- life
 
     def close(self) -> None:
-        """Records that were not polled stay in the log; closing twice is harmless."""
-        if self._is_closed:
+        """Records that were not polled stay in the log; closing twice is harmless.
+
+        A member calls ``on_revoked``, commits if it does so by itself, and leaves the group. While an
+        exception is on its way, what was handed out last counts as not processed.
+        """
+        if self._is_closed or self._is_leaving:
             return
-        self._is_closed = True
+        self._is_leaving = True
         try:
-            self._background.call(self._engine.close())
+            if self._engine.group is not None:
+                self._leave(self._engine.group, is_closing=True)
         finally:
-            self._background.release()
+            self._is_closed = True
+            try:
+                self._background.call(self._engine.close())
+            finally:
+                self._background.release()
+
+    def _leave(self, group: GroupSession, *, is_closing: bool) -> None:
+        if sys.exception() is not None:
+            self._engine.unread()
+        self._engine.ahead.put_back()
+        try:
+            self._attend(group, is_last=True)
+        finally:
+            self._background.call(group.leave(is_closing=is_closing))
 
     def _check_open(self) -> None:
         if self._is_closed:

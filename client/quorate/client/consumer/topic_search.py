@@ -4,6 +4,9 @@ A topic that nobody knows is an error to tell, and to look for again: it may be 
 that appear later are read from their beginning, whatever ``auto_offset_reset`` says: they have no records
 that are older than the consumer, and beginning at their end would skip the first ones.
 
+A consumer in a group is told by its coordinator what there is to read: its searches are quiet, and what is
+not there is a warning in the log.
+
 A search ends when its topic is found, or no longer read: then nothing is told of it any more, also not what
 was found out before and not told yet.
 
@@ -24,9 +27,12 @@ from quorate.client.retrying import Backoff
 from quorate.client.topology import TopicView
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
 
 __all__ = ["TopicSearch"]
+
+log = get_logger(__name__)
 
 #: While a topic is not there, brokers are asked that often.
 _PAUSE_S_MAX: Final = 5.0
@@ -58,14 +64,17 @@ class TopicSearch:
         self._sought: asyncio.Queue[TopicName] = asyncio.Queue()
         #: every topic that is read, with its search; None: it has not begun
         self._searches: dict[TopicName, asyncio.Task[None] | None] = {}
+        #: whether the application is not told of a topic that is not there
+        self._quiet: dict[TopicName, bool] = {}
         #: topics that are read as a whole: the id and the number of partitions that were seen; None: not
         #: found yet
         self._whole: dict[TopicName, tuple[TopicId, int] | None] = {}
         cluster.on_update(self._add_partitions)
 
-    def want(self, topic: TopicName) -> None:
+    def want(self, topic: TopicName, *, is_quiet: bool = False) -> None:
         if topic not in self._searches:
             self._searches[topic] = None
+            self._quiet[topic] = is_quiet
             self._sought.put_nowait(topic)
 
     def want_whole(self, topic: TopicName) -> None:
@@ -88,6 +97,7 @@ class TopicSearch:
         self._whole.clear()
         for topic in [each for each in self._searches if each not in topics]:
             search = self._searches.pop(topic)
+            del self._quiet[topic]
             if search is not None:
                 search.cancel()
             self._cluster.forget(topic)
@@ -108,11 +118,17 @@ class TopicSearch:
             try:
                 await self._cluster.topic(topic, timeout_s=self._timeout_s)
             except QuorateError as error:
-                self._buffer.report(topic, error)
+                self._tell(topic, error, is_first=backoff.failures == 0)
             else:
                 self._add_partitions()
                 return
             await self._clock.sleep(backoff.next_s())
+
+    def _tell(self, topic: TopicName, error: QuorateError, *, is_first: bool) -> None:
+        if not self._quiet[topic]:
+            self._buffer.report(topic, error)
+        elif is_first:
+            log.warning("topic_not_found", topic=topic, code=error.code, error=error.message)
 
     async def _refresh_what_is_old(self) -> None:
         while True:

@@ -1,0 +1,220 @@
+"""Commits of one consumer, one after the other.
+
+Two commits that are under way at once may arrive in either order, and the older one, coming last, would take
+the group back. So one request is under way at a time. What is committed meanwhile waits and goes together: of
+two offsets for a partition the later call's counts. What failed in passing is sent again, after what was
+newer has replaced it.
+
+A commit is in the name of the member as it is when it is *sent* (rule 62): a partition that was taken away
+between the call and the attempt is refused here already. `STALE_MEMBER_EPOCH` says that the group has moved
+on and the member has not heard of it: it is made to ask, and then the commit is tried again.
+
+How much may wait is bounded by the number of calls that nobody has heard the end of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from quorate.client.consumer.group.member import Identity
+from quorate.client.groups.coordinator import COMMIT_OFFSETS, CoordinatorLink
+from quorate.client.groups.offsets import OffsetAndMetadata, offset_to
+from quorate.client.groups.partitions import GroupPartition
+from quorate.client.retrying import Backoff
+from quorate.core.clock import Clock
+from quorate.errors import (
+    BufferExhausted,
+    FencedMemberEpoch,
+    QuorateError,
+    StaleMemberEpoch,
+    UnknownMember,
+    UnknownServerError,
+    copy_of,
+)
+from quorate.rpc.error_detail import error_from_detail
+from quorate.v1 import group_pb2
+
+__all__ = ["Commits", "Committer", "Offsets"]
+
+Offsets = Mapping[GroupPartition, OffsetAndMetadata]
+
+#: A coordinator that takes longer is stopped, overloaded or cut off.
+_ATTEMPT_TIMEOUT_S: Final = 5.0
+_WAITING_MAX: Final = 1000
+
+
+class Committer(Protocol):
+    """In whose name commits are made."""
+
+    def identity_for(self, partition: GroupPartition) -> Identity | None:
+        """None: the partition is not held any more."""
+        ...
+
+    def epoch_is_stale(self) -> None:
+        """The coordinator has to be asked what has changed."""
+        ...
+
+    def membership_lost(self, identity: Identity, error: QuorateError) -> None: ...
+
+    def were_committed(self, offsets: Offsets) -> None: ...
+
+
+@dataclass(slots=True)
+class _Commit:
+    #: those that are not committed yet
+    offsets: dict[GroupPartition, OffsetAndMetadata]
+    deadline: float
+    done: asyncio.Future[None]
+
+
+class Commits:
+    """``run`` for as long as the consumer lives."""
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        committer: Committer,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._link = link
+        self._committer = committer
+        self._clock = clock
+        self._backoff = Backoff(rng)
+        self._waiting: deque[_Commit] = deque()
+        self._news = asyncio.Event()
+
+    def submit(self, offsets: Offsets, *, timeout_s: float) -> asyncio.Future[None]:
+        """Done when all of them are committed, or one of them cannot be."""
+        if len(self._waiting) >= _WAITING_MAX:
+            raise BufferExhausted(
+                f"{_WAITING_MAX} commits wait already: the coordinator does not take them",
+                group=self._link.group,
+            )
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Looked at here: nobody else may want to know.
+        done.add_done_callback(_look_at)
+        if not offsets:
+            done.set_result(None)
+            return done
+        self._waiting.append(_Commit(dict(offsets), self._clock.monotonic() + timeout_s, done))
+        self._news.set()
+        return done
+
+    async def settled(self, partitions: Collection[GroupPartition], *, timeout_s: float) -> None:
+        """Until no commit of these waits any more, or the time is over."""
+        concerned = [each.done for each in self._waiting if not each.offsets.keys().isdisjoint(partitions)]
+        if concerned:
+            await asyncio.wait(concerned, timeout=timeout_s)
+
+    async def run(self) -> None:
+        while True:
+            self._news.clear()
+            while self._waiting:
+                await self._round()
+            await self._news.wait()
+
+    async def _round(self) -> None:
+        """All that wait, in one request; those that have to be tried again stay, in their order."""
+        commits = [each for each in self._waiting if not each.done.done()]
+        outcome = await self._commit(commits)
+        pause_s = self._backoff.next_s()
+        again_at = self._clock.monotonic() + pause_s
+        is_settled = [_settle(commit, outcome, again_at) for commit in commits]
+        self._waiting = deque(each for each in self._waiting if not each.done.done())
+        if all(is_settled):
+            self._backoff.reset()
+        else:
+            await self._clock.sleep(pause_s)
+
+    async def _commit(self, commits: list[_Commit]) -> dict[GroupPartition, QuorateError]:
+        """Why some of them are not committed."""
+        wanted: dict[GroupPartition, OffsetAndMetadata] = {}
+        for commit in commits:
+            wanted.update(commit.offsets)
+        refused: dict[GroupPartition, QuorateError] = {}
+        identity: Identity | None = None
+        for partition in wanted:
+            own = self._committer.identity_for(partition)
+            if own is None:
+                refused[partition] = _not_held(self._link.group, partition)
+            identity = own or identity
+        offsets = {each: offset for each, offset in wanted.items() if each not in refused}
+        if identity is None or not offsets:
+            return refused
+        remaining_s = min(commit.deadline for commit in commits) - self._clock.monotonic()
+        timeout_s = min(max(remaining_s, 0.01), _ATTEMPT_TIMEOUT_S)
+        try:
+            answers = await self._send(identity, offsets, timeout_s)
+        except QuorateError as error:
+            answers = dict.fromkeys(offsets, error)
+        self._tell(identity, offsets, answers)
+        return refused | answers
+
+    async def _send(
+        self, identity: Identity, offsets: Offsets, timeout_s: float
+    ) -> dict[GroupPartition, QuorateError]:
+        request = group_pb2.CommitOffsetsRequest(
+            group=self._link.group,
+            member_id=identity.member_id,
+            member_epoch=identity.epoch,
+            offsets=[offset_to(partition, offset) for partition, offset in offsets.items()],
+        )
+        response = await self._link.call_once(COMMIT_OFFSETS, request, timeout_s=timeout_s)
+        if len(response.results) != len(offsets):
+            raise UnknownServerError("CommitOffsets: the answer is not about what was committed")
+        return {
+            partition: error_from_detail(result.error)
+            for partition, result in zip(offsets, response.results, strict=True)
+            if result.HasField("error")
+        }
+
+    def _tell(
+        self, identity: Identity, offsets: Offsets, refused: Mapping[GroupPartition, QuorateError]
+    ) -> None:
+        committed = {each: offset for each, offset in offsets.items() if each not in refused}
+        if committed:
+            self._committer.were_committed(committed)
+        errors = list(refused.values())
+        if any(isinstance(each, StaleMemberEpoch) for each in errors):
+            self._committer.epoch_is_stale()
+        for error in errors:
+            if isinstance(error, UnknownMember | FencedMemberEpoch) and identity.member_id:
+                self._committer.membership_lost(identity, error)
+                return
+
+
+def _settle(commit: _Commit, refused: Mapping[GroupPartition, QuorateError], again_at: float) -> bool:
+    """Whether it is over."""
+    if commit.done.done():
+        return True  # whoever waited for it has gone
+    commit.offsets = {each: offset for each, offset in commit.offsets.items() if each in refused}
+    errors = [refused[each] for each in commit.offsets]
+    if not errors:
+        commit.done.set_result(None)
+        return True
+    final = [error for error in errors if not error.retriable or again_at >= commit.deadline]
+    if final:
+        commit.done.set_exception(copy_of(final[0]))
+        return True
+    return False
+
+
+def _not_held(group: str, partition: GroupPartition) -> QuorateError:
+    return FencedMemberEpoch(
+        f"{partition} is not this consumer's any more: its offset is not committed",
+        group=group,
+        topic=partition.topic,
+        partition=partition.partition,
+    )
+
+
+def _look_at(done: asyncio.Future[None]) -> None:
+    if not done.cancelled():
+        done.exception()

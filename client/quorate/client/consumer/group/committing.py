@@ -1,0 +1,264 @@
+"""What is committed: positions, or what the application gives; when it asks to, or by itself.
+
+A position is behind the last record that was handed out. Whether that record is *done* only the application
+knows. So by itself a consumer commits positions only inside a poll, before new records are taken: then the
+application has come back, and is done with what it was handed, if it processes records in the thread that
+polls. That happens
+
+- when ``auto_commit_interval_ms`` have passed since the last time, in the next poll or step of an iteration,
+- before a partition is given up, and
+- when the consumer is closed; after an error only up to what the application had come back from.
+
+So a crash repeats records, up to those of one interval, and skips none: at least once.
+
+A position that is committed already is not committed again: an application may commit after every record, and
+only the partition that it has read from costs anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeAlias
+
+from quorate.client.arguments import check_partition
+from quorate.client.cluster import ClusterView
+from quorate.client.consumer.group.commits import Commits, Offsets
+from quorate.client.consumer.positions import PartitionReader
+from quorate.client.groups.committed import fetch_committed
+from quorate.client.groups.coordinator import CoordinatorLink
+from quorate.client.groups.offsets import OffsetAndMetadata, offsets_given
+from quorate.client.groups.partitions import GroupPartition
+from quorate.core.clock import Clock, Timer
+from quorate.core.ids import TopicId, TopicPartition
+from quorate.core.logging import get_logger
+from quorate.errors import (
+    BufferExhausted,
+    FencedMemberEpoch,
+    InvalidRequest,
+    LogTruncated,
+    QuorateError,
+    RequestTimedOut,
+)
+
+__all__ = ["CommitCallback", "Committing", "partition_of"]
+
+log = get_logger(__name__)
+
+#: gets what was to be committed, and why it was not; None: it was
+CommitCallback: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata], QuorateError | None], object]
+
+#: Callbacks that wait to be called, and commits that wait to be over.
+_CALLBACKS_MAX: Final = 1000
+
+
+class Holder(Protocol):
+    """Who knows which partitions may be committed."""
+
+    def is_held(self, partition: GroupPartition) -> bool: ...
+
+    def application_is_wanted(self) -> None:
+        """There is something to do in its next poll."""
+        ...
+
+
+class Committing:
+    def __init__(
+        self,
+        holder: Holder,
+        readers: Mapping[TopicPartition, PartitionReader],
+        commits: Commits,
+        link: CoordinatorLink,
+        cluster: ClusterView,
+        *,
+        clock: Clock,
+        timeout_s: float,
+        auto_interval_s: float | None,
+    ) -> None:
+        self._holder = holder
+        self._readers = readers
+        self._commits = commits
+        self._link = link
+        self._cluster = cluster
+        self._clock = clock
+        self._timeout_s = timeout_s
+        #: None: nothing is committed by itself
+        self._auto_interval_s = auto_interval_s
+        self._auto_timer: Timer | None = None
+        self._is_auto_due = False
+        self._auto_commit: asyncio.Future[None] | None = None
+        #: an error has ended the application: positions may be behind what it committed itself
+        self.is_forward_only = False
+        #: what is known to be committed, of partitions that are read
+        self._committed: dict[GroupPartition, int] = {}
+        #: callbacks of commits that are over
+        self._over: deque[Callable[[], object]] = deque()
+        self._callbacks = 0
+
+    @property
+    def is_automatic(self) -> bool:
+        return self._auto_interval_s is not None
+
+    # -- what there is to commit
+
+    def positions(self, partitions: Collection[GroupPartition] | None = None) -> Offsets:
+        """Those that are not committed yet; ``partitions``: of these alone."""
+        found = {}
+        for reader in self._readers.values():
+            partition, position = partition_of(reader), reader.position
+            if partition is None or position is None or not self._holder.is_held(partition):
+                continue
+            if partitions is not None and partition not in partitions:
+                continue
+            # What was read may have vanished: its partition says so, until the application seeks.
+            if isinstance(reader.failure, LogTruncated):
+                continue
+            committed = self._committed.get(partition, -1)
+            if self.is_forward_only and position.offset < committed:
+                continue
+            if position.offset != committed:
+                # A position that was only looked up has the epoch of a leader, not of a record.
+                epoch = position.leader_epoch if reader.is_begun else None
+                found[partition] = OffsetAndMetadata(position.offset, epoch)
+        return found
+
+    def were_committed(self, offsets: Offsets) -> None:
+        for partition, offset in offsets.items():
+            self._committed[partition] = offset.offset
+
+    def forget(self, partitions: Collection[GroupPartition]) -> None:
+        """They are not read any more: another may commit in them."""
+        for partition in partitions:
+            self._committed.pop(partition, None)
+
+    # -- when the application asks to
+
+    async def commit(self, given: object, *, timeout_s: float) -> None:
+        offsets = self.positions() if given is None else await self._identified(given, timeout_s)
+        done = self._commits.submit(offsets, timeout_s=timeout_s)
+        # Once more than it has: it knows better what is wrong than a clock does.
+        await asyncio.wait([done], timeout=timeout_s + 1)
+        if not done.done():
+            done.cancel()
+            raise RequestTimedOut(f"no commit in {timeout_s} s", group=self._link.group)
+        done.result()
+
+    def commit_soon(self, given: object, callback: CommitCallback | None) -> None:
+        """Only partitions that are assigned: there is no time to look up others."""
+        offsets = self.positions() if given is None else self._assigned(given)
+        if callback is not None and self._callbacks >= _CALLBACKS_MAX:
+            raise BufferExhausted(f"{_CALLBACKS_MAX} callbacks of commits wait already: poll, or pass fewer")
+        done = self._commits.submit(offsets, timeout_s=self._timeout_s)
+        self._callbacks += callback is not None
+        done.add_done_callback(partial(self._is_over, offsets, callback))
+
+    def _is_over(self, offsets: Offsets, callback: CommitCallback | None, done: asyncio.Future[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if callback is None:
+            self._log_failure(done)
+            return
+        assert error is None or isinstance(error, QuorateError)
+        names = {partition.name: offset for partition, offset in offsets.items()}
+        self._over.append(partial(callback, names, error))
+        self._holder.application_is_wanted()
+
+    def next_callback(self) -> Callable[[], object] | None:
+        """Of a commit that is over."""
+        if not self._over:
+            return None
+        self._callbacks -= 1
+        return self._over.popleft()
+
+    async def _identified(self, given: object, timeout_s: float) -> Offsets:
+        """A partition that is not assigned is refused, unless no group assigns them."""
+        offsets = {}
+        for name, offset in offsets_given(given).items():
+            partition = await self.identify(name, timeout_s)
+            offsets[partition] = self._checked(partition, offset)
+        return offsets
+
+    def _assigned(self, given: object) -> Offsets:
+        offsets = {}
+        for name, offset in offsets_given(given).items():
+            reader = self._readers.get(name)
+            partition = None if reader is None else partition_of(reader)
+            if partition is None:
+                raise InvalidRequest(f"{name} is not assigned", topic=name.topic, partition=name.partition)
+            offsets[partition] = self._checked(partition, offset)
+        return offsets
+
+    def _checked(self, partition: GroupPartition, offset: OffsetAndMetadata) -> OffsetAndMetadata:
+        if not self._holder.is_held(partition):
+            raise FencedMemberEpoch(
+                f"{partition} is not this consumer's: its offset is not committed",
+                group=self._link.group,
+                topic=partition.topic,
+                partition=partition.partition,
+            )
+        reader = self._readers.get(partition.name)
+        position = None if reader is None or not reader.is_begun else reader.position
+        if offset.leader_epoch is None and position is not None and position.offset == offset.offset:
+            return offset._replace(leader_epoch=position.leader_epoch)
+        return offset
+
+    # -- by itself
+
+    def start(self) -> None:
+        if self._auto_interval_s is not None:
+            self._auto_timer = self._clock.call_later(self._auto_interval_s, self._auto_commit_due)
+
+    def stop(self) -> None:
+        if self._auto_timer is not None:
+            self._auto_timer.cancel()
+
+    def _auto_commit_due(self) -> None:
+        self._is_auto_due = True
+        self._holder.application_is_wanted()
+
+    def commit_what_is_due(self) -> None:
+        """In a poll, before anything is taken. Returns at once."""
+        if not self._is_auto_due:
+            return
+        self._is_auto_due = False
+        if self._auto_commit is None or self._auto_commit.done():
+            self._auto_commit = self._commits.submit(self.positions(), timeout_s=self._timeout_s)
+            self._auto_commit.add_done_callback(self._log_failure)
+        self.start()
+
+    async def settle(self, partitions: Collection[GroupPartition], *, timeout_s: float) -> None:
+        """Before they are given up: commit what is not committed, if that is wished, and wait for commits."""
+        if self.is_automatic:
+            done = self._commits.submit(self.positions(partitions), timeout_s=timeout_s)
+            done.add_done_callback(self._log_failure)
+        await self._commits.settled(partitions, timeout_s=timeout_s)
+
+    def _log_failure(self, done: asyncio.Future[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, QuorateError):
+            log.warning("commit_failed", group=self._link.group, code=error.code, error=error.message)
+
+    # -- what is committed
+
+    async def committed(
+        self, names: Sequence[tuple[str, int]], *, timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        partitions = [await self.identify(check_partition(name), timeout_s) for name in names]
+        found = await fetch_committed(self._link, partitions, timeout_s=timeout_s)
+        return {partition.name: offset for partition, offset in found.items()}
+
+    async def identify(self, name: TopicPartition, timeout_s: float) -> GroupPartition:
+        reader = self._readers.get(name)
+        partition = None if reader is None else partition_of(reader)
+        if partition is not None:
+            return partition
+        topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)
+        return GroupPartition(topic.topic_id, topic.name, name.partition)
+
+
+def partition_of(reader: PartitionReader) -> GroupPartition | None:
+    """None: the id of its topic is not known yet."""
+    if reader.topic_id is None:
+        return None
+    return GroupPartition(TopicId(reader.topic_id), *reader.topic_partition)

@@ -1,0 +1,220 @@
+"""A member of a group, as it sees itself: what it holds, and what it has to say.
+
+Problem: the coordinator says which partitions the member is to hold. The member follows, but not at once: an
+application that was handed records of a partition is still at work on them, and must come back before the
+partition may go to somebody else. Meanwhile answers get lost, coordinators fail over, and the plan changes
+again.
+
+So the member keeps, for each partition that it holds, how far it is with it, and every heartbeat says all of
+it:
+
+    NEW        given; where to begin is being found out
+    READY      it is known where; the application has not been told of it
+    ACTIVE     the application reads it
+    REVOKING   to be given up, once the application has come back
+
+Invariants:
+
+- Whatever is held is in every heartbeat's ``owned``, and what is not in it is not read by this member: a
+  partition that the application was told of stays there until it has come back and the partition was given
+  up.
+- A partition that is in the assignment before and after an answer is not touched by it.
+- Epochs belong to an incarnation (``generation``, with a name of its own). Whoever was removed begins as a
+  new one, and what is still on its way to or from the old one means nothing.
+- ``say`` grows whenever the coordinator should hear something at once.
+
+Plain state without I/O; it belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from quorate.client.groups.partitions import GroupPartition, partitions_from, partitions_to
+from quorate.v1 import group_pb2
+
+__all__ = ["AWAY_EPOCH", "LEAVE_EPOCH", "Changes", "Hold", "Identity", "Member"]
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+#: a static member that will be back
+AWAY_EPOCH: Final = -2
+
+
+class Hold(enum.Enum):
+    NEW = "new"
+    READY = "ready"
+    ACTIVE = "active"
+    REVOKING = "revoking"
+
+
+class Identity(NamedTuple):
+    """In whose name something is said."""
+
+    member_id: str
+    epoch: int
+    generation: int
+
+
+class Changes(NamedTuple):
+    """What an answer means for the partitions."""
+
+    #: to find out where to begin in
+    given: list[GroupPartition]
+    #: to stop reading now, and to give up when the application comes back
+    revoking: list[GroupPartition]
+    #: to read on, after all
+    returned: list[GroupPartition]
+    #: given and taken away before the application heard of it
+    withdrawn: list[GroupPartition]
+    #: the epoch or the assignment is another one than in the answer before
+    is_news: bool
+
+
+class Member:
+    def __init__(
+        self, group: str, subscription: group_pb2.GroupSubscription, make_id: Callable[[], str]
+    ) -> None:
+        self._group = group
+        self._subscription = subscription
+        self._make_id = make_id
+        #: it has joined, or is about to
+        self.is_wanted = False
+        self.member_id = make_id()
+        self.epoch = JOIN_EPOCH
+        self.generation = 0
+        self.say = 0
+        self._held: dict[GroupPartition, Hold] = {}
+        self._assignment: list[GroupPartition] = []
+        #: how often the subscription has changed, and which of them the coordinator knows; -1: none
+        self.subscription_version = 0
+        self._known_version = -1
+
+    # -- what it holds
+
+    @property
+    def is_joined(self) -> bool:
+        return self.is_wanted and self.epoch > JOIN_EPOCH
+
+    @property
+    def identity(self) -> Identity | None:
+        """None: it is not in the group."""
+        return Identity(self.member_id, self.epoch, self.generation) if self.is_joined else None
+
+    def is_current(self, identity: Identity) -> bool:
+        return identity.generation == self.generation
+
+    def holds(self, partition: GroupPartition) -> bool:
+        return partition in self._held
+
+    def held(self, *states: Hold) -> list[GroupPartition]:
+        """In the order in which they were given; no state: in any."""
+        return [each for each, state in self._held.items() if not states or state in states]
+
+    def began(self, partitions: Iterable[GroupPartition]) -> None:
+        """It is known where to begin."""
+        self._move(partitions, Hold.NEW, Hold.READY)
+
+    def shown(self, partitions: Iterable[GroupPartition]) -> None:
+        """The application has been told of them."""
+        self._move(partitions, Hold.READY, Hold.ACTIVE)
+
+    def given_up(self, partitions: Iterable[GroupPartition]) -> None:
+        """The application has come back, and nothing of them is read any more."""
+        for each in partitions:
+            del self._held[each]
+        self.say += 1
+
+    def _move(self, partitions: Iterable[GroupPartition], before: Hold, after: Hold) -> None:
+        for each in partitions:
+            assert self._held[each] is before
+            self._held[each] = after
+
+    # -- coming and going
+
+    def join(self) -> None:
+        assert not self.is_wanted
+        self.is_wanted = True
+        self.say += 1
+
+    def subscribe(self, subscription: group_pb2.GroupSubscription) -> None:
+        if subscription != self._subscription:
+            self._subscription = subscription
+            self.subscription_version += 1
+            self.say += 1
+
+    def lose(self) -> list[GroupPartition]:
+        """The group has removed it, or it has left: returns what the application was told of.
+
+        It begins as somebody else: under its old name a call that is still on its way could make it leave.
+        """
+        lost = self.held(Hold.ACTIVE, Hold.REVOKING)
+        self._held.clear()
+        self._assignment = []
+        self.member_id = self._make_id()
+        self.epoch = JOIN_EPOCH
+        self.generation += 1
+        self._known_version = -1
+        self.say += 1
+        return lost
+
+    def leave(
+        self, *, is_away: bool = False
+    ) -> tuple[group_pb2.GroupHeartbeatRequest | None, list[GroupPartition]]:
+        """What to say, if the coordinator may know it, and what the application was told of."""
+        farewell = None
+        if self.is_wanted:
+            farewell = group_pb2.GroupHeartbeatRequest(
+                group=self._group,
+                member_id=self.member_id,
+                member_epoch=AWAY_EPOCH if is_away else LEAVE_EPOCH,
+            )
+        self.is_wanted = False
+        return farewell, self.lose()
+
+    # -- what is said, and heard
+
+    def request(self, *, max_wait_ms: int) -> group_pb2.GroupHeartbeatRequest:
+        return group_pb2.GroupHeartbeatRequest(
+            group=self._group,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            owned=partitions_to(self._held),
+            max_wait_ms=max_wait_ms,
+            subscription=None if self._known_version == self.subscription_version else self._subscription,
+        )
+
+    def answered(self, response: group_pb2.GroupHeartbeatResponse, *, subscription_version: int) -> Changes:
+        """``subscription_version``: as it was when the request was made."""
+        assignment = partitions_from(response.assignment)
+        self._known_version = max(self._known_version, subscription_version)
+        if response.member_epoch < self.epoch:
+            return Changes([], [], [], [], is_news=False)  # overtaken by a later answer
+        is_news = response.member_epoch != self.epoch or set(assignment) != set(self._assignment)
+        self.epoch = response.member_epoch
+        self._assignment = assignment
+        return self._follow(assignment, is_news=is_news)
+
+    def _follow(self, assignment: list[GroupPartition], *, is_news: bool) -> Changes:
+        wanted = dict.fromkeys(assignment)
+        changes = Changes([], [], [], [], is_news)
+        for each, state in list(self._held.items()):
+            if each not in wanted:
+                if state in (Hold.NEW, Hold.READY):
+                    del self._held[each]
+                    changes.withdrawn.append(each)
+                elif state is Hold.ACTIVE:
+                    self._held[each] = Hold.REVOKING
+                    changes.revoking.append(each)
+            elif state is Hold.REVOKING:
+                self._held[each] = Hold.ACTIVE
+                changes.returned.append(each)
+        for each in wanted:
+            if each not in self._held:
+                self._held[each] = Hold.NEW
+                changes.given.append(each)
+        if changes.withdrawn:
+            self.say += 1
+        return changes
