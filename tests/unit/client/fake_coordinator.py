@@ -89,11 +89,18 @@ class FakeGroup:
     def targets(self) -> dict[str, set[Held]]:
         targets: dict[str, set[Held]] = {member_id: set() for member_id in self.members}
         for name, topic in sorted(self._state.topics.items()):
-            readers = [each for each in sorted(self.members) if self._wants(self.members[each], name)]
+            readers = [
+                each
+                for each in sorted(self.members, key=self._place)
+                if self._wants(self.members[each], name)
+            ]
             for number in range(len(topic.partitions)) if readers else ():
                 owner = self._state.pinned_to.get((name, number)) or readers[number % len(readers)]
                 targets[owner].add(Held(topic.topic_id, name, number))
         return targets
+
+    def _place(self, member_id: str) -> str:
+        return self.members[member_id].subscription.instance_id or member_id
 
     def _wants(self, member: FakeMember, topic: str) -> bool:
         subscription = member.subscription

@@ -145,11 +145,8 @@ class Member:
             self.subscription_version += 1
             self.say += 1
 
-    def lose(self) -> list[GroupPartition]:
-        """The group has removed it, or it has left: returns what the application was told of.
-
-        It begins as somebody else: under its old name a call that is still on its way could make it leave.
-        """
+    def _begin_anew(self) -> list[GroupPartition]:
+        """As somebody else: under its old name a call that is still on its way could make it leave."""
         lost = self.held(Hold.ACTIVE, Hold.REVOKING)
         self._held.clear()
         self._assignment = []
@@ -163,7 +160,10 @@ class Member:
     def leave(
         self, *, is_away: bool = False
     ) -> tuple[group_pb2.GroupHeartbeatRequest | None, list[GroupPartition]]:
-        """What to say, if the coordinator may know it, and what the application was told of."""
+        """By itself, or because the group has removed it.
+
+        What to say, if the coordinator may know it, and the partitions that the application was told of.
+        """
         farewell = None
         if self.is_wanted:
             farewell = group_pb2.GroupHeartbeatRequest(
@@ -172,7 +172,7 @@ class Member:
                 member_epoch=AWAY_EPOCH if is_away else LEAVE_EPOCH,
             )
         self.is_wanted = False
-        return farewell, self.lose()
+        return farewell, self._begin_anew()
 
     # -- what is said, and heard
 

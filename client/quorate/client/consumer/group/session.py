@@ -197,6 +197,7 @@ class GroupSession:
         farewell, lost = self._member.leave(is_away=is_away)
         self._subscription = Subscription()
         self._lose([each for each in lost if each.name in self._readers])
+        self._forget_topics()
         if farewell is not None:
             await self._heartbeats.farewell(farewell)
 
@@ -357,7 +358,8 @@ class GroupSession:
     def membership_lost(self, identity: Identity, error: QuorateError) -> None:
         if not self._member.is_current(identity):
             return
-        log.warning(
+        was_member = identity.epoch > 0
+        (log.warning if was_member else log.debug)(
             "membership_lost",
             group=self.name,
             member=identity.member_id,
@@ -365,7 +367,11 @@ class GroupSession:
             code=error.code,
             error=error.message,
         )
-        self._lose(self._member.lose())
+        farewell, lost = self._member.leave()
+        self._lose(lost)
+        # The group may know it still, in another epoch, and would keep its partitions for its session.
+        self._say_farewell(farewell if was_member else None)
+        self._member.join()
         self._heartbeats.pause_before_return()
 
     def refused(self, error: QuorateError) -> None:
@@ -402,6 +408,9 @@ class GroupSession:
         )
         farewell, lost = self._member.leave()
         self._lose(lost)
+        self._say_farewell(farewell)
+
+    def _say_farewell(self, farewell: group_pb2.GroupHeartbeatRequest | None) -> None:
         if farewell is not None and self._tasks is not None:
             self._tasks.create_task(self._heartbeats.farewell(farewell))
 
