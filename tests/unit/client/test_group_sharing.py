@@ -1,4 +1,4 @@
-"""Members of a group share partitions: each has one reader at a time, and those that stay are not disturbed."""
+"""Members of a group share partitions: one reader for each at a time, and what stays is not disturbed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_second_member_gets_its_share_and_the_first_keeps_the_rest_without_a_p
         (_, revoked) = first.heard[1]
         assert first.heard[1:] == [("revoked", revoked)]
         assert second.heard == [("assigned", sorted(second.assignment))]
-        # What stayed was fetched on from where it was: nothing is read twice, no position was looked up again.
+        # What stayed was fetched on from where it was: nothing is read twice.
         kept = first.assignment
         for number in kept:
             cluster.topics["t"].partitions[number].fill(20)

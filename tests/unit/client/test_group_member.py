@@ -1,0 +1,176 @@
+"""A member of a group by itself: what it says it holds, whatever answers come and whenever the application does."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from quorate.client.consumer.group.member import Hold, Member
+from quorate.client.groups.partitions import GroupPartition, partitions_from, partitions_to
+from quorate.v1 import group_pb2
+
+PARTITIONS: list[Any] = [
+    GroupPartition(f"id-{topic}", topic, number) for topic in "tu" for number in range(3)
+]  # type: ignore[arg-type]
+SUBSCRIPTION = group_pb2.GroupSubscription(topics=["t", "u"])
+
+some_partitions = st.lists(st.sampled_from(PARTITIONS), unique=True)
+
+
+def member() -> Member:
+    names = itertools.count()
+    return Member("g", SUBSCRIPTION, lambda: f"member-{next(names)}")
+
+
+def answer(epoch: int, *assignment: GroupPartition) -> group_pb2.GroupHeartbeatResponse:
+    return group_pb2.GroupHeartbeatResponse(member_epoch=epoch, assignment=partitions_to(assignment))
+
+
+def joined(*assignment: GroupPartition) -> Member:
+    made = member()
+    made.join()
+    made.answered(answer(1, *assignment), subscription_version=made.subscription_version)
+    made.began(assignment)
+    made.shown(assignment)
+    return made
+
+
+def owned(of: Member) -> set[GroupPartition]:
+    return set(partitions_from(of.request(max_wait_ms=0).owned))
+
+
+def test_partitions_keep_their_names_on_the_wire() -> None:
+    assert partitions_from(partitions_to(PARTITIONS)) == sorted(PARTITIONS)
+
+
+def test_what_the_application_was_told_of_is_owned_until_it_has_come_back() -> None:
+    one = joined(*PARTITIONS[:2])
+    changes = one.answered(answer(1, PARTITIONS[0]), subscription_version=0)
+    assert changes.revoking == [PARTITIONS[1]]
+    assert owned(one) == set(PARTITIONS[:2])
+    said = one.say
+    one.given_up(changes.revoking)
+    assert owned(one) == {PARTITIONS[0]}
+    assert one.say > said
+
+
+def test_what_the_application_never_heard_of_is_given_up_at_once() -> None:
+    one = member()
+    one.join()
+    one.answered(answer(1, *PARTITIONS[:2]), subscription_version=0)
+    one.began(PARTITIONS[:1])
+    said = one.say
+    changes = one.answered(answer(2), subscription_version=0)
+    assert changes.withdrawn == PARTITIONS[:2]
+    assert owned(one) == set()
+    assert one.say > said
+
+
+def test_a_partition_that_is_given_back_in_time_is_read_on() -> None:
+    one = joined(PARTITIONS[0])
+    one.answered(answer(1), subscription_version=0)
+    changes = one.answered(answer(2, PARTITIONS[0]), subscription_version=0)
+    assert changes.returned == [PARTITIONS[0]]
+    assert changes.given == []
+    assert one.held(Hold.ACTIVE) == [PARTITIONS[0]]
+
+
+def test_an_answer_that_was_overtaken_changes_nothing() -> None:
+    one = joined(PARTITIONS[0])
+    one.answered(answer(5, PARTITIONS[0]), subscription_version=0)
+    changes = one.answered(answer(4), subscription_version=0)
+    assert not changes.is_news
+    assert one.epoch == 5
+    assert one.held(Hold.ACTIVE) == [PARTITIONS[0]]
+
+
+def test_a_subscription_is_told_until_it_is_known() -> None:
+    one = member()
+    one.join()
+    before = one.subscription_version
+    assert one.request(max_wait_ms=0).HasField("subscription")
+    one.subscribe(group_pb2.GroupSubscription(topics=["v"]))
+    one.answered(answer(1), subscription_version=before)
+    assert one.request(max_wait_ms=0).subscription.topics == ["v"]
+    one.answered(answer(2), subscription_version=one.subscription_version)
+    assert not one.request(max_wait_ms=0).HasField("subscription")
+
+
+def test_whoever_was_removed_comes_back_as_somebody_else_who_holds_nothing() -> None:
+    one = joined(*PARTITIONS[:2])
+    identity, name = one.identity, one.member_id
+    assert identity is not None
+    farewell, lost = one.leave()
+    one.join()
+    assert farewell is not None
+    assert (farewell.member_id, farewell.member_epoch) == (name, -1)
+    assert lost == PARTITIONS[:2]
+    assert not one.is_current(identity)
+    request = one.request(max_wait_ms=0)
+    assert request.member_id != name
+    assert (request.member_epoch, list(request.owned)) == (0, [])
+    assert request.HasField("subscription")
+    assert one.identity is None
+
+
+class AnyMember(RuleBasedStateMachine):
+    """Whatever the coordinator answers and however late the application comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.member = member()
+        self.member.join()
+        self.epoch = 0
+        #: what the application was told of, and has not given up
+        self.shown: set[GroupPartition] = set()
+        self.names: set[str] = set()
+
+    @rule(assignment=some_partitions, step=st.integers(0, 1))
+    def answer(self, assignment: list[GroupPartition], step: int) -> None:
+        untouched = [each for each in self.member.held(Hold.ACTIVE) if each in assignment]
+        self.epoch = max(1, self.epoch + step)
+        changes = self.member.answered(answer(self.epoch, *assignment), subscription_version=0)
+        assert not set(untouched) & {*changes.revoking, *changes.returned, *changes.given, *changes.withdrawn}
+        assert set(self.member.held(Hold.NEW, Hold.READY, Hold.ACTIVE)) == set(assignment)
+        assert set(self.member.held(Hold.REVOKING)) == self.shown - set(assignment)
+        assert not set(changes.withdrawn) & self.shown
+
+    @rule()
+    def begin(self) -> None:
+        self.member.began(self.member.held(Hold.NEW))
+
+    @rule()
+    def poll(self) -> None:
+        revoking = self.member.held(Hold.REVOKING)
+        said = self.member.say
+        if revoking:
+            self.member.given_up(revoking)
+            assert self.member.say > said
+        self.shown -= set(revoking)
+        ready = self.member.held(Hold.READY)
+        self.member.shown(ready)
+        self.shown |= set(ready)
+
+    @rule()
+    def be_removed(self) -> None:
+        _, lost = self.member.leave()
+        assert set(lost) == self.shown
+        self.member.join()
+        self.shown, self.epoch = set(), 0
+        assert self.member.member_id not in self.names
+        self.names.add(self.member.member_id)
+
+    @invariant()
+    def everything_that_is_held_is_said(self) -> None:
+        assert owned(self.member) == set(self.member.held())
+        assert self.shown <= owned(self.member)
+
+
+TestAnyMember = AnyMember.TestCase
+TestAnyMember.settings = settings(
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
