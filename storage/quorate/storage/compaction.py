@@ -362,9 +362,8 @@ class _Pass:
             return
         async with self._sync_state.files_lock:
             self._check_undisturbed()
-            # In memory first: whoever cuts the log from now on has to know.
-            state.compaction = checkpoint
             await save_compaction(state.context.disk, state.directory, checkpoint)
+            state.compaction = checkpoint
 
 
 def _look_at_error(task: asyncio.Task[None]) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "SNAPSHOT_SUFFIX",
     "SWAP_SUFFIX",
     "Span",
+    "list_offsets",
     "list_segments",
     "list_snapshots",
     "list_swaps",
@@ -73,17 +74,17 @@ def _is_offset(text: str) -> bool:
     return len(text) == _DIGITS and text.isdecimal()
 
 
-def _offsets(disk: Disk, directory: str, suffix: str) -> list[Offset]:
+def list_offsets(disk: Disk, directory: str, suffix: str) -> list[Offset]:
     """Offsets that files of this kind are named by, ascending; other names are left alone."""
     return sorted(Offset(int(stem)) for stem in _stems(disk, directory, suffix) if _is_offset(stem))
 
 
 def list_segments(disk: Disk, directory: str) -> list[Offset]:
-    return _offsets(disk, directory, LOG_SUFFIX)
+    return list_offsets(disk, directory, LOG_SUFFIX)
 
 
 def list_snapshots(disk: Disk, directory: str) -> list[Offset]:
-    return _offsets(disk, directory, SNAPSHOT_SUFFIX)
+    return list_offsets(disk, directory, SNAPSHOT_SUFFIX)
 
 
 def list_swaps(disk: Disk, directory: str) -> list[Span]:

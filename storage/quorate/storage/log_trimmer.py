@@ -71,8 +71,7 @@ class LogTrimmer:
         state.check_writable()
         if offset < state.log_start_offset:
             raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
-        if offset < min(state.compaction.superseded_below, state.log_end_offset):
-            # Records before the cut are missing for the sake of records behind it: neither would be left.
+        if self._lacks_what_is_behind(offset):
             log.warning("compacted_log_dropped", path=state.directory, cut_at=offset)
             await self._reset_to(state.log_start_offset)
             return
@@ -96,6 +95,10 @@ class LogTrimmer:
         except CorruptBatch as error:
             damage = Damage.found_by(error, path=state.directory, offset=offset)
             raise state.quarantine(damage) from error
+
+    def _lacks_what_is_behind(self, offset: Offset) -> bool:
+        """Records before the cut are missing for the sake of records behind it: neither would be left."""
+        return offset < min(self._state.compaction.superseded_below, self._state.log_end_offset)
 
     def _cut_at(self, offset: Offset, producers: ProducerStates) -> None:
         """``offset`` is a batch boundary. Half done, it leaves nothing to write behind."""

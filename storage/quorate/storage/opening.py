@@ -85,7 +85,7 @@ class _Opening:
         if checkpoint is not None and checkpoint["reset_to"] is not None:
             self._finish_reset(Offset(checkpoint["reset_to"]))
             return None
-        await finish_swaps(self._context, self._config, self._directory)
+        await finish_swaps(self._context.disk, self._directory)
         state.segments = [
             Segment(self._context, self._config, self._directory, base)
             for base in list_segments(self._context.disk, self._directory)

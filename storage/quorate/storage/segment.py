@@ -34,7 +34,16 @@ from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
 from quorate.storage.steps import Steps
 
-__all__ = ["LOG_SUFFIX", "NO_TIMESTAMP", "RELATIVE_OFFSET_MAX", "FileRegion", "Segment", "segment_path"]
+__all__ = [
+    "INDEX_SUFFIX",
+    "LOG_SUFFIX",
+    "NO_TIMESTAMP",
+    "RELATIVE_OFFSET_MAX",
+    "TIME_INDEX_SUFFIX",
+    "FileRegion",
+    "Segment",
+    "segment_path",
+]
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

@@ -33,18 +33,10 @@ from collections.abc import Sequence
 
 from quorate.core.disk import Disk
 from quorate.core.logging import get_logger
-from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, tolerate_full_disk
-from quorate.storage.log_files import (
-    SWAP_SUFFIX,
-    Span,
-    list_segments,
-    list_snapshots,
-    list_swaps,
-    snapshot_path,
-)
+from quorate.storage.log_context import tolerate_full_disk
+from quorate.storage.log_files import SNAPSHOT_SUFFIX, SWAP_SUFFIX, Span, list_offsets, list_swaps
 from quorate.storage.log_state import LogState
-from quorate.storage.segment import LOG_SUFFIX, Segment, segment_path
+from quorate.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, segment_path
 
 __all__ = ["finish_swaps", "swap_in"]
 
@@ -62,7 +54,9 @@ async def swap_in(state: LogState, old: Sequence[Segment], new: Segment, span: S
         await context.disk.fsync_directory(directory)
         first = state.segments.index(old[0])
         state.segments[first : first + len(old)] = [new]
-        _remove_replaced(context.disk, directory, old, span)
+        for segment in old:
+            segment.retire()
+        _remove_replaced(context.disk, directory, span)
         await context.disk.fsync_directory(directory)
         new.move_to(segment_path(directory, span.base_offset, LOG_SUFFIX))
         await context.disk.fsync_directory(directory)
@@ -74,33 +68,24 @@ async def swap_in(state: LogState, old: Sequence[Segment], new: Segment, span: S
     new.retire()
 
 
-async def finish_swaps(context: LogContext, config: LogConfig, directory: str) -> None:
-    """At a start: what was decided before a crash is done. Segments are not open yet."""
-    disk = context.disk
+async def finish_swaps(disk: Disk, directory: str) -> None:
+    """At a start, before segments are looked at: what was decided before a crash is done."""
     for span in list_swaps(disk, directory):
-        old = [
-            Segment(context, config, directory, base)
-            for base in list_segments(disk, directory)
-            if span.base_offset <= base < span.end_offset
-        ]
-        log.info(
-            "segment_swap_finished", path=directory, base_offset=span.base_offset, end_offset=span.end_offset
-        )
-        _remove_replaced(disk, directory, old, span)
+        log.info("segment_swap_finished", path=directory, **span._asdict())
+        _remove_replaced(disk, directory, span)
         await disk.fsync_directory(directory)
         disk.rename(span.path(directory, SWAP_SUFFIX), segment_path(directory, span.base_offset, LOG_SUFFIX))
         await disk.fsync_directory(directory)
 
 
-def _remove_replaced(disk: Disk, directory: str, old: Sequence[Segment], span: Span) -> None:
+def _remove_replaced(disk: Disk, directory: str, span: Span) -> None:
     """All but the first segment's batches, which the new one's replace."""
-    for segment in old:
-        segment.retire()
-        segment.unlink_indexes()
-    for segment in old:
-        if segment.base_offset > span.base_offset:
-            disk.unlink(segment.path)
-    # Producers before an offset where no segment begins are asked for no more.
-    for offset in list_snapshots(disk, directory):
-        if span.base_offset < offset < span.end_offset:
-            disk.unlink(snapshot_path(directory, offset))
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for offset in list_offsets(disk, directory, suffix):
+            if span.base_offset <= offset < span.end_offset:
+                disk.unlink(segment_path(directory, offset, suffix))
+    # Of snapshots those go that no segment begins at: nobody asks for producers there any more.
+    for suffix in (LOG_SUFFIX, SNAPSHOT_SUFFIX):
+        for offset in list_offsets(disk, directory, suffix):
+            if span.base_offset < offset < span.end_offset:
+                disk.unlink(segment_path(directory, offset, suffix))
