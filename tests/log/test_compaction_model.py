@@ -151,14 +151,21 @@ class CompactionMachine(RuleBasedStateMachine):
     def _below(self, place: int) -> int:
         return self.committed if place % 3 else place % (self.committed + 1)
 
-    def _finished(self) -> None:
-        compaction = self.keyed.log._state.compaction
-        self.is_exact |= compaction.first_dirty_offset == compaction.superseded_below
+    def _compact(self, below: int) -> None:
+        before = self.keyed.log._state.compaction
+        try:
+            report = self.run(self.keyed.compact(below=below))
+        except (DiskFull, ProcessDied):
+            # Unless it had not even begun.
+            self.is_exact &= self.keyed.log._state.compaction == before
+            raise
+        if report is not None:
+            compaction = self.keyed.log._state.compaction
+            self.is_exact |= compaction.first_dirty_offset == compaction.superseded_below
 
     @rule(place=places)
     def compact(self, place: int) -> None:
-        self.run(self.keyed.compact(below=self._below(place)))
-        self._finished()
+        self._compact(self._below(place))
 
     @precondition(lambda self: self.committed > 3)
     @rule(change=st.integers(1, 60), power_loss=st.none() | seeds, written=st.integers(0, 100))
@@ -167,27 +174,21 @@ class CompactionMachine(RuleBasedStateMachine):
         self.run(keyed_log.seal())
         disk.fault_hook = fail_nth(change, ProcessDied(written=written), names=_CHANGES)
         with suppress(ProcessDied):
-            self.run(keyed_log.compact(below=self.committed))
+            self._compact(self.committed)
             disk.fault_hook = None
-            self._finished()
             return
         self.is_exact = False
         disk.fault_hook = None
         rng = None if power_loss is None else random.Random(power_loss)
         self.run(keyed_log.die(power_loss=power_loss is not None, rng=rng))
-        self._finished()
         self.lead()
 
     @rule(room=st.integers(0, 2_000))
     def compact_on_a_full_disk(self, room: int) -> None:
         disk = self.keyed.disk
         disk.capacity_bytes = disk.used_bytes + room
-        try:
-            self.run(self.keyed.compact(below=self.committed))
-            self._finished()
-        except DiskFull:
-            self.is_exact = False
-            self._finished()
+        with suppress(DiskFull):
+            self._compact(self.committed)
         disk.capacity_bytes = None
 
 

@@ -140,8 +140,7 @@ def test_wrong_setting_is_refused_with_the_nearest_known_one() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "what_to_do"),
     [
-        ("cleanup.policy", "compact", "no compaction yet; leave the topic at delete"),
-        ("cleanup.policy", "compact,delete", "no compaction yet; leave the topic at delete"),
+        ("cleanup.policy", "none", "'none' is no such word; expected one or more of compact, delete"),
         ("compression.type", "zstd", "choose the compression at the producers"),
         ("compression.type", "uncompressed", "choose the compression at the producers"),
         ("compression.type", "brotli", "'brotli' is no such word; expected producer"),
