@@ -10,8 +10,8 @@ Three things are waited for, each with its time:
   time-out; others wait for it. A member that is asked for more gets the time anew.
 
 All of it is in memory alone, and on the monotonic clock: when a coordinator takes over, everybody begins a
-new session. When this process itself has stood still everybody gets that time back: a call that came
-meanwhile was heard by nobody.
+new session. So does everybody when this process itself has stood still: a call that came meanwhile was heard
+by nobody.
 
 Times that are pushed out again and again, as sessions are, leave their place in the heap where it is. An
 entry that comes up too early is put back in: one heap operation per session and not one per call.
@@ -64,12 +64,13 @@ class _Member:
         #: when its entry in the heap is due, never later than the member itself
         self.entry_at = math.inf
 
-    def shift(self, seconds: float) -> None:
-        self.heard_at += seconds
+    def forgive(self, now: float, late_s: float) -> None:
+        """Nobody could be heard for a while: everything that runs begins anew, or later."""
+        self.heard_at = now
         if self.broken_at is not None:
-            self.broken_at += seconds
+            self.broken_at = now
         if self.revoke_by is not None:
-            self.revoke_by += seconds
+            self.revoke_by += late_s
 
 
 class MemberClocks:
@@ -179,7 +180,7 @@ class MemberClocks:
         self._timer = None
         if late_s > _STOOD_STILL_S:
             for each in self._members.values():
-                each.shift(late_s)
+                each.forgive(now, late_s)
         removals = 0
         while self._heap and self._heap[0][0] <= now and removals < _OVERDUE_PER_TURN:
             due, _, key = heapq.heappop(self._heap)
