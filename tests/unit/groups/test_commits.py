@@ -11,6 +11,7 @@ from quorate.broker.groups import commits
 from quorate.broker.groups.commits import CommitDecision
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.records import TopicIdPartition, topic_partitions
+from quorate.chaos.models.groups.group_world import GROUP, World, at
 from quorate.chaos.mutations.patch import Patch
 from quorate.errors import (
     FencedMemberEpoch,
@@ -25,7 +26,6 @@ from quorate.errors import (
 )
 from quorate.v1.group_pb2 import CommitOffsetsRequest, FetchOffsetsRequest, OffsetToCommit
 from tests.mutants import assert_story_notices
-from tests.unit.groups.group_world import GROUP, World, at
 
 
 def one(topic: str, number: int) -> TopicIdPartition:
@@ -343,6 +343,9 @@ def test_offsets_expire_after_the_group_is_empty_for_long_enough(world: World) -
     assert world.group.offsets, "counted from when it became empty, not from the commit"
     world.now_ms += 1
     expire(world)
+    assert not world.group.offsets
+    world.now_ms += 600_000
+    expire(world)
     assert GROUP not in world.groups
 
 
@@ -358,11 +361,16 @@ def test_offsets_expire_one_by_one_after_their_commit(world: World) -> None:
     assert GROUP not in world.groups
 
 
-def test_an_empty_group_without_offsets_goes(world: World) -> None:
+def test_an_empty_group_without_offsets_goes_when_nothing_of_its_members_can_arrive(world: World) -> None:
     world.heartbeat("a", topics=["orders"])
+    world.now_ms += 600_000
     expire(world)
     assert GROUP in world.groups
     world.heartbeat("a", -1)
+    world.now_ms += 599_999
+    expire(world)
+    assert GROUP in world.groups
+    world.now_ms += 1
     expire(world)
     assert GROUP not in world.groups
 

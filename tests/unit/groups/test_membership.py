@@ -6,6 +6,7 @@ import pytest
 
 from quorate.broker.groups.membership import has_news
 from quorate.broker.groups.records import TopicIdPartition, topic_partitions
+from quorate.chaos.models.groups.group_world import GROUP, World, assigned, at, group_contents
 from quorate.core.ids import PartitionId, TopicId
 from quorate.errors import (
     FencedMemberEpoch,
@@ -22,7 +23,6 @@ from quorate.v1.group_pb2 import (
     GROUP_STATE_STABLE,
     GroupHeartbeatRequest,
 )
-from tests.unit.groups.group_world import GROUP, World, assigned, at, group_contents
 
 
 @pytest.fixture

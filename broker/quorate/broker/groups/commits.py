@@ -16,7 +16,7 @@ the group has no members.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from quorate.broker.groups.group import Group, Groups
 from quorate.broker.groups.member import Member
@@ -60,6 +60,10 @@ __all__ = [
     "delete_offsets",
     "expired_offsets",
 ]
+
+
+#: no call lasts so long, by far
+_CALLS_UNDER_WAY_MS: Final = 600_000
 
 
 class CommitDecision(NamedTuple):
@@ -223,7 +227,8 @@ def check_fetch(groups: Groups, request: FetchOffsetsRequest) -> None:
 def expired_offsets(group: Group, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
     """What is due of a group without members, counted from its last commit and from when it became empty.
 
-    With its last offset the group itself goes.
+    With its last offset the group itself goes, but not before everything that former members have said has
+    arrived or is lost. Its epochs begin anew after that: a commit of before would not be too old then.
     """
     if group.members:
         return []
@@ -233,7 +238,8 @@ def expired_offsets(group: Group, *, now_ms: int, retention_ms: int) -> list[Gro
         if max(entry.committed_at_ms, group.empty_since_ms) + retention_ms <= now_ms
     )
     records = [offset_record(group.name, partition, None) for partition in due]
-    if len(due) == len(group.offsets) and group.group_epoch:
+    is_quiet = group.empty_since_ms + _CALLS_UNDER_WAY_MS <= now_ms
+    if group.group_epoch and len(due) == len(group.offsets) and is_quiet:
         records.append(group_record(group.name, None))
     return records
 

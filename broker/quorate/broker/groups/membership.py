@@ -250,7 +250,7 @@ def _stay(draft: Draft, member: Member, request: GroupHeartbeatRequest, topics: 
     _check_owned(member, owned)
     if request.HasField("subscription"):
         _subscribe(draft, member, normalized(request.subscription), topics)
-    if request.member_epoch == member.member_epoch:
+    if _is_believed(member, request.member_epoch):
         draft.release(member.member_id, owned)
 
 
@@ -267,6 +267,11 @@ def _check_epoch(member: Member, epoch: int) -> None:
             member_epoch=member.member_epoch,
             request_member_epoch=epoch,
         )
+
+
+def _is_believed(member: Member, epoch: int) -> bool:
+    """When it says that it does not hold something: in an earlier epoch, it may be about to."""
+    return epoch == member.member_epoch
 
 
 def _check_owned(member: Member, owned: frozenset[TopicIdPartition]) -> None:

@@ -24,7 +24,8 @@ member's *current* epoch. That is safe because of two rules, one on each side:
   changes: so within one epoch, what it answers only becomes less.
 - A member takes partitions only from an answer with a *higher* epoch than its own, and takes the epoch and
   *all* of them at once: from then on it says that it holds them, whether it has begun to read or not. From
-  an answer of its own epoch it only gives up; one of a lower epoch it ignores.
+  an answer of its own epoch it only gives up; one of a lower epoch it ignores. So it does with the answer to
+  a join once it has joined, and, when it has begun anew, with answers to calls of before.
 
 So within one epoch what a member holds only becomes less too. A call that comes late says too much, never
 too little: at worst a partition stays revoking until the next call. A call of an earlier epoch proves

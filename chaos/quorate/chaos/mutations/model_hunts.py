@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from quorate.chaos.models.controller import controller_model
+from quorate.chaos.models.groups import group_model
 from quorate.chaos.models.producer.producer_walk import walk_with
 from quorate.chaos.models.replica_set import replica_model
 from quorate.chaos.mutations.hunts import SeededHunt
 from quorate.chaos.raft.simulation import Simulation
 from quorate.errors import InconsistentMetadata
 
-__all__ = ["CONTROLLER", "PRODUCER", "RAFT", "REPLICAS"]
+__all__ = ["CONTROLLER", "GROUPS", "PRODUCER", "RAFT", "REPLICAS"]
 
 _STEPS: Final = 300
 
@@ -30,5 +31,8 @@ CONTROLLER: Final = SeededHunt(
 )
 REPLICAS: Final = SeededHunt(
     "model of replicas", lambda seed: replica_model.walk(seed, steps=_STEPS), seeds_max=200
+)
+GROUPS: Final = SeededHunt(
+    "model of groups", lambda seed: group_model.walk(seed, steps=_STEPS), seeds_max=200
 )
 PRODUCER: Final = SeededHunt("walk of the producer", walk_with, seeds_max=400)

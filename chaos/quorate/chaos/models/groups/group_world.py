@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from immutables import Map
 
@@ -26,7 +26,9 @@ from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, To
 from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse, GroupSubscription
 
-GROUP = "workers"
+__all__ = ["GROUP", "Log", "World", "assigned", "at", "compacted", "contents", "group_contents", "replayed"]
+
+GROUP: Final = "workers"
 
 Log = list[tuple[bytes, bytes | None]]
 
@@ -119,6 +121,10 @@ class World:
         topic_id = self.image.topic_ids[TopicName(name)]
         self._set_topics(self.image.topics.delete(topic_id), self.image.topic_ids.delete(TopicName(name)))
 
+    def partitions_of(self, topic_id: TopicId) -> list[TopicIdPartition]:
+        count = self.topics.partition_count(topic_id)
+        return [TopicIdPartition(topic_id, PartitionId(number)) for number in range(count)]
+
     def add_broker(self, broker_id: int, rack: str) -> None:
         broker = BrokerImage(
             broker_id=BrokerId(broker_id),
@@ -188,24 +194,26 @@ class World:
         self.carry_out(decision.records)
         return decision.answer
 
+    def removal(self, member_id: str) -> list[GroupRecord]:
+        return membership.remove_member(
+            self.groups,
+            GROUP,
+            member_id,
+            topics=self.topics,
+            settings=self.settings,
+            now_ms=self.now_ms,
+        )
+
     def remove(self, member_id: str) -> None:
-        self.carry_out(
-            membership.remove_member(
-                self.groups,
-                GROUP,
-                member_id,
-                topics=self.topics,
-                settings=self.settings,
-                now_ms=self.now_ms,
-            )
+        self.carry_out(self.removal(member_id))
+
+    def change_of_topics(self) -> list[GroupRecord]:
+        return membership.topics_changed(
+            self.groups, GROUP, topics=self.topics, settings=self.settings, now_ms=self.now_ms
         )
 
     def topics_changed(self) -> list[GroupRecord]:
-        return self.carry_out(
-            membership.topics_changed(
-                self.groups, GROUP, topics=self.topics, settings=self.settings, now_ms=self.now_ms
-            )
-        )
+        return self.carry_out(self.change_of_topics())
 
     def settle(self, *members: str) -> None:
         """These have heard of everything, and do as they are told, until nothing is left to do."""
