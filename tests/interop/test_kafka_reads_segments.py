@@ -63,7 +63,7 @@ async def _write_log(directory: Path) -> int:
 
 
 async def _write_compacted_log(directory: Path) -> None:
-    """Every key of the first batch is in a later one, of some batches one record is left, of others nothing."""
+    """Of some batches a few records are left, of others nothing."""
     disk = OsDisk()
     context = LogContext(disk, SystemClock(), OpenFiles(disk, files_max=4), _stop)
     config = LogConfig(cleanup_policy=(CleanupPolicy.COMPACT,), segment_ms=0)
