@@ -143,6 +143,11 @@ class GroupState(FakeState):
         self.heartbeat_interval_ms = 3000
         #: (time, broker, request) of all that was asked
         self.heard: list[tuple[float, int, Any]] = []
+        #: the heartbeat that reaches the coordinator after the next one, whose answer gets lost
+        self.hold_back: Callable[[group_pb2.GroupHeartbeatRequest], bool] | None = None
+        self.held_back: group_pb2.GroupHeartbeatRequest | None = None
+        #: so many answers to FetchOffsets lack their last partition
+        self.leave_out = 0
         #: requests whose effect there is, and whose answer gets lost
         self.lose_answers: dict[str, int] = {}
 
@@ -296,13 +301,24 @@ class FakeCoordinator:
         self, request: group_pb2.GroupHeartbeatRequest, call: Call
     ) -> group_pb2.GroupHeartbeatResponse:
         group = self._state.group(request.group)
+        if self._state.hold_back is not None and self._state.hold_back(request):
+            self._state.hold_back, self._state.held_back = None, request
+            count = len(self._state.heartbeats(request.member_id))
+            while len(self._state.heartbeats(request.member_id)) == count:  # noqa: ASYNC110 - simulated
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)
+        elif self._state.held_back is not None and self._state.held_back.member_id == request.member_id:
+            self._state.held_back, self._state.lose_answers = None, {"GroupHeartbeat": 1}
         if request.member_epoch < 0:
             return self._leave(group, request)
         member = self._member(group, request)
         owned = {Held(each.topic_id, each.topic, n) for each in request.owned for n in each.partitions}
+        if not owned <= {*member.assigned, *member.revoking}:
+            raise FencedMemberEpoch("it holds what it was not given")
         for each in [each for each in member.revoking if each not in owned]:
-            del member.revoking[each]
-            group.tell()
+            if request.member_epoch == member.epoch:
+                del member.revoking[each]
+                group.tell()
         if request.HasField("subscription") and request.subscription != member.subscription:
             member.subscription = request.subscription
             group.rebalance()
@@ -435,6 +451,9 @@ class FakeCoordinator:
                 if found.leader_epoch is not None:
                     entry.leader_epoch = found.leader_epoch
                 entry.topic = next(n for n, t in self._state.topics.items() if t.topic_id == topic_id)
+        if request.partitions and self._state.leave_out > 0:
+            self._state.leave_out -= 1
+            del response.offsets[-1]
         return response
 
     # -- for administration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from quorate.errors import (
     OffsetOutOfRange,
     StaleMemberEpoch,
     Unavailable,
+    UnknownServerError,
 )
 from tests.unit.client.fake_coordinator import GroupCluster, simulate
 from tests.unit.client.fake_log_broker import FakePartition
@@ -34,7 +36,11 @@ async def first_offset(consumer: AsyncConsumer) -> int:
 
 
 async def read_for(consumer: AsyncConsumer, seconds: int) -> list[tuple[int, int]]:
-    return [(each.partition, each.offset) for _ in range(seconds) for each in await consumer.poll(timeout=1)]
+    found = []
+    for _ in range(seconds):
+        with suppress(UnknownServerError):
+            found += [(each.partition, each.offset) for each in await consumer.poll(timeout=1)]
+    return found
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest", "fail"])
@@ -114,6 +120,22 @@ def test_a_stale_epoch_is_asked_with_again_after_a_heartbeat_and_not_taken_for_n
         )
         async with cluster.member(topics=["t"]) as consumer:
             assert await first_offset(consumer) == 40
+
+    simulate(scenario)
+
+
+def test_an_answer_that_leaves_a_partition_out_does_not_say_that_it_has_no_offset() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 2, 100)
+        cluster.commit(0, 40)
+        cluster.commit(1, 50)
+        cluster.leave_out = 3
+        async with cluster.member(topics=["t"]) as consumer:
+            with pytest.raises(UnknownServerError, match="FetchOffsets"):
+                await consumer.poll(timeout=10)
+            found = await read_for(consumer, 10)
+            assert min(found) == (0, 40)
+            assert len(found) == 110
 
     simulate(scenario)
 

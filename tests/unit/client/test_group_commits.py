@@ -92,6 +92,22 @@ def test_commit_in_an_iteration_is_behind_the_record_that_was_yielded_last() -> 
     simulate(scenario)
 
 
+def test_commit_in_an_iteration_has_the_epoch_of_the_record_that_was_read_and_not_of_the_next() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        partition = cluster.add_topic().partitions[0]
+        partition.fill(10)
+        partition.elect(1)
+        partition.fill(20)
+        async with cluster.member(topics=["t"]) as consumer:
+            async for record in consumer:
+                await consumer.commit()
+                assert kept(cluster) == Committed(record.offset + 1, record.leader_epoch, "")
+                if record.offset == 15:
+                    break
+
+    simulate(scenario)
+
+
 def test_only_positions_that_have_moved_are_committed() -> None:
     async def scenario(cluster: GroupCluster) -> None:
         topic_of(cluster, 2, 10)

@@ -1,9 +1,8 @@
-"""A member of a group by itself: what it says it holds, whatever answers come and whenever the application does."""
+"""A member of a group by itself: what it says that it holds, whatever it is answered."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -11,11 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from quorate.client.consumer.group.member import Hold, Member
 from quorate.client.groups.partitions import GroupPartition, partitions_from, partitions_to
+from quorate.core.ids import PartitionId, TopicId, TopicName
 from quorate.v1 import group_pb2
 
-PARTITIONS: list[Any] = [
-    GroupPartition(f"id-{topic}", topic, number) for topic in "tu" for number in range(3)
-]  # type: ignore[arg-type]
+PARTITIONS = [
+    GroupPartition(TopicId(f"id-{topic}"), TopicName(topic), PartitionId(number))
+    for topic in "tu"
+    for number in range(3)
+]
 SUBSCRIPTION = group_pb2.GroupSubscription(topics=["t", "u"])
 
 some_partitions = st.lists(st.sampled_from(PARTITIONS), unique=True)
@@ -45,6 +47,16 @@ def owned(of: Member) -> set[GroupPartition]:
 
 def test_partitions_keep_their_names_on_the_wire() -> None:
     assert partitions_from(partitions_to(PARTITIONS)) == sorted(PARTITIONS)
+
+
+def test_a_topic_that_the_coordinator_cannot_name_any_more_is_known_by_its_id() -> None:
+    one = joined(*PARTITIONS[:2])
+    nameless = [group_pb2.TopicPartitions(topic_id="id-t", partitions=[0, 1])]
+    gone = group_pb2.TopicPartitions(topic_id="id-nobody-knows", partitions=[0])
+    response = group_pb2.GroupHeartbeatResponse(member_epoch=2, assignment=[*nameless, gone])
+    changes = one.answered(response, subscription_version=0)
+    assert one.held(Hold.ACTIVE) == PARTITIONS[:2]
+    assert (changes.given, changes.revoking) == ([], [])
 
 
 def test_what_the_application_was_told_of_is_owned_until_it_has_come_back() -> None:

@@ -102,6 +102,12 @@ def test_nothing_of_a_partition_is_handed_out_once_it_is_to_be_given_up() -> Non
         first.start()
         await until(cluster, lambda: len(first.read) >= 6)
         second.start()
+        await until(cluster, lambda: len(cluster.group().members) == 2)
+        await cluster.sleep(0.1)
+        cluster.fetches.clear()
+        await cluster.sleep(4)
+        fetched = {each.partition for _, fetch in cluster.fetches for each in fetch.partitions}
+        assert len(fetched) == 1, "the other is not even fetched while the application is at work"
         await until(cluster, lambda: second.assignment)
         [moved] = second.assignment
         by_first = [offset for number, offset in first.read if number == moved]

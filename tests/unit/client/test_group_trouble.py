@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.sim.network import LinkFaults
 from quorate.core.ids import TopicPartition
 from quorate.errors import (
     CoordinatorNotAvailable,
@@ -117,8 +118,6 @@ def test_lost_answers_to_heartbeats_and_commits_change_nothing() -> None:
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_a_network_that_loses_frames_costs_time_and_nothing_else(seed: int) -> None:
     async def scenario(cluster: GroupCluster) -> None:
-        from quorate.chaos.sim.network import LinkFaults
-
         topic_of(cluster, 4, 200)
         cluster.network.break_after_s = 2.0
         apps = [Application(cluster, name, enable_auto_commit=True) for name in "ab"]
@@ -138,6 +137,30 @@ def test_a_network_that_loses_frames_costs_time_and_nothing_else(seed: int) -> N
         assert all(cluster.committed(number) == 200 for number in range(4))
 
     simulate(scenario, seed=seed)
+
+
+def test_a_call_that_was_overtaken_may_be_refused_without_harm() -> None:
+    """It names a partition that was given up since, so the coordinator takes it for a liar's."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 2, 1)
+        first, second = Application(cluster, "a"), Application(cluster, "b")
+        first.on_revoked = lambda _: cluster.sleep(0.1)
+        first.start()
+        await until(cluster, lambda: len(first.assignment) == 2)
+        # An answer that takes a partition away is followed by a call that still names it: it is held up.
+        cluster.hold_back = lambda each: (
+            each.member_id == first.member_id and len(each.owned[0].partitions) == 2
+        )
+        second.start()
+        await until(cluster, lambda: cluster.held_back)
+        await until(cluster, lambda: second.assignment)
+        await cluster.sleep(20)
+        assert [what for what, _ in first.heard] == ["assigned", "revoked"]
+        await first.close()
+        await second.close()
+
+    simulate(scenario)
 
 
 # -- coordinators that come and go
@@ -245,7 +268,11 @@ def test_nothing_is_handed_out_after_the_group_has_gone_on_without_the_member() 
         await until(cluster, lambda: app.read)
         cluster.group_errors["GroupHeartbeat"] = deque([UnknownMember("gone")] * 1000)
         cluster.group().remove(app.member_id)
-        await cluster.sleep(25)
+        await cluster.sleep(5)
+        assert app.consumer.statistics().bytes_buffered == 0
+        fetches = len(cluster.fetches)
+        await cluster.sleep(20)
+        assert len(cluster.fetches) == fetches, "and nothing is fetched"
         assert app.heard[-1] == ("lost", [0])
         assert len(app.read) == 5
         assert app.assignment == []

@@ -6,11 +6,10 @@ given and taken away apart from those of the old topic, although they have the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from quorate.core.ids import PartitionId, TopicId, TopicName, TopicPartition
-from quorate.errors import UnknownServerError
 from quorate.v1 import group_pb2
 
 __all__ = ["GroupPartition", "partitions_from", "partitions_to"]
@@ -30,16 +29,21 @@ class GroupPartition(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-def partitions_from(messages: Iterable[group_pb2.TopicPartitions]) -> list[GroupPartition]:
-    """In the order of the message, each once."""
+def partitions_from(
+    messages: Iterable[group_pb2.TopicPartitions], known: Mapping[TopicId, TopicName] | None = None
+) -> list[GroupPartition]:
+    """In the order of the message, each once. ``known``: names of topics, where a message has none.
+
+    A coordinator whose metadata has just lost a topic cannot name it; what nobody can name cannot be read,
+    and is left out.
+    """
     found: dict[GroupPartition, None] = {}
     for message in messages:
-        if not message.topic_id or not message.topic:
-            raise UnknownServerError("a coordinator gives partitions of a topic that it does not name")
-        for number in message.partitions:
-            found[
-                GroupPartition(TopicId(message.topic_id), TopicName(message.topic), PartitionId(number))
-            ] = None
+        topic_id = TopicId(message.topic_id)
+        name = TopicName(message.topic) or (known or {}).get(topic_id)
+        for number in message.partitions if name else ():
+            assert name is not None
+            found[GroupPartition(topic_id, name, PartitionId(number))] = None
     return list(found)
 
 

@@ -9,7 +9,9 @@ All of it runs apart from the application: however long that takes over its reco
 
 - What is said is a state, never a step. A call whose answer is lost is made again, and nothing has to be
   undone.
-- An answer counts unless a later call was answered before it.
+- An answer counts unless a later call was answered before it. A refusal counts only if no later call has
+  left: calls may overtake each other, and one that still names a partition that was given up since is refused
+  as a liar.
 - A coordinator that tells nothing new and does not wait is asked again after its heartbeat interval, not at
   once. It is so while partitions wait for the application to give them up.
 - At most two calls of an incarnation are under way.
@@ -133,6 +135,8 @@ class Heartbeats:
         """Bounded in time; what it says is true whether it is heard or not."""
         try:
             await self._link.call(GROUP_HEARTBEAT, request, timeout_s=_FAREWELL_S)
+        except UnknownMember:
+            pass  # it is gone already
         except QuorateError as error:
             log.info(
                 "farewell_unanswered",
@@ -204,26 +208,22 @@ class Heartbeats:
                 GROUP_HEARTBEAT, sent.request, timeout_s=sent.wait_s + _PATIENCE_S
             )
         except QuorateError as error:
-            if self._is_over(sent):
+            if self._is_of_interest(sent) and sent.number == self._number:
                 self._failed(sent, error)
         else:
-            if self._is_over(sent):
+            if self._is_of_interest(sent) and sent.number > self._answered:
                 self._heard(sent, response)
         self._wake.set()
 
-    def _is_over(self, sent: _Sent) -> bool:
-        """Whether its outcome is of interest."""
+    def _is_of_interest(self, sent: _Sent) -> bool:
+        """Not a call of an earlier incarnation."""
         if not self._member.is_current(sent.identity):
             return False
         self._under_way -= 1
-        return sent.number > self._answered
+        return True
 
     def _heard(self, sent: _Sent, response: group_pb2.GroupHeartbeatResponse) -> None:
-        try:
-            changes = self._member.answered(response, subscription_version=sent.subscription_version)
-        except QuorateError as error:
-            self._failed(sent, error)
-            return
+        changes = self._member.answered(response, subscription_version=sent.subscription_version)
         self._answered = sent.number
         self._backoff.reset()
         self._refused_backoff.reset()

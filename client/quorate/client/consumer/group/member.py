@@ -188,7 +188,7 @@ class Member:
 
     def answered(self, response: group_pb2.GroupHeartbeatResponse, *, subscription_version: int) -> Changes:
         """``subscription_version``: as it was when the request was made."""
-        assignment = partitions_from(response.assignment)
+        assignment = partitions_from(response.assignment, {each.topic_id: each.topic for each in self._held})
         self._known_version = max(self._known_version, subscription_version)
         if response.member_epoch < self.epoch:
             return Changes([], [], [], [], is_news=False)  # overtaken by a later answer
