@@ -272,19 +272,21 @@ class FakeCoordinator:
     def _noted(self, method: str, handler: Any) -> Any:
         async def handle(request: Any, call: Call) -> Any:
             self._hear(method, request)
-            return await handler(request, call)
+            return await self._lost(method, await handler(request, call))
 
         return handle
+
+    async def _lost(self, method: str, response: Any) -> Any:
+        if self._state.lose_answers.get(method, 0) > 0:
+            self._state.lose_answers[method] -= 1
+            await asyncio.Event().wait()
+        return response
 
     def _of_coordinator(self, method: str, handler: Any) -> Any:
         async def handle(request: Any, call: Call) -> Any:
             self._hear(method, request)
             self._check()
-            response = await handler(request, call)
-            if self._state.lose_answers.get(method, 0) > 0:
-                self._state.lose_answers[method] -= 1
-                await asyncio.Event().wait()
-            return response
+            return await self._lost(method, await handler(request, call))
 
         return handle
 
@@ -404,7 +406,7 @@ class FakeCoordinator:
     ) -> group_pb2.CommitOffsetsResponse:
         group = self._state.group(request.group)
         if not request.member_id and group.members:
-            raise GroupNotEmpty("it has members")
+            raise UnknownMember("it has members: nobody else may commit")
         member = group.members.get(request.member_id)
         if request.member_id and member is None:
             raise UnknownMember("no such member", member=request.member_id)

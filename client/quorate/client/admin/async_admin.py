@@ -1,4 +1,4 @@
-"""Administration, on the application's event loop: topics, brokers, partitions, the quorum.
+"""Administration, on the application's event loop: topics, groups, brokers, partitions, the quorum.
 
 Each request names the state that it wants, so it is sent again, to another node, when an answer is lost; what
 that takes is the business of `AdminCalls`. Here answers become values, and names become what the wire wants.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,8 @@ from quorate.client.admin.answers import (
     restart_check_from,
     topic_from,
 )
+from quorate.client.admin.group_types import CommittedOffset, GroupDescription, GroupListing, OffsetReset
+from quorate.client.admin.groups import GROUPS_TIMEOUT_S, GroupCalls, ResetTo
 from quorate.client.admin.offsets import OFFSETS_TIMEOUT_S, OffsetAt, list_offsets
 from quorate.client.admin.types import (
     ClusterDescription,
@@ -52,10 +55,12 @@ from quorate.client.arguments import check_integer, check_integer_or_none, check
 from quorate.client.cluster import ClusterView
 from quorate.client.connection import parse_bootstrap
 from quorate.client.failover import Failover
+from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import TopicPartition
 from quorate.core.transport import Transport
+from quorate.errors import GroupNotFound
 from quorate.v1 import admin_pb2
 
 __all__ = ["AsyncAdmin"]
@@ -78,6 +83,7 @@ class AsyncAdmin:
         self._cluster = ClusterView(
             transport or client_transport(), parse_bootstrap(bootstrap), clock=self._clock, rng=self._rng
         )
+        self._groups = GroupCalls(self._cluster, clock=self._clock, rng=self._rng)
         failover = Failover(self._cluster, clock=self._clock, rng=self._rng, is_patient=True)
         self._calls = AdminCalls(failover, os.urandom if rng is None else rng.randbytes)
 
@@ -179,6 +185,86 @@ class AsyncAdmin:
         return await list_offsets(
             self._cluster, partitions, at, clock=self._clock, rng=self._rng, timeout_s=timeout
         )
+
+    # -- groups
+
+    async def list_groups(self, *, timeout: float = GROUPS_TIMEOUT_S) -> list[GroupListing]:  # noqa: ASYNC109
+        """All of them, from every broker; one that does not answer in time fails the call."""
+        return await self._groups.list_groups(timeout)
+
+    async def describe_group(
+        self,
+        group: str,
+        *,
+        timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> GroupDescription:
+        """Members, what each holds, offsets, the lag in records and in time. Or `GroupNotFound`."""
+        return await self._groups.describe(group, timeout)
+
+    async def describe_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> dict[str, GroupDescription]:
+        """Those that there are."""
+        found = {}
+        for group in dict.fromkeys(groups):
+            with suppress(GroupNotFound):
+                found[group] = await self._groups.describe(group, timeout)
+        return found
+
+    async def delete_group(self, group: str, *, timeout: float = GROUPS_TIMEOUT_S) -> None:  # noqa: ASYNC109
+        """With its offsets; only while it has no members."""
+        await self._groups.delete(group, timeout)
+
+    async def list_group_offsets(
+        self,
+        group: str,
+        *,
+        timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """How far the group has come, wherever it has an offset."""
+        return await self._groups.offsets(group, timeout)
+
+    async def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], int | OffsetAndMetadata],
+        *,
+        timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> None:
+        """In nobody's name: only while the group has no members (`GroupNotEmpty`)."""
+        await self._groups.commit(group, offsets, timeout)
+
+    async def reset_offsets(
+        self,
+        group: str,
+        partitions: str | Iterable[tuple[str, int]],
+        to: ResetTo | None = None,
+        *,
+        timestamp_ms: int | None = None,
+        validate_only: bool = False,
+        timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> dict[TopicPartition, OffsetReset]:
+        """Of all partitions of a topic, or of those named: to the earliest, the latest, an offset, or a time.
+
+        Offsets that a log does not hold become the nearest that it does. Returns what was there and what is
+        now; with ``validate_only``, what would be.
+        """
+        return await self._groups.reset(
+            group, partitions, to, timestamp_ms, validate_only=validate_only, timeout_s=timeout
+        )
+
+    async def delete_offsets(
+        self,
+        group: str,
+        partitions: Iterable[tuple[str, int]],
+        *,
+        timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> None:
+        """Only where no member reads."""
+        await self._groups.delete_offsets(group, partitions, timeout)
 
     # -- the cluster and its quorum
 

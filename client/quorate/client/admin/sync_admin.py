@@ -8,6 +8,8 @@ from typing import Any, Self, TypeVar
 
 from quorate.client.admin.answers import ConfigValue
 from quorate.client.admin.async_admin import AsyncAdmin
+from quorate.client.admin.group_types import CommittedOffset, GroupDescription, GroupListing, OffsetReset
+from quorate.client.admin.groups import GROUPS_TIMEOUT_S, ResetTo
 from quorate.client.admin.offsets import OFFSETS_TIMEOUT_S, OffsetAt
 from quorate.client.admin.types import (
     ClusterDescription,
@@ -23,6 +25,7 @@ from quorate.client.admin.types import (
     TopicListing,
 )
 from quorate.client.background import BackgroundLoop
+from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.core.ids import TopicPartition
 from quorate.core.transport import Transport
 from quorate.errors import ClientClosed
@@ -115,6 +118,62 @@ class Admin:
         timeout: float = OFFSETS_TIMEOUT_S,
     ) -> dict[TopicPartition, ListedOffset]:
         return self._run(self._admin.list_offsets(partitions, at, timeout=timeout))
+
+    # -- groups
+
+    def list_groups(self, *, timeout: float = GROUPS_TIMEOUT_S) -> list[GroupListing]:
+        return self._run(self._admin.list_groups(timeout=timeout))
+
+    def describe_group(self, group: str, *, timeout: float = GROUPS_TIMEOUT_S) -> GroupDescription:
+        return self._run(self._admin.describe_group(group, timeout=timeout))
+
+    def describe_groups(
+        self, groups: Iterable[str], *, timeout: float = GROUPS_TIMEOUT_S
+    ) -> dict[str, GroupDescription]:
+        return self._run(self._admin.describe_groups(groups, timeout=timeout))
+
+    def delete_group(self, group: str, *, timeout: float = GROUPS_TIMEOUT_S) -> None:
+        self._run(self._admin.delete_group(group, timeout=timeout))
+
+    def list_group_offsets(
+        self, group: str, *, timeout: float = GROUPS_TIMEOUT_S
+    ) -> dict[TopicPartition, CommittedOffset]:
+        return self._run(self._admin.list_group_offsets(group, timeout=timeout))
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], int | OffsetAndMetadata],
+        *,
+        timeout: float = GROUPS_TIMEOUT_S,
+    ) -> None:
+        self._run(self._admin.commit_offsets(group, offsets, timeout=timeout))
+
+    def reset_offsets(
+        self,
+        group: str,
+        partitions: str | Iterable[tuple[str, int]],
+        to: ResetTo | None = None,
+        *,
+        timestamp_ms: int | None = None,
+        validate_only: bool = False,
+        timeout: float = GROUPS_TIMEOUT_S,
+    ) -> dict[TopicPartition, OffsetReset]:
+        return self._run(
+            self._admin.reset_offsets(
+                group,
+                partitions,
+                to,
+                timestamp_ms=timestamp_ms,
+                validate_only=validate_only,
+                timeout=timeout,
+            )
+        )
+
+    def delete_offsets(
+        self, group: str, partitions: Iterable[tuple[str, int]], *, timeout: float = GROUPS_TIMEOUT_S
+    ) -> None:
+        self._run(self._admin.delete_offsets(group, partitions, timeout=timeout))
 
     # -- the cluster and its quorum
 

@@ -166,6 +166,10 @@ class CoordinatorLink:
             self._finding.cancel()
             await asyncio.wait([self._finding])
 
+    def forget(self) -> None:
+        """Whoever it was has not helped: look again."""
+        self._address = None
+
     def _note(self, address: str, error: QuorateError) -> None:
         if self._address != address:
             return  # somebody has found out better since

@@ -1,0 +1,291 @@
+"""Calls about groups: each to the group's coordinator, or to every broker where all groups are asked for.
+
+Nothing is left out silently: a coordinator that is loading, or a broker that does not answer, is asked again,
+and when the time is up the call fails and says which. A list that lacks some groups would be worse than none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from google.protobuf.message import Message
+
+from quorate.client.admin.group_types import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    OffsetReset,
+    group_from,
+    listing_from,
+    offset_from,
+)
+from quorate.client.admin.offsets import OffsetAt, list_offsets
+from quorate.client.arguments import check_offset, check_partition, shown
+from quorate.client.cluster import ClusterView
+from quorate.client.groups.coordinator import (
+    COMMIT_OFFSETS,
+    DELETE_GROUPS,
+    DELETE_OFFSETS,
+    DESCRIBE_GROUPS,
+    FETCH_OFFSETS,
+    LIST_GROUPS,
+    CoordinatorLink,
+)
+from quorate.client.groups.offsets import OffsetAndMetadata, offset_to, offsets_given
+from quorate.client.groups.partitions import GroupPartition, partitions_to
+from quorate.client.retrying import retrying
+from quorate.core.clock import Clock
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.transport import Method
+from quorate.errors import (
+    CoordinatorLoadInProgress,
+    GroupNotEmpty,
+    GroupNotFound,
+    InvalidRequest,
+    QuorateError,
+    Unavailable,
+    UnknownMember,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from quorate.rpc.error_detail import error_from_detail
+from quorate.v1 import errors_pb2, group_pb2
+
+__all__ = ["GROUPS_TIMEOUT_S", "GroupCalls", "ResetTo"]
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
+
+GROUPS_TIMEOUT_S: Final = 30.0
+#: One broker that is silent must not use up the time of the whole question.
+_ATTEMPT_TIMEOUT_S: Final = 5.0
+
+#: the first offset, the end, or an offset by its number
+ResetTo: TypeAlias = Literal["earliest", "latest"] | int
+
+
+class GroupCalls:
+    """Calls have ``timeout_s`` to succeed, whatever happens to coordinators meanwhile."""
+
+    def __init__(self, cluster: ClusterView, *, clock: Clock, rng: random.Random) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._rng = rng
+
+    # -- all groups
+
+    async def list_groups(self, timeout_s: float) -> list[GroupListing]:
+        async def attempt(remaining_s: float) -> list[GroupListing]:
+            await self._cluster.refreshed(remaining_s)
+            brokers = sorted(self._cluster.brokers.items())
+            if not brokers:
+                raise Unavailable("nobody answers, so the brokers are not known")
+            answers = await asyncio.gather(
+                *(
+                    self._list_at(broker.address, min(remaining_s, _ATTEMPT_TIMEOUT_S))
+                    for _, broker in brokers
+                )
+            )
+            # A group that moves meanwhile is on two lists: one of them is enough.
+            found = {listing.group: listing for listings in answers for listing in listings}
+            return [found[name] for name in sorted(found)]
+
+        return await retrying(attempt, clock=self._clock, rng=self._rng, timeout_s=timeout_s)
+
+    async def _list_at(self, address: str, timeout_s: float) -> list[GroupListing]:
+        channel = self._cluster.channel(address)
+        response = await channel.call(LIST_GROUPS, group_pb2.ListGroupsRequest(), timeout_s=timeout_s)
+        if response.loading:
+            raise CoordinatorLoadInProgress(
+                f"{address} has not loaded all groups yet: {len(response.loading)} partitions are missing",
+                address=address,
+            )
+        return [listing_from(each) for each in response.groups]
+
+    # -- one group
+
+    async def describe(self, group: str, timeout_s: float) -> GroupDescription:
+        def read(response: group_pb2.DescribeGroupsResponse) -> GroupDescription:
+            [described] = _only_one(response.groups)
+            _raise(described.error if described.HasField("error") else None)
+            return group_from(described)
+
+        request = group_pb2.DescribeGroupsRequest(groups=[_name(group)])
+        return await self._ask(group, DESCRIBE_GROUPS, request, read, timeout_s)
+
+    async def delete(self, group: str, timeout_s: float) -> None:
+        is_repeated = False
+
+        def read(response: group_pb2.DeleteGroupsResponse) -> None:
+            nonlocal is_repeated
+            [result] = _only_one(response.results)
+            error = error_from_detail(result.error) if result.HasField("error") else None
+            # An attempt that was not answered may have done it.
+            if error is not None and not (isinstance(error, GroupNotFound) and is_repeated):
+                raise error
+
+        def note(error: QuorateError) -> None:
+            nonlocal is_repeated
+            is_repeated = is_repeated or error.outcome_unknown
+
+        request = group_pb2.DeleteGroupsRequest(groups=[_name(group)])
+        await self._ask(group, DELETE_GROUPS, request, read, timeout_s, on_error=note)
+
+    # -- offsets
+
+    async def offsets(self, group: str, timeout_s: float) -> dict[TopicPartition, CommittedOffset]:
+        def read(response: group_pb2.FetchOffsetsResponse) -> dict[TopicPartition, CommittedOffset]:
+            return {
+                TopicPartition(TopicName(each.topic), PartitionId(each.partition)): offset_from(each)
+                for each in response.offsets
+                if each.HasField("offset")
+            }
+
+        request = group_pb2.FetchOffsetsRequest(group=_name(group))
+        return await self._ask(group, FETCH_OFFSETS, request, read, timeout_s)
+
+    async def commit(self, group: str, offsets: object, timeout_s: float) -> None:
+        """All of them, or the first error; others may be committed then."""
+        named = {
+            await self._identify(name, timeout_s): offset for name, offset in offsets_given(offsets).items()
+        }
+        await self._commit(_name(group), named, timeout_s)
+
+    async def _commit(
+        self, group: str, offsets: Mapping[GroupPartition, OffsetAndMetadata], timeout_s: float
+    ) -> None:
+        if not offsets:
+            return
+        request = group_pb2.CommitOffsetsRequest(
+            group=group, offsets=[offset_to(partition, offset) for partition, offset in offsets.items()]
+        )
+        try:
+            await self._ask(group, COMMIT_OFFSETS, request, _check_results, timeout_s)
+        except UnknownMember as error:
+            # Whoever is no member may commit only while there is none.
+            raise GroupNotEmpty(error.message, **error.facts) from None
+
+    async def delete_offsets(
+        self, group: str, partitions: Iterable[tuple[str, int]], timeout_s: float
+    ) -> None:
+        named = [await self._identify(check_partition(each), timeout_s) for each in partitions]
+        if named:
+            request = group_pb2.DeleteOffsetsRequest(group=_name(group), partitions=partitions_to(named))
+            await self._ask(group, DELETE_OFFSETS, request, _check_results, timeout_s)
+
+    async def reset(
+        self,
+        group: str,
+        partitions: str | Iterable[tuple[str, int]],
+        to: ResetTo | None,
+        timestamp_ms: int | None,
+        *,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> dict[TopicPartition, OffsetReset]:
+        """An offset that the log does not hold becomes the nearest one that it does."""
+        if (to is None) == (timestamp_ms is None):
+            raise InvalidRequest("either to or timestamp_ms says where to")
+        wanted = partitions if isinstance(partitions, str) else [check_partition(each) for each in partitions]
+        before = await self.offsets(group, timeout_s)
+        first, end = [await self._bounds(wanted, at, timeout_s) for at in ("earliest", "latest")]
+        chosen: Mapping[TopicPartition, int | None] = {"earliest": first, "latest": end}.get(str(to), {})
+        if timestamp_ms is not None:
+            chosen = await self._bounds(wanted, timestamp_ms, timeout_s)
+        elif isinstance(to, int):
+            chosen = dict.fromkeys(first, check_offset("to", to))
+        elif to not in ("earliest", "latest"):
+            raise InvalidRequest(
+                f"to is {shown(to)}: earliest, latest or an offset is expected", argument="to"
+            )
+        plan = {
+            each: OffsetReset(
+                before[each].offset if each in before else None,
+                _within(chosen[each], first[each], end[each]),
+            )
+            for each in first
+        }
+        if not validate_only:
+            await self.commit(group, {each: reset.after for each, reset in plan.items()}, timeout_s)
+        return plan
+
+    async def _bounds(
+        self, partitions: str | Sequence[tuple[str, int]], at: OffsetAt, timeout_s: float
+    ) -> dict[TopicPartition, int | None]:
+        found = await list_offsets(
+            self._cluster, partitions, at, clock=self._clock, rng=self._rng, timeout_s=timeout_s
+        )
+        return {name: each.offset for name, each in found.items()}
+
+    # -- how
+
+    async def _identify(self, name: TopicPartition, timeout_s: float) -> GroupPartition:
+        topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)
+        if not 0 <= name.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(
+                f"{name}: the topic has {len(topic.partitions)} partitions", topic=name.topic
+            )
+        return GroupPartition(topic.topic_id, topic.name, name.partition)
+
+    async def _ask(
+        self,
+        group: str,
+        method: Method[Request, Response],
+        request: Request,
+        read: Callable[[Response], T],
+        timeout_s: float,
+        *,
+        on_error: Callable[[QuorateError], None] = lambda _: None,
+    ) -> T:
+        """``read`` takes the answer apart, and raises what it says is wrong."""
+        link = CoordinatorLink(self._cluster, group, clock=self._clock, rng=self._rng)
+
+        async def attempt(remaining_s: float) -> T:
+            attempt_s = min(remaining_s, _ATTEMPT_TIMEOUT_S)
+            return read(await link.call_once(method, request, timeout_s=attempt_s))
+
+        def try_elsewhere(error: QuorateError) -> None:
+            link.forget()
+            on_error(error)
+
+        try:
+            return await retrying(
+                attempt, clock=self._clock, rng=self._rng, timeout_s=timeout_s, on_error=try_elsewhere
+            )
+        finally:
+            await link.close()
+
+
+def _name(group: object) -> str:
+    if not isinstance(group, str) or not group:
+        raise InvalidRequest(f"group is {shown(group)}: a name is expected", argument="group")
+    return group
+
+
+def _only_one(results: Sequence[T]) -> Sequence[T]:
+    if len(results) != 1:
+        raise UnknownServerError("a coordinator answers what was not asked")
+    return results
+
+
+def _raise(detail: errors_pb2.ErrorDetail | None) -> None:
+    if detail is not None:
+        raise error_from_detail(detail)
+
+
+def _check_results(
+    response: group_pb2.CommitOffsetsResponse | group_pb2.DeleteOffsetsResponse,
+) -> None:
+    for result in response.results:
+        _raise(result.error if result.HasField("error") else None)
+
+
+def _within(offset: int | None, first: int | None, end: int | None) -> int:
+    assert first is not None
+    assert end is not None
+    # None: no record is that late; the next one to come will be.
+    return end if offset is None else min(max(offset, first), end)
