@@ -77,7 +77,9 @@ class Duties:
             await self._clock.sleep(self._interval_s)
             self.elect_soon()
             await self._do(complete_reassignments)
-            await self._do(self._grow_offsets_topic)
+            # Asked first: a decision that changes nothing would cost the quorum a round of messages.
+            if self._active.is_active and self._grow_offsets_topic(self._active.image).records:
+                await self._do(self._grow_offsets_topic)
             await self._do(lambda image: move_leaders_back(image, moves_max=_MOVES_PER_ROUND))
 
     async def _elect_when_asked(self) -> None:

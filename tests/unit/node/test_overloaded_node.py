@@ -131,6 +131,7 @@ def test_services_between_nodes_are_those_that_no_client_calls() -> None:
             "quorate.v1.AdminService": False,
             "quorate.v1.BrokerService": False,
             "quorate.v1.ControllerService": True,
+            "quorate.v1.GroupService": False,
             "quorate.v1.QuorumService": True,
             "quorate.v1.ReplicaService": True,
         }

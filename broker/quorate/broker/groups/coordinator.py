@@ -46,6 +46,7 @@ _LOADING_AT_ONCE: Final = 2
 _LOAD_AGAIN_S: Final = 5.0
 #: how soon to look again for a leadership that the metadata speaks of and the replica has not taken up yet
 _LOOK_AGAIN_S: Final = 0.25
+_LOOK_AGAIN_S_MAX: Final = 5.0
 #: what could not be written down is tried again after this
 _RETRY_S: Final = 1.0
 #: groups that are looked at in one turn of the loop when there is nothing to do for them
@@ -99,11 +100,17 @@ class GroupCoordinator:
         return found
 
     def led(self) -> Iterator[tuple[PartitionId, Coordinated | None]]:
-        """Every partition that the metadata gives to this broker; None: it has not taken it up yet."""
+        """Every partition that the metadata gives to this broker; None: it has not taken it up, or cannot."""
         topic = self._hosted.image.topic_named(OFFSETS_TOPIC)
         for partition in () if topic is None else topic.partitions:
-            if partition.leader == self.context.broker_id:
-                yield partition.partition, self._take_up(partition)
+            if partition.leader != self.context.broker_id:
+                continue
+            try:
+                found = self._take_up(partition)
+            except CoordinatorNotAvailable as error:
+                log.debug("groups_not_taken_up", partition=partition.partition, reason=error.message)
+                found = None
+            yield partition.partition, found
 
     def _take_up(self, partition: PartitionImage) -> Coordinated | None:
         """The shard of the leadership that this broker has at the moment; None: it has none."""
@@ -142,20 +149,18 @@ class GroupCoordinator:
             tasks.create_task(self._expire(), name="group-expiry")
 
     async def _look_for_leaderships(self) -> NoReturn:
+        pause_s = _LOOK_AGAIN_S
         while True:
             await self._may_lead.wait()
             self._may_lead.clear()
-            try:
-                is_any_missing = any(found is None for _, found in list(self.led()))
-            except CoordinatorNotAvailable as error:
-                log.warning("groups_not_taken_up", reason=error.message)
-                is_any_missing = True
+            is_any_missing = any(found is None for _, found in list(self.led()))
             for number, each in list(self._coordinated.items()):
                 if each.shard.is_ended:
                     del self._coordinated[number]
             if is_any_missing:
-                await self._clock.sleep(_LOOK_AGAIN_S)
-                self._may_lead.set()
+                # A log is being made, or cut; or it is damaged, and another broker will soon lead.
+                self._clock.call_later(pause_s, self._may_lead.set)
+            pause_s = min(2 * pause_s, _LOOK_AGAIN_S_MAX) if is_any_missing else _LOOK_AGAIN_S
 
     async def _load_shards(self) -> NoReturn:
         while True:
