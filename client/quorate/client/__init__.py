@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from quorate.client.admin import Admin, AsyncAdmin
     from quorate.client.consumer import AsyncConsumer, Consumer, ConsumerStatistics
+    from quorate.client.groups.offsets import OffsetAndMetadata
     from quorate.client.producer import (
         AsyncProducer,
         Delivery,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         RecordFuture,
         RecordMetadata,
     )
+    from quorate.client.record_ids import RecordId
     from quorate.core.ids import TopicPartition
     from quorate.core.records import ConsumerRecord
 
@@ -35,10 +37,12 @@ __all__ = [
     "ConsumerRecord",
     "ConsumerStatistics",
     "Delivery",
+    "OffsetAndMetadata",
     "Producer",
     "ProducerStatistics",
     "Record",
     "RecordFuture",
+    "RecordId",
     "RecordMetadata",
     "TopicPartition",
 ]
@@ -46,6 +50,7 @@ __all__ = [
 _HOMES: Final = {
     "quorate.client.admin": ("Admin", "AsyncAdmin"),
     "quorate.client.consumer": ("AsyncConsumer", "Consumer", "ConsumerStatistics"),
+    "quorate.client.groups.offsets": ("OffsetAndMetadata",),
     "quorate.client.producer": (
         "AsyncProducer",
         "Delivery",
@@ -54,6 +59,7 @@ _HOMES: Final = {
         "RecordFuture",
         "RecordMetadata",
     ),
+    "quorate.client.record_ids": ("RecordId",),
     "quorate.core.ids": ("TopicPartition",),
     "quorate.core.records": ("ConsumerRecord",),
 }
