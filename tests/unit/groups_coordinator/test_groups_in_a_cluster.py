@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.groups import shard
+from quorate.broker.groups import commits, shard
 from quorate.broker.groups.loading import load
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
@@ -18,6 +18,7 @@ from quorate.chaos.mutations.patch import Patch
 from quorate.core.topic_names import OFFSETS_TOPIC
 from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import CommitOffsetsRequest, FetchOffsetsRequest, FindCoordinatorsRequest
+from tests.mutants import assert_story_notices
 from tests.unit.groups_coordinator.group_cluster import (
     GROUP,
     GroupClient,
@@ -194,3 +195,43 @@ def test_a_stop_by_plan_hands_the_groups_over() -> None:
         assert len(member.history) == 1, "nothing has moved"
 
     simulate(scenario)
+
+
+def test_a_commit_of_a_member_that_the_group_has_given_up_comes_too_late() -> None:
+    simulate(a_commit_of_a_member_that_the_group_has_given_up_comes_too_late)
+
+
+def test_a_commit_that_is_not_fenced_would_be_found() -> None:
+    """Rule 62."""
+
+    def fence_nobody(patch: Patch) -> None:
+        patch.setattr(commits, "check_commit", lambda *_: None)
+
+    assert_story_notices(
+        fence_nobody, lambda: simulate(a_commit_of_a_member_that_the_group_has_given_up_comes_too_late)
+    )
+
+
+async def a_commit_of_a_member_that_the_group_has_given_up_comes_too_late(cluster: SimCluster) -> None:
+    # The network breaks a connection that is stuck; not this one.
+    cluster.network.break_after_s = 1_000
+    lost = TestMember(GroupClient(cluster), "lost")
+    await lost.settle()
+    coordinator = coordinator_of(cluster)
+    cluster.network.block(lost.client.machine, coordinator.name)
+    request = commit_request({partition(cluster, 0): 2}, member_id="lost", member_epoch=lost.epoch)
+    late = asyncio.create_task(lost.client.ask(coordinator, "CommitOffsets", request))
+    successor = TestMember(GroupClient(cluster), "successor")
+    deadline = cluster.simulation.loop.time() + 60
+    while len(successor.owned) < 4:
+        assert cluster.simulation.loop.time() < deadline
+        await successor.beat(max_wait_ms=1_000)
+    client = successor.client
+    committed = await client.commit(
+        {partition(cluster, 0): 9}, member_id="successor", member_epoch=successor.epoch
+    )
+    assert committed == [""]
+    cluster.network.heal()
+    outcome = await outcome_of(late)
+    assert isinstance(outcome, QuorateError)
+    assert (await client.fetch())[partition(cluster, 0)] == 9
