@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Any
 
@@ -364,6 +365,31 @@ def test_close_in_a_finally_clause_knows_of_the_error_too() -> None:
         with pytest.raises(ZeroDivisionError):
             await work()
         assert cluster.committed() == 10
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("fate", ["at work", "cancelled", "failed", "done"])
+def test_what_another_task_was_handed_is_processed_only_if_that_task_is_done(fate: str) -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        consumer = cluster.member(topics=["t"], enable_auto_commit=True)
+
+        async def work() -> None:
+            await poll_offsets(consumer, 10)
+            await consumer.poll(10, timeout=10)
+            if fate == "failed":
+                raise ZeroDivisionError
+            await cluster.sleep(60 if fate != "done" else 0)
+
+        task = asyncio.get_running_loop().create_task(work())
+        await cluster.sleep(4)
+        if fate == "cancelled":
+            task.cancel()
+            await asyncio.wait([task])
+        await consumer.close()
+        assert cluster.committed() == (20 if fate == "done" else 10)
+        await asyncio.wait([task])
 
     simulate(scenario)
 

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from quorate.client.connection import parse_bootstrap
 from quorate.client.consumer.engine import ConsumerEngine
@@ -71,6 +71,8 @@ class AsyncConsumer:
             make_id=partial(new_member_id, None if rng is None else rng),
             host="" if transport is not None else socket.gethostname(),
         )
+        #: the task that polled last
+        self._poller: asyncio.Task[Any] | None = None
         self._is_in_callback = False
         self._is_leaving = False
 
@@ -234,6 +236,7 @@ class AsyncConsumer:
     ) -> list[ConsumerRecord]:
         engine = self._engine
         engine.ahead.came_back()
+        self._poller = asyncio.current_task()
         while True:
             if group.is_wanted:
                 await self._attend(group)
@@ -281,8 +284,9 @@ class AsyncConsumer:
     async def close(self) -> None:
         """Records that were not polled stay in the log; closing twice is harmless.
 
-        A member calls ``on_revoked``, commits if it does so by itself, and leaves the group. While an
-        exception is on its way, what was handed out last counts as not processed.
+        A member calls ``on_revoked``, commits if it does so by itself, and leaves the group. What was handed
+        out last counts as processed; but not while an exception is on its way, nor if it was handed to
+        another task that is at work, was cancelled, or has failed.
         """
         if self._is_leaving:
             return
@@ -296,13 +300,20 @@ class AsyncConsumer:
             await self._engine.close()
 
     async def _leave(self, group: GroupSession, *, is_closing: bool) -> None:
-        if sys.exception() is not None:
+        if sys.exception() is not None or self._is_at_work():
             self._engine.unread()
         self._engine.ahead.put_back()
         try:
             await self._attend(group, is_last=True)
         finally:
             await group.leave(is_closing=is_closing)
+
+    def _is_at_work(self) -> bool:
+        """Whether the task that polled last is not done with what it got, or never will be."""
+        poller = self._poller
+        if poller is None or poller is asyncio.current_task():
+            return False
+        return not poller.done() or poller.cancelled() or poller.exception() is not None
 
 
 def subscription_of(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -63,6 +64,8 @@ class Consumer:
             host=socket.gethostname(),
         )
         self._is_closed = False
+        #: the thread that polled last
+        self._poller: threading.Thread | None = None
         self._is_leaving = False
         self._is_in_callback = False
         self._background = BackgroundLoop.acquire()
@@ -213,6 +216,7 @@ class Consumer:
     def _poll_in_group(self, group: GroupSession, max_records: int, deadline: float) -> list[ConsumerRecord]:
         engine = self._engine
         engine.ahead.came_back()
+        self._poller = threading.current_thread()
         while True:
             if group.is_wanted:
                 self._attend(group)
@@ -258,8 +262,9 @@ class Consumer:
     def close(self) -> None:
         """Records that were not polled stay in the log; closing twice is harmless.
 
-        A member calls ``on_revoked``, commits if it does so by itself, and leaves the group. While an
-        exception is on its way, what was handed out last counts as not processed.
+        A member calls ``on_revoked``, commits if it does so by itself, and leaves the group. What was handed
+        out last counts as processed; but not while an exception is on its way, nor if it was handed to
+        another thread that is alive.
         """
         if self._is_closed or self._is_leaving:
             return
@@ -275,7 +280,9 @@ class Consumer:
                 self._background.release()
 
     def _leave(self, group: GroupSession, *, is_closing: bool) -> None:
-        if sys.exception() is not None:
+        poller = self._poller
+        is_at_work = poller is not None and poller is not threading.current_thread() and poller.is_alive()
+        if sys.exception() is not None or is_at_work:
             self._engine.unread()
         self._engine.ahead.put_back()
         try:
