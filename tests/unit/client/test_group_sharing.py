@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -227,13 +228,18 @@ def test_iteration_stops_at_once_for_what_has_to_be_given_up() -> None:
         consumer.subscribe(["t"], on_revoked=on_revoked)
         other = Application(cluster, "b")
         seen: list[tuple[int, int]] = []
-        async for record in consumer:
-            seen.append((record.partition, record.offset))
-            await cluster.sleep(0.1)
-            if len(seen) == 20:
-                other.start()
-            if other.assignment and len(seen) + len(other.read) >= 200:
-                break
+
+        async def read() -> None:
+            async for record in consumer:
+                seen.append((record.partition, record.offset))
+                await cluster.sleep(0.1)
+
+        reading = asyncio.get_running_loop().create_task(read())
+        await until(cluster, lambda: len(seen) == 20)
+        other.start()
+        await until(cluster, lambda: other.assignment, within_s=1)
+        await until(cluster, lambda: len(seen) + len(other.read) >= 200)
+        reading.cancel()
         [(moved, position)] = given_up
         assert other.assignment == [moved]
         assert [offset for number, offset in seen if number == moved] == list(range(position))

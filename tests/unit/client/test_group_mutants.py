@@ -1,0 +1,277 @@
+"""Each promise of a group consumer is broken in turn, and its test must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from quorate.chaos.mutations.patch import Patch
+from quorate.client.consumer.buffer import FetchBuffer
+from quorate.client.consumer.engine import ConsumerEngine
+from quorate.client.consumer.group import beginnings
+from quorate.client.consumer.group.commits import Commits
+from quorate.client.consumer.group.committing import Committing
+from quorate.client.consumer.group.heartbeats import Heartbeats
+from quorate.client.consumer.group.member import Changes, Member
+from quorate.client.consumer.group.origin import GroupOrigin
+from quorate.client.consumer.group.session import GroupSession
+from quorate.client.consumer.iteration import RecordsAhead
+from quorate.client.groups import committed
+from quorate.errors import FencedMemberEpoch, UnknownServerError
+from quorate.v1 import group_pb2
+from tests.mutants import assert_story_notices
+from tests.unit.client import (
+    test_group_beginnings as beginning,
+)
+from tests.unit.client import (
+    test_group_commits as commits,
+)
+from tests.unit.client import (
+    test_group_sharing as sharing,
+)
+from tests.unit.client import (
+    test_group_trouble as trouble,
+)
+
+
+def nothing(*_: object, **__: object) -> None:
+    pass
+
+
+async def nothing_later(*_: object, **__: object) -> None:
+    pass
+
+
+# -- giving up
+
+
+def gives_up_without_waiting_for_the_application(patch: Patch) -> None:
+    changed = GroupSession.assignment_changed
+
+    def give_up(self: GroupSession, changes: Changes) -> None:
+        changed(self, changes)
+        if changes.revoking:
+            self._give_up(changes.revoking)
+
+    patch.setattr(GroupSession, "assignment_changed", give_up)
+
+
+def reads_on_what_it_is_to_give_up(patch: Patch) -> None:
+    patch.setattr(FetchBuffer, "retire", nothing)
+    patch.setattr(GroupSession, "assignment_changed", _without_retiring(GroupSession.assignment_changed))
+
+
+def _without_retiring(changed: Callable[..., None]) -> Callable[..., None]:
+    def assignment_changed(self: GroupSession, changes: Changes) -> None:
+        with Patch() as patch:
+            patch.setattr(type(self._fetching), "retire", nothing)
+            changed(self, changes)
+
+    return assignment_changed
+
+
+def does_not_wait_for_commits(patch: Patch) -> None:
+    patch.setattr(Committing, "settle", nothing_later)
+
+
+def yields_what_it_took_out_before(patch: Patch) -> None:
+    def next_record(self: RecordsAhead) -> Any:
+        self.steps += 1
+        return self._reversed.pop() if self._reversed else None
+
+    patch.setattr(RecordsAhead, "next", next_record)
+
+
+# -- membership
+
+
+def believes_the_refusal_of_a_call_that_was_overtaken(patch: Patch) -> None:
+    of_interest = Heartbeats._is_of_interest
+
+    def is_of_interest(self: Heartbeats, sent: Any) -> bool:
+        is_current = of_interest(self, sent)
+        if is_current and sent.number > self._answered:
+            self._number = sent.number
+        return is_current
+
+    patch.setattr(Heartbeats, "_is_of_interest", is_of_interest)
+
+
+def asks_without_a_pause(patch: Patch) -> None:
+    heard = Heartbeats._heard
+
+    def hear(self: Heartbeats, sent: Any, response: group_pb2.GroupHeartbeatResponse) -> None:
+        heard(self, sent, response)
+        # In simulated time a little pause keeps the test from spinning for ever.
+        self._next_at = self._clock.monotonic() + 0.01
+
+    patch.setattr(Heartbeats, "_heard", hear)
+
+
+def keeps_the_partitions_of_an_application_that_does_not_come_back(patch: Patch) -> None:
+    patch.setattr(GroupSession, "_poll_overdue", nothing)
+
+
+def leaves_for_good_when_it_will_be_back(patch: Patch) -> None:
+    leave = Member.leave
+
+    def leave_for_good(self: Member, *, is_away: bool = False) -> Any:
+        return leave(self)
+
+    patch.setattr(Member, "leave", leave_for_good)
+
+
+def does_not_say_farewell_when_it_was_removed(patch: Patch) -> None:
+    patch.setattr(GroupSession, "_say_farewell", nothing)
+
+
+# -- beginning
+
+
+def does_not_write_down_where_it_begins(patch: Patch) -> None:
+    patch.setattr(beginnings, "END", object())
+
+
+def begins_at_the_end_of_what_came_later(patch: Patch) -> None:
+    patch.setattr(GroupOrigin, "is_newer", lambda *_: False)
+
+
+def takes_silence_for_no_offset(patch: Patch) -> None:
+    def believe(link: Any, partitions: Any, *, member: Any = None, timeout_s: float) -> Any:
+        return _believe(link, partitions, member, timeout_s)
+
+    async def _believe(link: Any, partitions: Any, member: Any, timeout_s: float) -> dict[Any, Any]:
+        try:
+            return await fetch(link, partitions, member=member, timeout_s=timeout_s)
+        except UnknownServerError:
+            return {}
+
+    fetch = committed.fetch_committed
+    patch.setattr(beginnings, "fetch_committed", believe)
+
+
+# -- committing
+
+
+def commits_what_is_at_work(patch: Patch) -> None:
+    take = ConsumerEngine.take
+
+    def take_and_commit(self: ConsumerEngine, max_records: int, *, is_patient: bool = False) -> Any:
+        records = take(self, max_records, is_patient=is_patient)
+        if self.group is not None and self.group.committing.is_automatic and records:
+            self.group._commits.submit(self.group.committing.positions(), timeout_s=30)
+        return records
+
+    patch.setattr(ConsumerEngine, "take", take_and_commit)
+
+
+def counts_what_an_error_has_interrupted(patch: Patch) -> None:
+    patch.setattr(ConsumerEngine, "unread", nothing)
+
+
+def takes_back_what_was_committed(patch: Patch) -> None:
+    patch.setattr(ConsumerEngine, "unread", lambda self: self.ahead.unread())
+
+
+def commits_without_the_epoch(patch: Patch) -> None:
+    positions = Committing.positions
+
+    def without_epochs(self: Committing, *arguments: Any) -> Any:
+        found = positions(self, *arguments)
+        return {each: offset._replace(leader_epoch=None) for each, offset in found.items()}
+
+    patch.setattr(Committing, "positions", without_epochs)
+
+
+def commits_older_offsets_after_newer_ones(patch: Patch) -> None:
+    round_ = Commits._round
+
+    async def in_the_wrong_order(self: Commits) -> None:
+        self._waiting.reverse()
+        await round_(self)
+
+    patch.setattr(Commits, "_round", in_the_wrong_order)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "story"),
+    [
+        (
+            gives_up_without_waiting_for_the_application,
+            partial(
+                sharing.test_a_partition_is_given_up_only_when_the_application_has_come_back, callbacks=False
+            ),
+        ),
+        (
+            reads_on_what_it_is_to_give_up,
+            sharing.test_nothing_of_a_partition_is_handed_out_once_it_is_to_be_given_up,
+        ),
+        (
+            does_not_wait_for_commits,
+            commits.test_commits_that_are_under_way_are_waited_for_before_a_partition_is_given_up,
+        ),
+        (yields_what_it_took_out_before, sharing.test_iteration_stops_at_once_for_what_has_to_be_given_up),
+        (
+            believes_the_refusal_of_a_call_that_was_overtaken,
+            trouble.test_a_call_that_was_overtaken_may_be_refused_without_harm,
+        ),
+        (asks_without_a_pause, trouble.test_a_coordinator_that_does_not_wait_is_not_called_without_a_pause),
+        (
+            keeps_the_partitions_of_an_application_that_does_not_come_back,
+            trouble.test_an_application_that_does_not_poll_leaves_so_that_others_can_go_on,
+        ),
+        (
+            leaves_for_good_when_it_will_be_back,
+            trouble.test_a_static_member_that_restarts_gets_what_it_had_and_nobody_else_notices,
+        ),
+        (
+            does_not_say_farewell_when_it_was_removed,
+            partial(
+                trouble.test_a_member_that_was_removed_loses_everything_and_comes_back,
+                "CommitOffsets",
+                FencedMemberEpoch("an old one"),
+            ),
+        ),
+        (
+            does_not_write_down_where_it_begins,
+            beginning.test_a_group_that_stopped_before_its_first_commit_does_not_skip_what_came_meanwhile,
+        ),
+        (
+            begins_at_the_end_of_what_came_later,
+            beginning.test_a_partition_that_was_added_while_nobody_was_there_is_read_from_its_beginning,
+        ),
+        (
+            takes_silence_for_no_offset,
+            beginning.test_an_answer_that_leaves_a_partition_out_does_not_say_that_it_has_no_offset,
+        ),
+        (
+            commits_what_is_at_work,
+            commits.test_auto_commit_keeps_what_earlier_polls_handed_out_and_nothing_more,
+        ),
+        (
+            counts_what_an_error_has_interrupted,
+            partial(
+                commits.test_an_error_that_ends_the_application_leaves_its_last_records_to_be_read_again,
+                "poll",
+            ),
+        ),
+        (
+            takes_back_what_was_committed,
+            commits.test_an_error_does_not_take_back_what_the_application_committed_itself,
+        ),
+        (
+            commits_without_the_epoch,
+            commits.test_commit_keeps_positions_with_the_epoch_of_the_last_record_that_was_read,
+        ),
+        (
+            commits_older_offsets_after_newer_ones,
+            commits.test_a_commit_that_is_tried_again_does_not_undo_a_later_one,
+        ),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_a_broken_promise_is_noticed(mutation: Callable[[Patch], None], story: Callable[[], None]) -> None:
+    assert_story_notices(mutation, story)
