@@ -129,6 +129,7 @@ def test_a_network_that_loses_frames_costs_time_and_nothing_else(seed: int) -> N
             app.max_records, app.processing_s = 20, 0.5
             app.start()
         await until(cluster, lambda: len({*apps[0].read, *apps[1].read}) == 800, within_s=600)
+        await cluster.sleep(2)  # until it is processed, and the applications have come back
         for app in apps:
             for broker in ("b1", "b2", "b3"):
                 cluster.network.set_faults(app.name, broker, None)
