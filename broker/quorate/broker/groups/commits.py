@@ -267,7 +267,7 @@ def delete_offsets(
     read = {
         topic_id
         for member in group.members.values()
-        for topic_id in topics.subscribed(member.subscription.topics, member.subscription.pattern)
+        for topic_id in topics.subscribed(member.topic_names, member.subscription.pattern)
     }
     records: list[GroupRecord] = []
     errors: list[QuorateError | None] = []

@@ -35,6 +35,11 @@ class Member:
     revoking: Mapping[TopicIdPartition, int] = field(default_factory=dict)
     #: a static member that is not there, and reads nothing
     is_away: bool = False
+    #: of the subscription; getting at them in the message takes longer than all that is done with them
+    topic_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "topic_names", tuple(self.subscription.topics))
 
     @property
     def instance_id(self) -> str:

@@ -153,13 +153,12 @@ class Draft:
     def records(self, *, now_ms: int) -> list[GroupRecord]:
         """What makes it so, sorted; to be written as one batch."""
         records = []
-        is_empty = not self.members
-        was_empty = not self._group.members
-        if self._group_epoch != self._group.group_epoch or is_empty != was_empty:
+        # Whoever comes or goes raises the epoch.
+        if self._group_epoch != self._group.group_epoch:
             value = GroupValue(
                 group_epoch=self._group_epoch,
                 assignment_epoch=self._assignment_epoch,
-                empty_since_ms=now_ms if is_empty else 0,
+                empty_since_ms=0 if self.members else now_ms,
             )
             records.append(group_record(self._group.name, value))
         for member_id in sorted(self._changed):

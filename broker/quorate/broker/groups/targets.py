@@ -34,7 +34,7 @@ def compute_targets(members: Mapping[str, Member], topics: TopicCatalog) -> Assi
         topic_id: AssignableTopic(
             topics.partition_count(topic_id), topics.racks(topic_id) if are_racks_known else ()
         )
-        for topic_id in _distinct_topics(members.values(), topics)
+        for topic_id in _distinct(member.topic_ids for member in assignable)
     }
     return ASSIGNORS[assignor_of(members.values())](assignable, wanted)
 
@@ -62,7 +62,7 @@ def is_up_to_date(group: Group, topics: TopicCatalog) -> bool:
     """Whether the targets cover what the members want, as far as it exists now, and nothing else."""
     counts = {
         topic_id: topics.partition_count(topic_id)
-        for topic_id in _distinct_topics(group.members.values(), topics)
+        for topic_id in _distinct(_topics_of(member, topics) for member in group.members.values())
     }
     owners = group.target_owners
     return len(owners) == sum(counts.values()) and all(
@@ -73,9 +73,9 @@ def is_up_to_date(group: Group, topics: TopicCatalog) -> bool:
 
 
 def _topics_of(member: Member, topics: TopicCatalog) -> tuple[TopicId, ...]:
-    return topics.subscribed(member.subscription.topics, member.subscription.pattern)
+    return topics.subscribed(member.topic_names, member.subscription.pattern)
 
 
-def _distinct_topics(members: Iterable[Member], topics: TopicCatalog) -> list[TopicId]:
-    distinct = dict.fromkeys(_topics_of(member, topics) for member in members)
-    return sorted({topic_id for topic_ids in distinct for topic_id in topic_ids})
+def _distinct(wishes: Iterable[tuple[TopicId, ...]]) -> list[TopicId]:
+    """Sorted. Most members want the same, so each wish is looked into once."""
+    return sorted({topic_id for topic_ids in dict.fromkeys(wishes) for topic_id in topic_ids})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -78,7 +78,7 @@ class TopicCatalog:
     def has(self, partition: TopicIdPartition) -> bool:
         return 0 <= partition.partition < self.partition_count(partition.topic_id)
 
-    def subscribed(self, topics: Iterable[str], pattern: str) -> tuple[TopicId, ...]:
+    def subscribed(self, topics: Sequence[str], pattern: str) -> tuple[TopicId, ...]:
         """The topics that exist of those named and those that match; in the order of their names."""
         question = (tuple(topics), pattern)
         answer = self._subscribed.get(question)

@@ -451,9 +451,7 @@ class GroupModel:
         wanted = {
             partition
             for member in group.members.values()
-            for topic_id in self._world.topics.subscribed(
-                member.subscription.topics, member.subscription.pattern
-            )
+            for topic_id in self._world.topics.subscribed(member.topic_names, member.subscription.pattern)
             for partition in self._world.partitions_of(topic_id)
         }
         readers = [member for member in self._members if member.member_id in group.members]
