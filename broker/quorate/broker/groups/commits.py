@@ -229,6 +229,8 @@ def expired_offsets(group: Group, *, now_ms: int, retention_ms: int) -> list[Gro
 
     With its last offset the group itself goes, but not before everything that former members have said has
     arrived or is lost. Its epochs begin anew after that: a commit of before would not be too old then.
+    Whoever sleeps even longer is not fenced by epochs, but by its name: a member that begins anew takes
+    another one.
     """
     if group.members:
         return []

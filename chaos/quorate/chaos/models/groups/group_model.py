@@ -284,7 +284,9 @@ class GroupModel:
             member.hear(call.request, said)
             self.counts["given up late" if member.leaving else "heard"] += 1
         elif isinstance(said, UnknownMember | FencedMemberEpoch) and call.number > member.answered:
-            is_new = self._rng.random() < 0.5
+            # Under its old name only where the group has not forgotten its epochs since: a member that slept
+            # through that, and then took the same name again, could have a commit of before accepted.
+            is_new = self._rng.random() < 0.5 or member.is_forgotten
             member.begin_anew(self._new_id() if is_new else member.member_id)
             self.counts["began anew"] += 1
 
