@@ -3,7 +3,7 @@
 The first thing of all: a log that holds nothing yet gets its feature level and the cluster's id. Then, for
 as long as it is active: partitions that nobody leads get a leader if they can have one, leaders move back to
 their preferred replicas, a bounded number at a time, and moves whose replicas have caught up take their next
-step, in case nobody asked for an ISR since.
+step, in case nobody asked for an ISR since. And what brokers told of their cache witnesses goes on record.
 
 Missing leaders do not wait for the next round: whoever knows that there may be some says so.
 """
@@ -17,6 +17,7 @@ from typing import Final
 from quorate.controller.active import ActiveController
 from quorate.controller.decision import Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
+from quorate.controller.heard_witnesses import WITNESS_INTERVAL_S, record_heard_witnesses
 from quorate.controller.leaderless import elect_missing_leaders
 from quorate.controller.preferred import move_leaders_back
 from quorate.controller.reassignment import complete_reassignments
@@ -68,13 +69,22 @@ class Duties:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._make_rounds(), name="rounds-of-duties")
             tasks.create_task(self._elect_when_asked(), name="elect-missing-leaders")
+            tasks.create_task(self._record_witnesses(), name="record-witnesses")
 
     async def _make_rounds(self) -> None:
         while True:
             await self._clock.sleep(self._interval_s)
             self.elect_soon()
             await self._do(complete_reassignments)
-            await self._do(lambda image: move_leaders_back(image, moves_max=_MOVES_PER_ROUND))
+            await self._do(self._move_leaders_back)
+
+    def _move_leaders_back(self, image: MetadataImage) -> Decision[int]:
+        return move_leaders_back(image, moves_max=_MOVES_PER_ROUND, leaving=self._sessions.leaving())
+
+    async def _record_witnesses(self) -> None:
+        while True:
+            await self._clock.sleep(WITNESS_INTERVAL_S)
+            await self._do(lambda image: record_heard_witnesses(image, self._sessions.heard_witness))
 
     async def _elect_when_asked(self) -> None:
         while True:

@@ -105,3 +105,8 @@ def test_a_fenced_broker_is_no_place_to_move_to(cluster: SmallCluster) -> None:
 def test_an_unknown_broker_cannot_be_drained(cluster: SmallCluster) -> None:
     with pytest.raises(BrokerNotAvailable):
         drain(cluster, 9)
+
+
+def test_whoever_is_leaving_gets_no_leaders_back(cluster: SmallCluster) -> None:
+    assert cluster.commit(move_leaders_back(cluster.image, moves_max=9, leaving={BrokerId(1)})) == 0
+    assert leaders(cluster) == [2, 2, 3]

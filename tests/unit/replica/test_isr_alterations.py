@@ -149,6 +149,27 @@ def test_refused_wish_is_withdrawn_soon_and_acknowledgements_go_on() -> None:
     run_simulation(main, seed=1)
 
 
+def test_wish_that_is_refused_each_time_is_asked_for_ever_more_slowly() -> None:
+    """Each withdrawal is granted, and moves the partition epoch on: that is metadata, and no progress."""
+
+    async def main(simulation: Simulation) -> None:
+        async def refuse(request: AlterPartitionRequest) -> AlterPartitionResponse:
+            if not request.partitions[0].withdraw:
+                return AlterPartitionResponse(partitions=[refusal(IneligibleReplica("a test"))])
+            response = await grant(request)
+            response.partitions[0].isr.extend([1, 2])
+            return response
+
+        post = Post(simulation, refuse, partitions=1)
+        post.wish(0)
+        await simulation.clock.sleep(8.0)
+        assert sum(each.partitions[0].withdraw for each in post.requests) >= 2
+        assert len(post.requests) < 30
+        await post.end()
+
+    run_simulation(main, seed=1)
+
+
 def test_partition_that_the_answer_leaves_out_is_asked_for_again() -> None:
     async def main(simulation: Simulation) -> None:
         async def forgetful(request: AlterPartitionRequest) -> AlterPartitionResponse:

@@ -134,7 +134,8 @@ class IsrAlterations:
             else:
                 _log_result(partition, alteration, result)
                 leadership.alteration_answered(result)
-            if result is not None and _is_settled(alteration, result):
+            # After a withdrawal the same is wished for again, and refused again, perhaps for a while.
+            if result is not None and _is_settled(alteration, result) and not alteration.withdraw:
                 self._backoffs.pop(partition, None)
                 # There may be more to wish for: who caught up while the change was under way had to wait.
                 self.wish(partition)

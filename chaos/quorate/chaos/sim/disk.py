@@ -324,6 +324,11 @@ class SimDisk:
         self.page_cache_losses += 1
         self._lose_unsynced(None)
 
+    def write_back(self, path: str) -> None:
+        """What a kernel does of its own accord, with a page or two, at any time."""
+        inode = self._inode(path)
+        inode.sync(up_to=inode.changes_made)
+
     def _lose_unsynced(self, rng: random.Random | None) -> None:
         self.crash()
         self.damages += self._has_failed_to_sync
