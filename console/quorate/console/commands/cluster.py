@@ -10,7 +10,7 @@ from quorate.console.option_values import check_address
 from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.console.cluster_health import Health
 
 __all__ = ["cluster"]
@@ -131,7 +131,7 @@ def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
 
-    async def remove(connection: Connection) -> str | None:
+    async def remove(connection: ImpatientAdmin) -> str | None:
         # Named by its directory: if the request is sent twice, it cannot hit a voter that came after.
         voters = (await connection.describe_quorum()).voters
         known = {voter.node_id: voter.directory_id for voter in voters}

@@ -11,7 +11,7 @@ from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.v1 import admin_pb2
 
 __all__ = ["partition"]
@@ -36,7 +36,7 @@ def elect(session: Session, names: tuple[str, ...]) -> int:
     from quorate.console.output import print_json
     from quorate.v1 import admin_pb2
 
-    async def work(connection: Connection) -> admin_pb2.ElectPreferredLeadersResponse:
+    async def work(connection: ImpatientAdmin) -> admin_pb2.ElectPreferredLeadersResponse:
         chosen = [each for name in names for each in await _partitions(connection, name)]
         request = admin_pb2.ElectPreferredLeadersRequest(partitions=chosen)
         return await connection.elect_preferred_leaders(request)
@@ -64,7 +64,7 @@ def elect(session: Session, names: tuple[str, ...]) -> int:
     return 1 if answer.refused else 0
 
 
-async def _partitions(connection: Connection, name: str) -> list[admin_pb2.PartitionName]:
+async def _partitions(connection: ImpatientAdmin, name: str) -> list[admin_pb2.PartitionName]:
     """``TOPIC:P``, or every partition of ``TOPIC``."""
     from quorate.v1 import admin_pb2
 
@@ -127,7 +127,7 @@ def reassign(
     waits = not (no_wait or chosen["cancel"] or chosen["dry_run"])
     names = {(each.partition.topic, each.partition.partition) for each in moves}
 
-    async def work(connection: Connection) -> None:
+    async def work(connection: ImpatientAdmin) -> None:
         await _begin_moves(connection, moves, throttle, dry_run=chosen["dry_run"])
 
         async def left() -> int:
@@ -153,7 +153,7 @@ def reassign(
 
 
 async def _begin_moves(
-    connection: Connection, moves: list[admin_pb2.PartitionMove], throttle: str | None, *, dry_run: bool
+    connection: ImpatientAdmin, moves: list[admin_pb2.PartitionMove], throttle: str | None, *, dry_run: bool
 ) -> None:
     """The throttle first, and everything checked before it: a refused move leaves no throttle behind."""
     from quorate.console.advice import AdvisedError
