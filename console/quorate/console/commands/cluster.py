@@ -57,6 +57,7 @@ def health(session: Session) -> int:
             {
                 "healthy": is_healthy,
                 "problems": found.problems,
+                "what_to_do": found.what_to_do,
                 "warnings": found.warnings,
                 "partitions": found.partitions,
             }
@@ -81,13 +82,7 @@ def _print_health(found: Health) -> None:
         click.echo(f"  warning: {warning}")
     if found.partitions:
         keys = ("topic", "partition", "leader", "replicas", "isr", "elr", "state")
-        rows = [
-            [
-                ",".join(map(str, each[key])) or None if isinstance(each[key], list) else each[key]
-                for key in keys
-            ]
-            for each in found.partitions
-        ]
+        rows = [[each[key] for key in keys] for each in found.partitions]
         print_table((key.upper() for key in keys), rows)
 
 
