@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import operator
 import reprlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import SupportsIndex
 
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidRequest, InvalidTopic
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "check_integer",
     "check_integer_or_none",
     "check_offset",
+    "check_partition_argument",
     "check_topic_argument",
     "shown",
 ]
@@ -41,6 +43,15 @@ def shown(found: object) -> str:
 def check_topic_argument(name: object, argument: str = "topic") -> None:
     if not isinstance(name, str):
         raise InvalidTopic(f"{argument} is {shown(name)}: a topic is named by a str")
+
+
+def check_partition_argument(partition: object) -> TopicPartition:
+    """A topic and a number, in whatever sequence the application has them."""
+    if isinstance(partition, str) or not isinstance(partition, Sequence) or len(partition) != 2:
+        raise InvalidRequest(f"a partition is a topic and a number, not {shown(partition)}")
+    topic, number = partition
+    check_topic_argument(topic)
+    return TopicPartition(TopicName(topic), PartitionId(check_integer("partition", number, bits=32)))
 
 
 def check_integer(argument: str, found: object, *, bits: int = 64) -> int:

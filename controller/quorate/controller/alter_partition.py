@@ -20,9 +20,10 @@ The leader also says when every member has synced its log, after a topic was cha
 (rule 45). It is believed where it speaks of all who count.
 
 A refusal is typed, because the leader acts on it (rule 22): after INELIGIBLE_REPLICA and
-OPERATION_NOT_ATTEMPTED it knows that this copy of its wish changed nothing; after anything else it must count
-with both ISRs. A leader that would have to count with a member for ever, because another copy may still be on
-its way and the member is gone, *withdraws*: the partition epoch moves on, and every copy is refused.
+OPERATION_NOT_ATTEMPTED it knows that this copy of its wish changed nothing; after anything else it must wait
+for the members of both ISRs. A leader that would have to wait for a member for ever, because another copy may
+still be on its way and the member is gone, *withdraws*: the partition epoch moves on, and every copy is
+refused.
 
 Where the new ISR lets a reassignment take its next step, that is done in the same batch (rule 47).
 """

@@ -36,7 +36,7 @@ from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.node.ready_line import READY_PREFIX
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.v1 import admin_pb2
 
 __all__ = ["LocalCluster"]
@@ -163,9 +163,9 @@ class LocalCluster:
         """The brokers, which answer everything; a quorum by itself answers what it can."""
         return ",".join(self.broker_addresses or self.controller_addresses)
 
-    def connect(self, *names: str) -> Connection:
+    def connect(self, *names: str) -> ImpatientAdmin:
         """To these nodes; none named: to all."""
-        from quorate.client.connection import connect
+        from quorate.client.impatient_admin import connect
 
         addresses = [self.node(name).address for name in names]
         return connect(",".join(addresses) or self.bootstrap)
@@ -476,7 +476,7 @@ def _spawn(node: ClusterNode, settings: Mapping[str, str]) -> ProcessIdentity:
 
 def _import_client() -> None:
     """While nodes are on their way: it takes as long as all before, and is needed when they are ready."""
-    import quorate.client.connection  # noqa: F401  # for whoever imports it next
+    import quorate.client.impatient_admin  # noqa: F401  # for whoever imports it next
 
 
 def _is_ready(node: ClusterNode) -> bool:

@@ -219,7 +219,7 @@ class Leadership:
         """As ``append`` with acks=all, if the log ends at ``expected_offset``: compare and set.
 
         A retry of a batch that was appended gives the original, whatever the log's end is by now. A batch
-        that is refused leaves no trace, in the producer's state neither.
+        that is refused leaves no trace, not even in the producer's state.
         """
         self._check_leading()
         if not self._membership.has_enough:

@@ -26,11 +26,11 @@ __all__ = ["COMPETED", "FaultEvent", "Plan", "TopicPlan", "WorkloadPlan"]
 COMPETED: Final = "c"
 _BROKERS: Final = (3, 3, 3, 3, 4, 5)
 _DURABILITIES: Final = (Durability.REPLICATED, Durability.REPLICATED, Durability.FSYNC)
-_KINDS: Final = (2, 5)
-_EVENTS: Final = (5, 11)
+_KINDS_RANGE: Final = (2, 5)
+_EVENTS_RANGE: Final = (5, 11)
 _COMPETITORS: Final = 4
 #: faults overlap: the next one begins so long after the last one began
-_PAUSE_S: Final = (0.02, 0.8)
+_PAUSE_S_RANGE: Final = (0.02, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,12 @@ def _draw_workload(rng: random.Random) -> WorkloadPlan:
 def _draw_events(rng: random.Random, kinds: Sequence[Fault]) -> tuple[FaultEvent, ...]:
     chosen = list(kinds) or _draw_kinds(rng)
     return tuple(
-        FaultEvent(number, rng.choice(chosen), rng.uniform(*_PAUSE_S), rng.getrandbits(64))
-        for number in range(rng.randint(*_EVENTS))
+        FaultEvent(number, rng.choice(chosen), rng.uniform(*_PAUSE_S_RANGE), rng.getrandbits(64))
+        for number in range(rng.randint(*_EVENTS_RANGE))
     )
 
 
 def _draw_kinds(rng: random.Random) -> list[Fault]:
-    unplanned = rng.sample(UNPLANNED, k=rng.randint(*_KINDS))
+    unplanned = rng.sample(UNPLANNED, k=rng.randint(*_KINDS_RANGE))
     operations = rng.sample(OPERATIONS, k=rng.choice((0, 0, 1, 1, 2, 3)))
     return unplanned + operations

@@ -40,7 +40,7 @@ from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability
 from quorate.errors import QuorateError, ReplicaDiverged
 
-__all__ = ["RunReport", "run_plan", "run_seed"]
+__all__ = ["RunReport", "compete_for_seed", "run_plan", "run_seed"]
 
 #: shorter than the defaults, so that sessions end, replicas lag and files go within a short run
 _SETTINGS: Final[Mapping[str, Any]] = {
@@ -92,6 +92,13 @@ def run_seed(
 ) -> RunReport:
     """As ``run_plan``. What is not given is drawn from the seed."""
     return run_plan(Plan.draw(seed, kinds=faults, durability=durability), trace=trace)
+
+
+def compete_for_seed(seed: int, *, faults: Sequence[Fault] = ()) -> CompetitionReport:
+    """As ``run_seed``, with nobody there but clients that compete by conditional appends."""
+    report = run_plan(Plan.draw(seed, kinds=faults).only_competing()).competition
+    assert report is not None
+    return report
 
 
 def run_plan(plan: Plan, *, trace: Trace | None = None) -> RunReport:

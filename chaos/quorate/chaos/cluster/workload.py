@@ -32,7 +32,7 @@ _KEYS: Final = 8
 _VALUE_BYTES: Final = (0, 40, 300)
 _FROM_THE_BEGINNING: Final = 0.2
 _RECORDS_AGAIN_MAX: Final = 5
-_READS_S: Final = (0.3, 1.5)
+_READS_S_RANGE: Final = (0.3, 1.5)
 _POLL_S: Final = 0.5
 
 
@@ -113,7 +113,7 @@ class Workload:
         rng = self._cluster.client_rng()
         starts: dict[TopicPartition, Offset] = {}
         while not self._is_over:
-            seconds = rng.uniform(*_READS_S)
+            seconds = rng.uniform(*_READS_S_RANGE)
             deadline_s = self._cluster.clock.monotonic() + seconds
             partitions = self.partitions
             chosen = {each: _start(rng, starts.get(each, Offset(0))) for each in partitions}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from quorate.client.connection import parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.iteration import ITERATION_RECORDS, ITERATION_STEP_S
 from quorate.client.consumer.options import OptionArguments, options_of

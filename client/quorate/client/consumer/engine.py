@@ -14,7 +14,13 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from quorate.client.arguments import check_integer, check_offset, check_topic_argument, shown
+from quorate.client.arguments import (
+    check_integer,
+    check_offset,
+    check_partition_argument,
+    check_topic_argument,
+    shown,
+)
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.fetching import Fetching, start_for
@@ -24,7 +30,7 @@ from quorate.client.consumer.positions import BEGINNING, PartitionReader, Positi
 from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.consumer.topic_search import TopicSearch
 from quorate.core.clock import Clock
-from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.ids import TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.core.transport import Transport
 from quorate.errors import ClientClosed, InvalidRequest, RequestTimedOut, copy_of
@@ -100,7 +106,7 @@ class ConsumerEngine:
         self.put_back()
         if isinstance(partitions, str) or not isinstance(partitions, Iterable):
             raise InvalidRequest(f"partitions is {shown(partitions)}: a list of (topic, number) is expected")
-        wanted = dict.fromkeys(_named(each) for each in partitions)
+        wanted = dict.fromkeys(check_partition_argument(each) for each in partitions)
         if any(each.partition < 0 for each in wanted):
             raise InvalidRequest("partitions are numbered from 0")
         self._topics.keep_only({each.topic for each in wanted})
@@ -214,7 +220,7 @@ class ConsumerEngine:
         return [self._reader(partition) for partition in partitions]
 
     def _reader(self, partition: tuple[str, int]) -> PartitionReader:
-        named = topic, number = _named(partition)
+        named = topic, number = check_partition_argument(partition)
         reader = self._readers.get(named)
         if reader is None and self._topics.is_awaited(topic):
             self._add_partition(named, is_new=False)
@@ -232,14 +238,6 @@ def _topic_names(topics: Iterable[str]) -> list[TopicName]:
     for name in names:
         check_topic_argument(name, "one of topics")
     return [TopicName(name) for name in names]
-
-
-def _named(partition: tuple[str, int]) -> TopicPartition:
-    if isinstance(partition, str) or not isinstance(partition, Sequence) or len(partition) != 2:
-        raise InvalidRequest(f"a partition is a topic and a number, not {shown(partition)}")
-    topic, number = partition
-    check_topic_argument(topic)
-    return TopicPartition(TopicName(topic), PartitionId(check_integer("partition", number, bits=32)))
 
 
 def _lag(reader: PartitionReader) -> int | None:

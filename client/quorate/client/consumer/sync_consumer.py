@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, Unpack
 
 from quorate.client.background import BackgroundLoop
-from quorate.client.connection import parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.iteration import ITERATION_RECORDS, ITERATION_STEP_S
 from quorate.client.consumer.options import OptionArguments, options_of

@@ -14,7 +14,7 @@ from typing import Final
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.plan import TopicPlan
-from quorate.chaos.cluster.scene import LONG_S, MOMENT_S, SHORT_S, Scene
+from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.cluster.view import newest_image, partitions_of
 from quorate.client.admin import AsyncAdmin
 from quorate.core.config import Durability
@@ -55,7 +55,7 @@ async def move_replicas(scene: Scene, rng: random.Random) -> str | None:
         async with scene.admin(rng) as admin:
             with contextlib.suppress(QuorateError):
                 await admin.reassign_partitions({partition: target})
-                await scene.rest(rng, SHORT_S)
+                await scene.rest(rng, SHORT_S_RANGE)
                 if is_called_off:
                     await admin.reassign_partitions({partition: None})
     return (
@@ -83,7 +83,7 @@ async def drain(scene: Scene, rng: random.Random) -> str | None:
         with scene.cut(_deaf(scene, rng, machine)):
             with contextlib.suppress(QuorateError):
                 await admin.drain_broker(number)
-            await scene.rest(rng, SHORT_S)
+            await scene.rest(rng, SHORT_S_RANGE)
         await _until_done(scene, rng, lambda: admin.drain_broker(number, cancel=True))
     return f"drained {machine.name}, which was deaf"
 
@@ -95,7 +95,7 @@ async def decommission(scene: Scene, rng: random.Random) -> str | None:
     async with scene.admin(rng) as admin:
         with contextlib.suppress(QuorateError):
             await admin.decommission_broker(number)
-        await scene.rest(rng, SHORT_S)
+        await scene.rest(rng, SHORT_S_RANGE)
         await _until_done(scene, rng, lambda: admin.decommission_broker(number, cancel=True))
     return f"began to decommission {machine.name}, and called it off"
 
@@ -154,7 +154,7 @@ async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
     async with scene.admin(rng) as admin:
         with contextlib.suppress(QuorateError):
             await admin.alter_config(topic.name, {"retention.bytes": _RETENTION_BYTES})
-        await scene.rest(rng, LONG_S)
+        await scene.rest(rng, LONG_S_RANGE)
         await _until_done(
             scene,
             rng,
@@ -174,7 +174,7 @@ async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
         deletion = scene.history.delete_topic(TopicName(topic.name))
         await _until_done(scene, rng, lambda: admin.delete_topic(topic.name), done=UnknownTopicOrPartition)
         scene.history.topic_deleted(deletion)
-        await scene.rest(rng, MOMENT_S)
+        await scene.rest(rng, MOMENT_S_RANGE)
         await _until_done(scene, rng, lambda: create_topic(admin, topic), done=TopicAlreadyExists)
     return f"deleted {topic.name} and created it again"
 
@@ -214,7 +214,7 @@ async def _until_done(
             if done is not None and isinstance(error, done):
                 return
             last = error
-            await scene.rest(rng, MOMENT_S)
+            await scene.rest(rng, MOMENT_S_RANGE)
         else:
             return
     raise Violation(f"an operation is refused for ever: {last}", check="not-converged")
