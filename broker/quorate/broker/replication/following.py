@@ -206,7 +206,7 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
     if offset < log.log_start_offset:
         return ResetTo(Offset(update.log_start_offset))
     # An epoch without a batch may stand at the end: cutting takes it away, although no record goes.
-    is_empty_epoch_last = log.latest_leader_epoch != log.epoch_at(Offset(log.log_end_offset - 1))
+    is_empty_epoch_last = log.latest_leader_epoch != log.leader_epoch_at(Offset(log.log_end_offset - 1))
     if offset == log.log_end_offset and not is_empty_epoch_last:
         message = f"the leader wants {partition.topic_partition} cut at its end, {offset}, again and again"
         return TryAgain(UnknownServerError(message, offset=offset))
