@@ -36,7 +36,6 @@ from typing import Final, TypeAlias
 from quorate.controller.configs import canonical_configs, config_entries, unclean_election_allowed
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.elections import Elections, topics_in_order
-from quorate.controller.lookup import find_topic
 from quorate.core.config.topic import (
     DURABILITY,
     MIN_INSYNC_REPLICAS,
@@ -48,6 +47,7 @@ from quorate.errors import InvalidRequest, NotEnoughReplicas
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.records import config_record
+from quorate.metadata.topic_lookup import find_topic
 from quorate.metadata.topic_settings import (
     BUILT_IN,
     durability_of,
