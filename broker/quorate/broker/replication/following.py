@@ -20,17 +20,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from quorate.broker.replica.log_trouble import is_log_trouble
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replication.truncation import crosses_unclean_epoch, truncation_offset
 from quorate.core.config import Durability
 from quorate.core.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from quorate.errors import (
-    LogDamaged,
     OffsetOutOfRange,
     QuorateError,
     ReplicaDiverged,
-    StorageFailed,
     UnknownServerError,
 )
 from quorate.rpc.error_detail import error_from_detail
@@ -50,7 +49,6 @@ __all__ = [
     "TryAgain",
     "WaitForCut",
     "before_naming",
-    "is_log_trouble",
     "is_throttled",
     "may_refetch",
     "position_of",
@@ -159,11 +157,6 @@ def take_update(partition: Partition, update: ReplicaUpdate) -> Next:
             return Fail(error) if is_log_trouble(error) else TryAgain(error)
     partition.advance_high_watermark_from_leader(Offset(update.high_watermark))
     return before_naming(partition)
-
-
-def is_log_trouble(error: QuorateError) -> bool:
-    """Whether the replica has failed, rather than this attempt."""
-    return isinstance(error, LogDamaged | StorageFailed)
 
 
 def is_throttled(partition: Partition, broker_id: BrokerId) -> bool:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from quorate.broker.replica.log_trouble import is_log_trouble
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.following import (
     Fail,
@@ -40,7 +41,6 @@ from quorate.broker.replication.following import (
     TryAgain,
     WaitForCut,
     before_naming,
-    is_log_trouble,
     is_throttled,
     may_refetch,
     position_of,
