@@ -188,8 +188,9 @@ def _check_all_are_here(
     away = [each for each in members if not (image.brokers[each].is_active and is_heard(each))]
     if away:
         raise NotEnoughReplicas(
-            f"{topic.name}-{partition.partition}: broker {away[0]} is away, and counts with what it synced. "
-            f"With {DURABILITY}={Durability.REPLICATED} it would not, if it has lost power. Start it first",
+            f"{topic.name}-{partition.partition}: broker {away[0]} is away. It is known to hold all records, "
+            f"because it synced them; with {DURABILITY}={Durability.REPLICATED} it would not be, if it has "
+            "lost power meanwhile. Start it first",
             topic=topic.name,
             partition=partition.partition,
             broker_id=away[0],
