@@ -107,8 +107,6 @@ class Broker:
             on_deleted=lambda _: self._removed_topics.log_deleted(),
         )
         self._isr_alterations = IsrAlterations(
-            config.node_id,
-            self._calls.broker_epoch,
             self._calls.alter_partition,
             clock=clock,
             rng=self._rng,

@@ -25,7 +25,7 @@ from quorate.v1.admin_pb2 import (
     PartitionRefusal,
 )
 
-__all__ = ["count_misplaced_leaders", "elect_preferred_leaders", "move_leaders_back"]
+__all__ = ["elect_preferred_leaders", "move_leaders_back"]
 
 
 def move_leaders_back(
@@ -41,11 +41,6 @@ def move_leaders_back(
             break
         elections.change(partition, leader=leader)
     return Decision(tuple(elections.records), len(elections.records), tuple(elections.events))
-
-
-def count_misplaced_leaders(image: MetadataImage) -> int:
-    """Leaders that ``move_leaders_back`` would move."""
-    return sum(1 for _ in _misplaced(image, Elections(image)))
 
 
 def elect_preferred_leaders(

@@ -182,10 +182,6 @@ class OsDisk:
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
-    def free_bytes(self, path: str) -> int:
-        status = os.statvfs(path)
-        return status.f_bavail * status.f_frsize
-
     def lock(self, path: str) -> OsFile:
         file = self.open(path, create=True)
         try:

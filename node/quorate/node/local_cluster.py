@@ -31,7 +31,7 @@ from quorate.errors import (
 )
 from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
-from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster, new_controller
+from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster
 from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.node.ready_line import READY_PREFIX
 
@@ -308,14 +308,6 @@ class LocalCluster:
         if node.is_running:
             raise InvalidRequest(f"{name} runs; stop it before its data is removed", node=name)
         shutil.rmtree(node.data_dir, ignore_errors=True)
-
-    def add_controller(self) -> str:
-        """Lay out one more; it is started as any other, and votes once it was added to the quorum."""
-        with self._file.locked():
-            state = self._file.read()
-            node = new_controller(self.directory, state)
-            self._file.write(replace(state, nodes=(*state.nodes, node)))
-        return node.name
 
     def add_broker(self) -> str:
         """Lay out one more; it joins when it is started."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from quorate.broker.replica.isr_alterations import IsrAlterations
 from quorate.chaos.models.replica_set.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.ids import BrokerId
 from quorate.errors import IneligibleReplica, RequestTimedOut
 from quorate.v1.controller_pb2 import AlterPartitionRequest, AlterPartitionResponse
 
@@ -31,8 +31,6 @@ class Post:
             for number in range(partitions)
         ]
         self.alterations = IsrAlterations(
-            BrokerId(1),
-            lambda: BrokerEpoch(101),
             self._call,
             clock=simulation.clock,
             rng=random.Random(simulation.seed),
@@ -66,7 +64,7 @@ async def grant(request: AlterPartitionRequest) -> AlterPartitionResponse:
         response.partitions.add(
             topic_id=wish.topic_id,
             partition=wish.partition,
-            leader=request.broker_id,
+            leader=1,
             leader_epoch=wish.leader_epoch,
             partition_epoch=wish.partition_epoch + 1,
             isr=[member.broker_id for member in wish.isr],
@@ -80,7 +78,6 @@ def test_wishes_of_many_partitions_share_a_request() -> None:
         post.wish(0, 1, 2)
         await simulation.clock.sleep(0.01)
         (request,) = post.requests
-        assert (request.broker_id, request.broker_epoch) == (1, 101)
         assert [wish.partition for wish in request.partitions] == [0, 1, 2]
         assert post.isrs() == [(1, 2, 3)] * 3
         await post.end()

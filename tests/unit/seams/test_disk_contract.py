@@ -314,10 +314,6 @@ def test_exists_answers_no_below_a_file(place: Place) -> None:
     assert not disk.exists(f"{base}/none/below")
 
 
-def test_free_bytes_are_known(place: Place) -> None:
-    assert place.disk.free_bytes(place.base) > 0
-
-
 def test_locked_file_is_refused_until_its_holder_closes_it(place: Place) -> None:
     disk, base = place
     first = disk.lock(f"{base}/.lock")

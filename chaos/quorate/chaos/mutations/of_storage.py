@@ -11,6 +11,7 @@ from quorate.chaos.models.log import log_checkers as check
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
+from quorate.core.disk import Bytes
 from quorate.core.ids import Offset
 from quorate.core.records import BatchFault, BatchHeader, FaultKind, ScanResult, parse_header
 from quorate.errors import QuorateError
@@ -236,8 +237,8 @@ def sync_claims_what_was_appended_while_it_ran(patch: Patch) -> None:
 def epoch_is_saved_after_its_first_batch(patch: Patch) -> None:
     save, write = LogWriter._save_epochs, LogWriter._write
 
-    def write_and_save(self: LogWriter, group: AppendGroup) -> None:
-        write(self, group)
+    def write_and_save(self: LogWriter, group: AppendGroup, batches: Bytes) -> None:
+        write(self, group, batches)
         save(self)
 
     patch.setattr(LogWriter, "_save_epochs", lambda self: None)

@@ -267,11 +267,6 @@ class SimDisk:
         parent.change(((name, None),))
         self._unlinked(inode)
 
-    def free_bytes(self, path: str) -> int:
-        self.begin("free_bytes", path)
-        self._node(path)
-        return max(0, self.room())
-
     def lock(self, path: str) -> SimFile:
         if any(file.path == path for file in self._locks):
             _fail(errno.EWOULDBLOCK, path)
