@@ -388,6 +388,22 @@ class SimDisk:
         """How much written content a power loss could take from the file."""
         return sum(len(content) for _, content in self._inode(path).unsynced if content is not None)
 
+    def first_unsynced(self, path: str) -> int | None:
+        """Where content begins that a power loss could take; 0 if it could take the name. None: nowhere.
+
+        What a failed sync has lost is not among it: that the kernel calls such pages clean is no fault of
+        whoever believes it.
+        """
+        node: Node = self._root
+        for name in _parts(path):
+            assert isinstance(node, SimDirectory)
+            found = node.cached[name]
+            if node.durable.get(name) is not found:
+                return 0
+            node = found
+        assert isinstance(node, SimInode)
+        return min((position for position, content in node.unsynced if content is not None), default=None)
+
     # ---- for SimFile
 
     def begin(self, name: str, path: str, position: int = 0, length: int = 0) -> None:
