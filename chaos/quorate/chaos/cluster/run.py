@@ -27,7 +27,7 @@ from quorate.chaos.cluster.plan import COMPETED, Plan
 from quorate.chaos.cluster.scene import Scene
 from quorate.chaos.cluster.signs import expected_signs, signs_of
 from quorate.chaos.cluster.trace import Trace, counting_events
-from quorate.chaos.cluster.view import is_whole, what_is_missing
+from quorate.chaos.cluster.view import failed_in_silence, is_whole, what_is_missing
 from quorate.chaos.cluster.workload import Workload
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
@@ -213,7 +213,8 @@ class _Run:
             if clock.monotonic() > deadline_s:
                 missing = what_is_missing(self._cluster)
                 message = f"not {what} {_HEALED_WITHIN_S:g} s after it was healed"
-                raise Violation(f"{message}: {missing}" if missing else message, check="not-converged")
+                check = "not-converged" if failed_in_silence(self._cluster) is None else "failed-in-silence"
+                raise Violation(f"{message}: {missing}" if missing else message, check=check)
             await clock.sleep(_POLL_S)
 
     def _check_nobody_has_diverged(self) -> None:
