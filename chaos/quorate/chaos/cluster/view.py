@@ -66,7 +66,7 @@ def active_controller(cluster: SimCluster) -> SimMachine | None:
 
 
 def is_whole(cluster: SimCluster) -> bool:
-    """Every partition has a leader that knows so, and every replica is well and in its ISR; none is moving."""
+    """Every partition has a leader that knows so; every replica is well, and in its ISR; none is moving."""
     return what_is_missing(cluster) is None
 
 
