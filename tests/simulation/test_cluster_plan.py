@@ -19,6 +19,7 @@ SEEDS: Final = range(1, 400)
 #: what must come of it within a few seeds; of the others it is enough that they happen
 EFFECTS: Final = {
     Fault.KILL_LEADER: "elections",
+    Fault.KILL_CONTROLLER: "controller_inactive",
     Fault.KILL_ALL_BROKERS: "offline",
     Fault.KILL_ONE_BY_ONE: "offline",
     Fault.KILL_AT_A_TURN: "process_crash start",
@@ -51,6 +52,8 @@ EFFECTS: Final = {
     Fault.MOVE_REPLICAS: "reassignment_completed",
     Fault.DRAIN: "broker_draining",
     Fault.DECOMMISSION: "broker_decommissioning",
+    Fault.ELECT_PREFERRED: "leaders_moved",
+    Fault.DELETE_OLD_RECORDS: "log_starts_moved",
     Fault.TRANSFER_CONTROLLER: "controller_inactive",
     Fault.GROW_PARTITIONS: "partitions_added",
     Fault.CHANGE_MIN_ISR: "configs_changed",

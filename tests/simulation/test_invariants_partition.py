@@ -100,6 +100,14 @@ def test_metadata_calls_a_partition_synced_only_when_all_that_is_committed_is() 
         world.commit_metadata(is_synced=True)
 
 
+def test_a_log_may_know_less_of_what_is_synced_than_the_disk_and_not_more() -> None:
+    world = GhostWorld()
+    world.watch.recovery_point_moved(BrokerId(2), claimed=Offset(4), unsynced=Offset(5))
+    world.watch.recovery_point_moved(BrokerId(2), claimed=Offset(5), unsynced=Offset(5))
+    with broken("recovery-point"):
+        world.watch.recovery_point_moved(BrokerId(2), claimed=Offset(6), unsynced=Offset(5))
+
+
 # -- what faults take
 
 

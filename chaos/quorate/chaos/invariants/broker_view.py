@@ -22,6 +22,7 @@ from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.invariants.copies import Batch, Copy, Loss, batches_in
 from quorate.chaos.invariants.partition_watch import Leading, PartitionWatch, Sighting
 from quorate.core.ids import NO_LEADER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset, ReplicaKey
+from quorate.core.records import parse_header
 from quorate.errors import QuorateError
 from quorate.node.node import Node
 from quorate.storage import PartitionLog
@@ -266,6 +267,26 @@ class BrokerView:
             else:
                 self._check_epochs(watch, copy.between(end, now.log_end_offset), log, reading)
         copy.durable_end = now.durable_end
+        if is_anew or before is None or now.durable_end != before.durable_end:
+            self._check_recovery_point(watch, log, now.durable_end, None if is_anew else before)
+
+    def _check_recovery_point(
+        self, watch: PartitionWatch, log: PartitionLog, claimed: Offset, before: _Fingerprint | None
+    ) -> None:
+        """``before``: what was claimed then was looked at then; None: look at all of it."""
+        for segment in log._state.segments:
+            if before is not None and segment.next_offset <= before.durable_end:
+                continue
+            if segment.base_offset >= claimed:
+                break
+            position = self.machine.disk.first_unsynced(segment.path)
+            if position is None or position >= segment.size:
+                continue
+            # Writes begin where batches do.
+            unsynced = parse_header(self.machine.disk.peek(segment.path, position)).base_offset
+            watch.recovery_point_moved(self.broker_id, claimed=claimed, unsynced=unsynced)
+            return
+        watch.recovery_point_moved(self.broker_id, claimed=claimed, unsynced=log.log_end_offset)
 
     def _check_epochs(
         self, watch: PartitionWatch, fresh: list[Batch], log: PartitionLog, reading: _Reading

@@ -23,6 +23,8 @@ The invariants (rule 1; the names are those of the violations):
 - ``log-start``: it never moves back, nor beyond the high watermark (rule 48).
 - ``epoch-on-record``: a leader epoch is in the epoch checkpoint before its first batch is in the log (rules 5
   and 6).
+- ``recovery-point``: what a log calls synced is on the device, by the device's own account (rule 46). Where
+  the other invariants ask what is synced they ask the log, and this is what makes that an answer.
 
 Rejected: to compare every pair of logs. Each one against the committed log says the same, and costs one
 comparison for each new batch and broker.
@@ -141,6 +143,16 @@ class PartitionWatch:
         if now > high_watermark:
             self._fail("log-start", f"broker {broker_id} dropped records up to {now}, committed or not")
         self.committed.trim(now)
+
+    def recovery_point_moved(self, broker_id: BrokerId, *, claimed: Offset, unsynced: Offset) -> None:
+        """Both exclusive. ``unsynced``: up to where the disk has everything, or where the log ends."""
+        self._examined["recovery points"] += 1
+        if claimed > unsynced:
+            self._fail(
+                "recovery-point",
+                f"broker {broker_id} calls everything below {claimed} synced, and the disk nothing from "
+                f"{unsynced} on",
+            )
 
     def process_ended(self, broker_id: BrokerId) -> None:
         """What is left is its copy."""

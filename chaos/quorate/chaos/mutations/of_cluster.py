@@ -23,14 +23,20 @@ from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.mutation import Hunt, Mutation
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
+from quorate.core.config import Durability
 
 __all__ = ["MUTATIONS"]
 
 #: Whoever registers and is not out of the ELR then has to be complete.
 _ALL_IN_SYNC: Final = 3
 
+_SYNCING: Final = ClusterHunt((Fault.KILL_BROKER,), durability=Durability.FSYNC)
+
 _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     (of_storage.leader_epoch_is_not_saved, ClusterHunt((Fault.KILL_LEADER,))),
+    # No power has to fail for them: the disk knows what it has.
+    (of_storage.sync_claims_what_was_appended_while_it_ran, _SYNCING),
+    (of_storage.names_are_not_synced, _SYNCING),
     (of_followers.follower_never_begins_anew, ClusterHunt((Fault.DELETE_OLD_RECORDS, Fault.LOSE_DISK))),
     (of_leaders.followers_are_carried_over, ClusterHunt((Fault.ROT, Fault.ELECT_PREFERRED))),
     (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT,), is_apart=True)),

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 from typing import Final, TypeAlias
 
-from quorate.chaos.cluster.faults import clocks, disks, network, operations, power, processes, turns
+from quorate.chaos.cluster.faults import clocks, disks, network, operations, power, processes, turns, volumes
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.scene import Scene
 
@@ -19,7 +19,16 @@ __all__ = ["FAULTS", "Inflict"]
 
 Inflict: TypeAlias = Callable[[Scene, random.Random], Awaitable[str | None]]
 
-_FAMILIES: Final[tuple[ModuleType, ...]] = (processes, turns, power, disks, network, clocks, operations)
+_FAMILIES: Final[tuple[ModuleType, ...]] = (
+    processes,
+    turns,
+    power,
+    disks,
+    volumes,
+    network,
+    clocks,
+    operations,
+)
 
 
 def _collect() -> dict[Fault, Inflict]:

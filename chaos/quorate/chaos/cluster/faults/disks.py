@@ -19,7 +19,6 @@ __all__ = [
     "fail_sync",
     "fill_disk",
     "lose_disk",
-    "lose_page_cache",
     "restore_old_copy",
     "rot",
     "rot_journal",
@@ -28,9 +27,6 @@ __all__ = [
 
 _ROOM_BYTES_RANGE: Final = (0, 20_000)
 _SLOW_SYNC_S_RANGE: Final = (0.02, 0.4)
-#: a session, and somebody who puts its end on record
-_ON_RECORD_S_MAX: Final = 4.0
-_LOOK_EVERY_S: Final = 0.05
 
 
 async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
@@ -41,33 +37,6 @@ async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
         machine.wipe()
         await scene.rest(rng, SHORT_S_RANGE)
         return f"killed {machine.name} and wiped its disk"
-
-
-async def lose_page_cache(scene: Scene, rng: random.Random) -> str | None:
-    """The volume of a dead broker goes, and comes back without what was not synced, in the same boot.
-
-    Only once it is on record what was heard of the broker: see the fault model. What happens before that, the
-    controller's own model tries.
-    """
-    with scene.any_of(rng, scene.cluster.brokers) as machine:
-        if machine is None:
-            return None
-        machine.kill()
-        ends_at = scene.cluster.clock.monotonic() + _ON_RECORD_S_MAX
-        while not _is_fenced_on_record(scene, machine):
-            if scene.cluster.clock.monotonic() > ends_at:
-                return None
-            await scene.cluster.clock.sleep(_LOOK_EVERY_S)
-        if not scene.budget.spend_unsynced(machine):
-            return None
-        machine.lose_page_cache()
-        await scene.rest(rng, MOMENT_S_RANGE)
-        return f"the volume of {machine.name} came back without what was not synced"
-
-
-def _is_fenced_on_record(scene: Scene, machine: SimMachine) -> bool:
-    broker = scene.image().brokers.get(machine.config.node_id)
-    return broker is not None and broker.is_fenced and broker.cache_witness is not None
 
 
 async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:

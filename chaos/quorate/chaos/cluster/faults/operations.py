@@ -15,10 +15,10 @@ from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.plan import TopicPlan
 from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
-from quorate.chaos.cluster.view import newest_image, partitions_of
+from quorate.chaos.cluster.view import newest_image, partitions_of, replicas_of
 from quorate.client.admin import AsyncAdmin
 from quorate.core.config import Durability
-from quorate.core.ids import TopicName, TopicPartition
+from quorate.core.ids import BrokerId, TopicName, TopicPartition
 from quorate.errors import QuorateError, TopicAlreadyExists, UnknownTopicOrPartition
 
 __all__ = [
@@ -47,7 +47,7 @@ async def move_replicas(scene: Scene, rng: random.Random) -> str | None:
     partition = _any_partition(scene, rng)
     if partition is None:
         return None
-    count = _replica_count(scene, partition)
+    count = len(_replicas(scene, partition))
     target = rng.sample(_broker_ids(scene), k=count)
     is_called_off = rng.random() < 0.3
     late = rng.choice(scene.cluster.brokers)
@@ -101,10 +101,22 @@ async def decommission(scene: Scene, rng: random.Random) -> str | None:
 
 
 async def elect_preferred(scene: Scene, rng: random.Random) -> str | None:
+    """Of one partition another replica comes to be preferred before, or there might be nobody to elect."""
+    partition = _any_partition(scene, rng)
+    if partition is None:
+        return None
+    first, *others = _replicas(scene, partition)
     async with scene.admin(rng) as admin:
         with contextlib.suppress(QuorateError):
-            await admin.elect_preferred_leaders()
-    return "had preferred leaders elected"
+            await admin.reassign_partitions({partition: [*rng.sample(others, k=len(others)), first]})
+        await scene.rest(rng, MOMENT_S_RANGE)
+        try:
+            result = await admin.elect_preferred_leaders()
+        except QuorateError:
+            return None
+    if not result.moved:
+        return None
+    return f"had preferred leaders elected: {' '.join(map(str, result.moved))}"
 
 
 async def transfer_controller(scene: Scene, rng: random.Random) -> str | None:
@@ -161,7 +173,7 @@ async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
             lambda: admin.alter_config(topic.name, {"retention.bytes": None}),
             done=UnknownTopicOrPartition,
         )
-    return f"had old records of {topic.name} deleted"
+    return f"had old records of {topic.name} deleted" if _has_lost_its_start(scene, topic) else None
 
 
 async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
@@ -225,12 +237,21 @@ def _any_partition(scene: Scene, rng: random.Random) -> TopicPartition | None:
     return rng.choice(found) if found else None
 
 
-def _replica_count(scene: Scene, partition: TopicPartition) -> int:
-    """As many as it settles for."""
+def _replicas(scene: Scene, partition: TopicPartition) -> list[BrokerId]:
+    """Those that it settles for."""
     for name, found in partitions_of(newest_image(scene.cluster)):
         if name == partition:
-            return len(found.replicas) - len(found.adding_replicas)
+            return [each for each in found.replicas if each not in found.adding_replicas]
     raise AssertionError(partition)
+
+
+def _has_lost_its_start(scene: Scene, topic: TopicPlan) -> bool:
+    return any(
+        replica.log.log_start_offset > 0
+        for name, replicas in replicas_of(scene.cluster).items()
+        if name.topic == topic.name
+        for replica in replicas
+    )
 
 
 def _broker_ids(scene: Scene) -> list[int]:

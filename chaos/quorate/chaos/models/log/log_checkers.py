@@ -71,6 +71,7 @@ __all__ = [
     "check_reads",
     "check_retention_below_high_watermark",
     "check_retention_when_the_wall_clock_jumps",
+    "check_segment_sealed_again_during_sync",
     "check_torn_bytes_are_cut",
     "check_truncation_and_power_loss",
     "check_truncation_during_sync",
@@ -257,6 +258,23 @@ async def check_truncation_during_sync() -> None:
     harness.append(batch(b"other"))
     await asyncio.wait([flush])
     assert harness.log.recovery_point == 2, f"{harness.log.recovery_point} is promised, 2 are on the device"
+
+
+async def check_segment_sealed_again_during_sync() -> None:
+    harness = LogHarness(small_config(segment_bytes=2 * len(BATCH)))
+    await harness.lead(1)
+    harness.append(*[BATCH] * 3)
+    harness.disk.sync_delay_s = 0.02
+    sync = asyncio.create_task(harness.log.checkpoint())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    harness.disk.sync_delay_s = 0.0
+    await harness.log.truncate_to(Offset(1))
+    harness.append(BATCH, BATCH)
+    await sync
+    await harness.log.flush()
+    unsynced = harness.disk.first_unsynced(harness.path(f"{0:020}.log"))
+    assert unsynced is None, f"{harness.log.recovery_point} is promised, and byte {unsynced} is not synced"
 
 
 async def check_flush_covers_what_was_before_it() -> None:
