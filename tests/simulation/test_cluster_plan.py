@@ -54,6 +54,7 @@ EFFECTS: Final = {
     Fault.DECOMMISSION: "broker_decommissioning",
     Fault.ELECT_PREFERRED: "leaders_moved",
     Fault.DELETE_OLD_RECORDS: "log_starts_moved",
+    Fault.RECOVER_PARTITION: "acknowledged_and_given_up",
     Fault.TRANSFER_CONTROLLER: "controller_inactive",
     Fault.GROW_PARTITIONS: "partitions_added",
     Fault.CHANGE_MIN_ISR: "configs_changed",
@@ -80,8 +81,15 @@ def test_layouts_workloads_and_durabilities_differ_between_seeds() -> None:
     assert {bool(plan.workload.competitors) for plan in plans} == {True, False}
 
 
-def test_a_plan_survives_json() -> None:
-    plan = Plan.draw(11)
+def test_only_what_an_operator_gives_up_may_be_lost() -> None:
+    for seed in SEEDS:
+        plan = Plan.draw(seed)
+        is_given_up = any(event.kind is Fault.RECOVER_PARTITION for event in plan.events)
+        assert [topic.name for topic in plan.topics if topic.may_lose] == (["m"] if is_given_up else [])
+
+
+@pytest.mark.parametrize("plan", [Plan.draw(11), Plan.draw(1, kinds=[Fault.RECOVER_PARTITION])])
+def test_a_plan_survives_json(plan: Plan) -> None:
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 

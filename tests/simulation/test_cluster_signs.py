@@ -30,7 +30,7 @@ def test_a_leader_is_moved_if_it_could_have_stayed() -> None:
     signs = SignsInMetadata()
     signs.saw(partition_image(leader=2))
     signs.saw(partition_image(leader=1, leader_epoch=1))
-    assert signs.leaders_moved == 1
+    assert (signs.leaders_moved, signs.unclean_elections) == (1, 0)
     signs.saw(partition_image(leader=2, leader_epoch=2, isr=(2, 3)))
-    signs.saw(partition_image(leader=2, leader_epoch=3))
-    assert signs.leaders_moved == 1
+    signs.saw(partition_image(leader=2, leader_epoch=3, unclean=(3,)))
+    assert (signs.leaders_moved, signs.unclean_elections) == (1, 1)

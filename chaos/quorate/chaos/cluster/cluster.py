@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -124,9 +124,15 @@ class SimCluster:
             self.client_transport(), self.bootstrap, clock=self.clock, rng=self.simulation.rng
         )
 
-    def admin(self, *, transport: SimTransport | None = None, rng: random.Random | None = None) -> AsyncAdmin:
+    def admin(
+        self,
+        *,
+        transport: SimTransport | None = None,
+        rng: random.Random | None = None,
+        bootstrap: Sequence[str] = (),
+    ) -> AsyncAdmin:
         """``transport``: of the machine that it runs on; none: of a machine of its own."""
-        return AsyncAdmin(self.bootstrap, **self._seams(transport, rng))
+        return AsyncAdmin(bootstrap or self.bootstrap, **self._seams(transport, rng))
 
     def producer(self, *, transport: SimTransport | None = None, **options: Any) -> AsyncProducer:
         """``options``: of ``AsyncProducer``."""

@@ -24,6 +24,8 @@ __all__ = ["COMPETED", "FaultEvent", "Plan", "TopicPlan", "WorkloadPlan"]
 
 #: the topic for whose end clients compete
 COMPETED: Final = "c"
+#: the one of which something may be lost; there only where somebody gives it up
+_LOSSY: Final = "m"
 _BROKERS: Final = (3, 3, 3, 3, 4, 5)
 _DURABILITIES: Final = (Durability.REPLICATED, Durability.REPLICATED, Durability.FSYNC)
 _KINDS_RANGE: Final = (2, 5)
@@ -49,6 +51,8 @@ class TopicPlan:
     replication_factor: int
     min_insync_replicas: int
     durability: Durability
+    #: an operator gives up what is on dead brokers (rule 33); of all other topics nothing may be lost
+    may_lose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +85,18 @@ class Plan:
         names = [f"t{number}" for number in range(rng.choice((1, 2)))]
         if workload.competitors:
             names.append(COMPETED)
+        is_combined = rng.random() < 0.4
+        topics = [_draw_topic(rng, name, brokers, durability) for name in names]
+        events = _draw_events(rng, kinds)
+        if any(event.kind is Fault.RECOVER_PARTITION for event in events):
+            topics.append(_draw_lossy_topic(rng, durability))
         return Plan(
             seed=seed,
             brokers=brokers,
-            is_combined=rng.random() < 0.4,
-            topics=tuple(_draw_topic(rng, name, brokers, durability) for name in names),
+            is_combined=is_combined,
+            topics=tuple(topics),
             workload=workload,
-            events=_draw_events(rng, kinds),
+            events=events,
         )
 
     def only_competing(self) -> Plan:
@@ -130,6 +139,19 @@ def _draw_topic(rng: random.Random, name: str, brokers: int, durability: Durabil
         replication_factor=replication_factor,
         min_insync_replicas=rng.choice((2, 2, 2, 1, min(3, replication_factor))),
         durability=durability or drawn,
+    )
+
+
+def _draw_lossy_topic(rng: random.Random, durability: Durability | None) -> TopicPlan:
+    """With MinISR 1 its new leader writes alone, where the others have something else."""
+    drawn = rng.choice(_DURABILITIES)
+    return TopicPlan(
+        name=_LOSSY,
+        partitions=1,
+        replication_factor=3,
+        min_insync_replicas=rng.choice((1, 2)),
+        durability=durability or drawn,
+        may_lose=True,
     )
 
 

@@ -138,7 +138,7 @@ class _Run:
         self._workload = Workload(
             self._cluster,
             self._history,
-            [topic.name for topic in plan.written_topics],
+            plan.written_topics,
             self._observer.acknowledged,
         )
 
@@ -284,6 +284,11 @@ class _Run:
         found = final_state(
             self._cluster,
             may_delete=self._scene.may_delete,
+            losses={
+                name: self._observer.losses_of(name)
+                for name in assigned_replicas(self._cluster)
+                if name.topic in {topic.name for topic in self._plan.topics if topic.may_lose}
+            },
             counters=self._counts,
             expected=expected_signs(event.kind for _, event, _ in self._nemesis.story),
         )

@@ -129,5 +129,7 @@ class Scene:
 
     # -- operators
 
-    def admin(self, rng: random.Random) -> AsyncAdmin:
-        return self.cluster.admin(rng=random.Random(rng.getrandbits(64)))
+    def admin(self, rng: random.Random, *, at: SimMachine | None = None) -> AsyncAdmin:
+        """``at``: the broker to begin with."""
+        bootstrap = [] if at is None else [at.address]
+        return self.cluster.admin(rng=random.Random(rng.getrandbits(64)), bootstrap=bootstrap)

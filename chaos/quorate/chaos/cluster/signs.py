@@ -24,6 +24,7 @@ _DAMAGES: Final = "damages"
 _ROTTEN: Final = "rotten_files"
 _LEADERS_MOVED: Final = "leaders_moved"
 _LOG_STARTS: Final = "log_starts_moved"
+_UNCLEAN_ELECTIONS: Final = "unclean_elections"
 
 #: by the fault that was inflicted: the counter that must not be 0 then
 SIGNS: Final[Mapping[Fault, str]] = {
@@ -53,6 +54,7 @@ SIGNS: Final[Mapping[Fault, str]] = {
     Fault.ROT_JOURNAL: _ROTTEN,
     Fault.ELECT_PREFERRED: _LEADERS_MOVED,
     Fault.DELETE_OLD_RECORDS: _LOG_STARTS,
+    Fault.RECOVER_PARTITION: _UNCLEAN_ELECTIONS,
 }
 
 
@@ -66,6 +68,7 @@ class SignsInMetadata:
 
     def __init__(self) -> None:
         self.leaders_moved = 0
+        self.unclean_elections = 0
         self._before: dict[ReplicaKey, PartitionImage] = {}
 
     def saw(self, partition: PartitionImage) -> None:
@@ -76,6 +79,9 @@ class SignsInMetadata:
         # A leader that is still in sync was not in need of a successor.
         if before is not None and before.leader != partition.leader and before.leader in partition.isr:
             self.leaders_moved += 1
+        if before is not None:
+            known = before.unclean_leader_epochs
+            self.unclean_elections += len(partition.unclean_leader_epochs) - len(known)
 
 
 def signs_of(cluster: SimCluster, metadata: SignsInMetadata, examined: Mapping[str, int]) -> dict[str, int]:
@@ -90,6 +96,7 @@ def signs_of(cluster: SimCluster, metadata: SignsInMetadata, examined: Mapping[s
         "files_set_back": sum(disk.files_set_back for disk in disks),
         _DAMAGES: sum(disk.damages for disk in disks),
         _LEADERS_MOVED: metadata.leaders_moved,
+        _UNCLEAN_ELECTIONS: metadata.unclean_elections,
         _LOG_STARTS: examined["log starts moved"],
         _ROTTEN: sum(len(disk.rotten) for disk in disks),
         "frames_dropped": network.frames_dropped,

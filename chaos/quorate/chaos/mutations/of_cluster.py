@@ -12,6 +12,7 @@ from typing import Final
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.mutations import (
     of_broker_lives,
+    of_clients,
     of_elections,
     of_followers,
     of_isr_changes,
@@ -31,6 +32,7 @@ __all__ = ["MUTATIONS"]
 _ALL_IN_SYNC: Final = 3
 
 _SYNCING: Final = ClusterHunt((Fault.KILL_BROKER,), durability=Durability.FSYNC)
+_GIVEN_UP: Final = ClusterHunt((Fault.RECOVER_PARTITION,), min_insync_replicas=1, is_apart=True)
 
 _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     (of_storage.leader_epoch_is_not_saved, ClusterHunt((Fault.KILL_LEADER,))),
@@ -55,6 +57,7 @@ _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     ),
     # No plan cuts logs, and of a batch that has rotted its broker tells again in a heartbeat.
     (of_broker_lives.damage_is_ignored_at_registration, cluster_story(a_shortened_log_does_not_lead)),
+    (of_clients.reader_is_reset_silently, _GIVEN_UP),
     (of_elections.elr_is_not_kept, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_elections.elects_the_last_known_leader, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_isr_changes.move_adds_to_the_isr, ClusterHunt((Fault.MOVE_REPLICAS,))),

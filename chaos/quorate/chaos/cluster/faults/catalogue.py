@@ -11,7 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 from typing import Final, TypeAlias
 
-from quorate.chaos.cluster.faults import clocks, disks, network, operations, power, processes, turns, volumes
+from quorate.chaos.cluster.faults import (
+    clocks,
+    disks,
+    network,
+    operations,
+    power,
+    processes,
+    recovery,
+    turns,
+    volumes,
+)
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.scene import Scene
 
@@ -28,6 +38,7 @@ _FAMILIES: Final[tuple[ModuleType, ...]] = (
     network,
     clocks,
     operations,
+    recovery,
 )
 
 

@@ -84,7 +84,7 @@ async def drain(scene: Scene, rng: random.Random) -> str | None:
             with contextlib.suppress(QuorateError):
                 await admin.drain_broker(number)
             await scene.rest(rng, SHORT_S_RANGE)
-        await _until_done(scene, rng, lambda: admin.drain_broker(number, cancel=True))
+        await until_done(scene, rng, lambda: admin.drain_broker(number, cancel=True))
     return f"drained {machine.name}, which was deaf"
 
 
@@ -96,7 +96,7 @@ async def decommission(scene: Scene, rng: random.Random) -> str | None:
         with contextlib.suppress(QuorateError):
             await admin.decommission_broker(number)
         await scene.rest(rng, SHORT_S_RANGE)
-        await _until_done(scene, rng, lambda: admin.decommission_broker(number, cancel=True))
+        await until_done(scene, rng, lambda: admin.decommission_broker(number, cancel=True))
     return f"began to decommission {machine.name}, and called it off"
 
 
@@ -158,7 +158,7 @@ async def change_config(scene: Scene, rng: random.Random) -> str | None:
 
 async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
     """By a retention that is soon exceeded; for a while."""
-    topics = scene.plan.written_topics
+    topics = [each for each in scene.plan.written_topics if not each.may_lose]
     if not topics:
         return None
     topic = rng.choice(topics)
@@ -167,7 +167,7 @@ async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
         with contextlib.suppress(QuorateError):
             await admin.alter_config(topic.name, {"retention.bytes": _RETENTION_BYTES})
         await scene.rest(rng, LONG_S_RANGE)
-        await _until_done(
+        await until_done(
             scene,
             rng,
             lambda: admin.alter_config(topic.name, {"retention.bytes": None}),
@@ -178,16 +178,16 @@ async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
 
 async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
     """Another topic under the same name: nothing of the old one may be in it (rule 43)."""
-    topics = scene.plan.written_topics
+    topics = [each for each in scene.plan.written_topics if not each.may_lose]
     if not topics:
         return None
     topic = rng.choice(topics)
     async with scene.admin(rng) as admin:
         deletion = scene.history.delete_topic(TopicName(topic.name))
-        await _until_done(scene, rng, lambda: admin.delete_topic(topic.name), done=UnknownTopicOrPartition)
+        await until_done(scene, rng, lambda: admin.delete_topic(topic.name), done=UnknownTopicOrPartition)
         scene.history.topic_deleted(deletion)
         await scene.rest(rng, MOMENT_S_RANGE)
-        await _until_done(scene, rng, lambda: create_topic(admin, topic), done=TopicAlreadyExists)
+        await until_done(scene, rng, lambda: create_topic(admin, topic), done=TopicAlreadyExists)
     return f"deleted {topic.name} and created it again"
 
 
@@ -211,7 +211,7 @@ async def _configure(scene: Scene, rng: random.Random, topic: TopicPlan, key: st
     return f"set {key}={value} for {topic.name}"
 
 
-async def _until_done(
+async def until_done(
     scene: Scene,
     rng: random.Random,
     attempt: Callable[[], Awaitable[object]],
