@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.view import newest_image
 from quorate.chaos.sim.clock import Simulation, run_simulation
@@ -58,11 +56,5 @@ def test_a_partition_is_recovered_while_the_others_are_dead() -> None:
     simulate(are_others_paused=False)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="brokers are compared as they are on record, with the number of their cache witness, which is "
-    "another one every second; whoever does not answer is waited for longer than that",
-)
 def test_a_partition_is_recovered_while_the_others_do_not_answer() -> None:
     simulate(are_others_paused=True)

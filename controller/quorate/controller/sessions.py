@@ -22,7 +22,7 @@ of its cache witness outlives the session: the next process is judged by it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from immutables import Map
 
@@ -83,7 +83,7 @@ class BrokerSessions:
                 continue
             if known is not None and known.broker_epoch != broker.broker_epoch:
                 self._witnesses.pop(broker.broker_id, None)
-            if known is None or replace(known, cache_witness=broker.cache_witness) != broker:
+            if not broker.is_as(known):
                 self._state_offsets[broker.broker_id] = image.offset
             session = self._sessions.get(broker.broker_id)
             if session is not None and (_was_let_go(broker) or session.broker_epoch != broker.broker_epoch):
