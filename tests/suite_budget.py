@@ -33,13 +33,13 @@ class Budget(NamedTuple):
 
 
 BUDGETS: Final[tuple[Budget, ...]] = (
-    Budget("unit", ("unit", "datadriven", "fuzz"), 140),
+    Budget("unit", ("unit", "fuzz"), 140),
     Budget("log", ("log",), 60),
     Budget("raft", ("raft",), 150),
     Budget("simulation", ("simulation",), 350),
     Budget("integration", ("integration",), 260),
     Budget("drills", ("drills",), 210),
-    Budget("languages", ("interop", "spark"), 90),
+    Budget("languages", ("interop",), 90),
 )
 
 

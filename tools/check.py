@@ -2,7 +2,8 @@
 
 With names as arguments, only those parts run; the pre-commit hooks call it so, which keeps the hooks and
 `make check` one list. The whole has a time budget like every test suite: a check that people wait for is a
-check that people skip.
+check that people skip. It is what it may take on two cores that have nothing else to do; a run that took
+longer says so, and fails at twice as much, which is not the machine any more.
 """
 
 from __future__ import annotations
@@ -94,10 +95,11 @@ def conclude(outcomes: Sequence[Outcome], seconds: float) -> int:
     if failed:
         print(f"check failed: {', '.join(failed)} ({time_spent})")
         return 1
-    if seconds > BUDGET_SECONDS:
+    if seconds > 2 * BUDGET_SECONDS:
         print(f"check failed: every part passed, but over its budget of time ({time_spent})")
         return 1
-    print(f"check passed: {', '.join(outcome.part.what for outcome in outcomes)} ({time_spent})")
+    remark = ", over its budget: the machine, or the checks?" if seconds > BUDGET_SECONDS else ""
+    print(f"check passed: {', '.join(outcome.part.what for outcome in outcomes)} ({time_spent}{remark})")
     return 0
 
 

@@ -19,7 +19,7 @@ from quorate.chaos.history.history import History
 from quorate.chaos.live.load import LedgerLoad
 from quorate.chaos.live.reach import DataDirectory, Reach
 from quorate.client import AsyncAdmin
-from quorate.client.connection import connect
+from quorate.client.impatient_admin import connect
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from quorate.errors import (

@@ -17,7 +17,6 @@ from quorate.chaos.models.log.log_harness import NOW_MS, ManualClock, batch, mak
 from quorate.core.disk import Disk
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.records import Compression
-from quorate.errors import QuorateError
 from quorate.storage import LogConfig, LogContext, PartitionKey, PartitionLog
 from tests.log.log_model import stamped
 
@@ -93,18 +92,21 @@ class Life:
         await self.do("lead", leader_epoch, action=lead)
 
     async def append(self, *batches: bytes) -> None:
-        """As leader, in one group."""
+        """As leader, one after the other."""
+        for each in batches:
+            await self._append(each)
+
+    async def _append(self, sent: bytes) -> None:
         epoch = self.log.latest_leader_epoch
-        stored = list(self._stamp(batches, epoch))
+        (stored,) = self._stamp((sent,), epoch)
 
         async def append() -> None:
-            for outcome in self.log.append_all_as_leader(batches, leader_epoch=epoch):
-                assert not isinstance(outcome, QuorateError), outcome
+            self.log.append_as_leader(sent, leader_epoch=epoch)
 
-        await self.do("append", *stored, action=append)
+        await self.do("append", stored, action=append)
 
     async def replicate(self, *batches: bytes, leader_epoch: int) -> None:
-        """As follower, in one group."""
+        """As follower, with one call."""
         stored = list(self._stamp(batches, leader_epoch))
 
         async def append() -> None:
@@ -210,9 +212,10 @@ async def _lead(life: Life) -> None:
 
 
 async def _roll(life: Life) -> None:
-    """By size, within a group, and by the age of the first batch."""
+    """By size, within a follower's write, and by the age of the first batch."""
     await life.append(life.large(700))
-    await life.append(life.large(300), *[life.small() for _ in range(8)])
+    await life.append(life.large(300))
+    await life.replicate(*[life.small() for _ in range(8)], leader_epoch=4)
     await life.roll_by_age()
     await life.append(life.small(producer=(42, 0, 36)))
 

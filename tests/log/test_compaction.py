@@ -491,7 +491,7 @@ async def test_a_read_under_way_goes_on_in_the_old_file() -> None:
     log.put(*[(A, b"%d" % n) for n in range(20)])
     await log.seal()
     before = image_of(log.log).batches
-    region = log.log.locate(Offset(0), bytes_max=EVERYTHING)
+    region = log.log._reader.locate(Offset(0), bytes_max=EVERYTHING, end_offset=None)
     assert region is not None
     await log.compact()
     assert region.read() == before

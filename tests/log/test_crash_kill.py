@@ -65,7 +65,7 @@ NAMED_POINTS: Final = {
     "mid-roll, before the new segment": NamedPoint("roll", "append", "create", ".log", _BEFORE),
     "mid-roll, new segment empty": NamedPoint("roll", "append", "create", ".log", _AFTER),
     "mid-roll by age, new segment empty": NamedPoint("roll", "roll", "create", ".log", _AFTER),
-    "mid-roll, within a group": NamedPoint("roll", "append", "write", ".log", _HALF),
+    "mid-roll, within a follower's write": NamedPoint("roll", "append", "write", ".log", _HALF),
     "mid-checkpoint, half written": NamedPoint(
         "checkpoint", "checkpoint", "write", f"{_CHECKPOINT}.tmp", _HALF
     ),

@@ -20,7 +20,7 @@ from quorate.chaos.models.log.log_harness import (
 from quorate.chaos.sim.disk_faults import fail_nth, fail_path
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import DiskFull, StorageError, StorageFailed
-from quorate.storage import Appended, StartKind
+from quorate.storage import StartKind
 from quorate.storage.inspect import verify
 from tests.log.log_model import stamped
 
@@ -38,12 +38,12 @@ async def test_batch_that_was_refused_for_want_of_room_never_comes_back() -> Non
     for seed in range(100):
         harness = LogHarness()
         log = await harness.lead()
-        fill(harness, room=150)
-        outcomes = log.append_all_as_leader(
-            [batch(b"1"), batch(b"2"), batch(b"3")], leader_epoch=LeaderEpoch(0)
-        )
-        assert [type(outcome) for outcome in outcomes] == [Appended, Appended, DiskFull]
+        fill(harness, room=190)
+        sent = [stamped(batch(b"%d" % n), base_offset=n, leader_epoch=0) for n in range(3)]
+        with pytest.raises(DiskFull):
+            log.append_as_follower(b"".join(sent))
         before = image_of(log)
+        assert before.batches == b"".join(sent[:2])
         make_room(harness)
         if seed % 2:
             assert await log.close()

@@ -1,4 +1,4 @@
-"""Appending as leader: offsets, epochs, refusals, and groups whose batches fare differently."""
+"""Appending as leader: offsets, epochs, refusals, and writes that fail."""
 
 from __future__ import annotations
 
@@ -29,24 +29,16 @@ from quorate.errors import (
     FencedLeaderEpoch,
     OutOfOrderSequence,
     QuorateError,
-    StorageError,
     StorageFailed,
     UnknownLeaderEpoch,
     UnknownProducer,
     UnsupportedBatch,
 )
-from quorate.storage import Appended, PartitionLog
+from quorate.storage import Appended
 from quorate.storage.leader_epochs import EpochEnd
 from tests.unit.records.batches import raw_batch, raw_record
 
 EPOCH = LeaderEpoch(0)
-
-
-def append_all(log: PartitionLog, *batches: bytes) -> list[Appended | QuorateError]:
-    return log.append_all_as_leader(batches, leader_epoch=log.latest_leader_epoch)
-
-
-# -- one batch
 
 
 async def test_new_log_is_empty() -> None:
@@ -155,8 +147,6 @@ async def test_a_bad_batch_is_refused_and_changes_nothing(bad: bytes, error: typ
     before = image_of(log)
     with pytest.raises(error):
         log.append_as_leader(bad, leader_epoch=EPOCH)
-    outcomes = append_all(log, bad)
-    assert isinstance(outcomes[0], error)
     assert image_of(log) == before
 
 
@@ -177,147 +167,81 @@ async def test_batch_whose_count_of_records_does_not_cover_its_offsets_is_refuse
         log.append_as_leader(lying, leader_epoch=EPOCH)
 
 
-# -- groups
+# -- writes
 
 
-async def test_group_is_written_by_one_call_and_each_batch_has_its_outcome() -> None:
+async def test_append_is_one_write_and_a_refused_one_is_none() -> None:
     harness = LogHarness(small_config(segment_bytes=10_000))
     log = await harness.lead()
     trace = record_operations(harness.disk)
-    outcomes = append_all(
-        log,
-        batch(b"a"),
-        GOOD[:-1],
-        batch(b"b", b"c", producer=(7, 0, 0)),
-        batch(b"x" * 100_001),
-        batch(producer=(8, 0, 5)),
-        batch(b"d"),
-    )
-    assert [type(outcome) for outcome in outcomes] == [
-        Appended,
-        CorruptBatch,
-        Appended,
-        BatchTooLarge,
-        UnknownProducer,
-        Appended,
-    ]
-    assert [o.base_offset for o in outcomes if isinstance(o, Appended)] == [0, 1, 3]
-    assert [operation.name for operation in trace if operation.path.endswith(".log")] == ["pwritev"]
-    assert image_of(log) == replay(read_all(log))
-
-
-async def test_empty_group_writes_nothing() -> None:
-    harness = LogHarness()
-    log = await harness.lead()
-    trace = record_operations(harness.disk)
-    assert append_all(log) == []
-    assert isinstance(append_all(log, b"nonsense")[0], CorruptBatch)
+    log.append_as_leader(batch(b"a", producer=(7, 0, 0)), leader_epoch=EPOCH)
+    assert [operation.name for operation in trace] == ["pwritev"]
+    trace.clear()
+    assert log.append_as_leader(batch(b"a", producer=(7, 0, 0)), leader_epoch=EPOCH).is_duplicate
+    with pytest.raises(CorruptBatch):
+        log.append_as_leader(GOOD[:-1], leader_epoch=EPOCH)
+    with pytest.raises(OutOfOrderSequence):
+        log.append_as_leader(batch(b"c", producer=(7, 0, 2)), leader_epoch=EPOCH)
     assert trace == []
 
 
-async def test_duplicates_inside_one_group_are_judged_after_their_originals() -> None:
-    log = await LogHarness(small_config(segment_bytes=10_000)).lead()
-    outcomes = append_all(
-        log,
-        batch(b"a", producer=(7, 0, 0)),
-        batch(b"a", producer=(7, 0, 0)),
-        batch(b"b", producer=(7, 0, 1)),
-        batch(b"d", producer=(7, 0, 3)),
-        batch(b"b", producer=(7, 0, 1)),
-    )
-    first, again, second, gap, second_again = outcomes
-    assert isinstance(first, Appended)
-    assert again == first._replace(is_duplicate=True)
-    assert isinstance(second, Appended)
-    assert isinstance(gap, OutOfOrderSequence)
-    assert second_again == second._replace(is_duplicate=True)
-    assert log.log_end_offset == 2
-
-
-async def test_group_may_span_rolls() -> None:
-    harness = LogHarness(small_config(segment_bytes=200))
-    log = await harness.lead()
-    outcomes = append_all(log, *(batch(b"x" * 50, producer=(7, 0, n)) for n in range(7)))
-    assert [o.base_offset for o in outcomes if isinstance(o, Appended)] == list(range(7))
-    assert log.segment_count > 2
-    assert image_of(log) == replay(read_all(log))
-    expected = image_of(log)
-    await harness.crash()
-    assert image_of(harness.log) == expected
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-async def test_failed_write_of_a_group_is_the_outcome_of_all_that_relied_on_it(number: int) -> None:
+async def test_failed_write_changes_nothing_and_is_forgotten(number: int) -> None:
     harness = LogHarness(small_config(segment_bytes=10_000))
     log = await harness.lead()
     original = log.append_as_leader(batch(b"a", producer=(7, 0, 0)), leader_epoch=EPOCH)
     before = image_of(log)
     harness.disk.fault_hook = fail_nth(1, os_error(number), names={"pwritev"})
-    outcomes = append_all(
-        log,
-        batch(b"a", producer=(7, 0, 0)),  # a duplicate of what is in the log: not affected
-        batch(b"b", producer=(7, 0, 1)),
-        batch(b"b", producer=(7, 0, 1)),  # a duplicate of what was not written: no success
-        batch(b"c", producer=(8, 0, 0)),
-        batch(b"e", producer=(8, 0, 2)),
-    )
-    assert outcomes[0] == original._replace(is_duplicate=True)
-    failed = [type(outcome) for outcome in outcomes[1:4]]
-    assert failed == [DiskFull if number == errno.ENOSPC else StorageFailed] * 3
-    assert isinstance(outcomes[4], OutOfOrderSequence)
+    with pytest.raises(DiskFull if number == errno.ENOSPC else StorageFailed):
+        log.append_as_leader(batch(b"b", producer=(7, 0, 1)), leader_epoch=EPOCH)
     assert image_of(log) == before
+    await harness.crash()
+    log = harness.log
+    assert image_of(log) == before
+    again = log.append_as_leader(batch(b"a", producer=(7, 0, 0)), leader_epoch=EPOCH)
+    assert again == original._replace(is_duplicate=True)
+    assert not log.append_as_leader(batch(b"b", producer=(7, 0, 1)), leader_epoch=EPOCH).is_duplicate
 
 
-async def test_after_a_failed_write_the_rest_of_the_group_leaves_no_gap_in_a_producers_sequence() -> None:
-    harness = LogHarness(small_config(segment_bytes=150))
+async def test_after_a_failed_write_there_is_no_gap_in_a_producers_sequence() -> None:
+    harness = LogHarness(small_config(segment_bytes=10_000))
     log = await harness.lead()
+    harness.append(batch(b"a", producer=(7, 0, 0)))
     harness.disk.fault_hook = fail_nth(1, os_error(errno.ENOSPC), names={"pwritev"})
-    outcomes = append_all(log, *(batch(b"x" * 60, producer=(7, 0, n)) for n in range(3)))
-    assert isinstance(outcomes[0], DiskFull)
-    assert isinstance(outcomes[1], QuorateError)
-    assert isinstance(outcomes[2], QuorateError)
-    assert log.log_end_offset == 0
+    with pytest.raises(DiskFull):
+        harness.append(batch(b"b", producer=(7, 0, 1)))
+    with pytest.raises(OutOfOrderSequence):
+        harness.append(batch(b"c", producer=(7, 0, 2)))
+    assert log.log_end_offset == 1
+    harness.append(batch(b"b", producer=(7, 0, 1)), batch(b"c", producer=(7, 0, 2)))
+    assert image_of(log) == replay(read_all(log))
 
 
 async def test_after_a_failed_write_to_an_empty_segment_the_next_batch_goes_there() -> None:
     harness = LogHarness(small_config(segment_bytes=150))
     log = await harness.lead()
     harness.disk.fault_hook = fail_nth(1, os_error(errno.ENOSPC), names={"pwritev"})
-    outcomes = append_all(log, batch(b"x" * 60), batch(b"y" * 60), batch(b"z" * 60))
-    assert isinstance(outcomes[0], DiskFull)
-    assert [o.base_offset for o in outcomes[1:] if isinstance(o, Appended)] == [0, 1]
-    log.validate()
+    with pytest.raises(DiskFull):
+        harness.append(batch(b"x" * 60))
+    harness.append(batch(b"y" * 60), batch(b"z" * 60))
+    assert [header.base_offset for _, header in headers_in(read_all(log))] == [0, 1]
     expected = image_of(log)
     await harness.crash()
     assert image_of(harness.log) == expected
 
 
-async def test_after_a_storage_error_nothing_of_the_group_is_written_behind_it() -> None:
+async def test_after_a_storage_error_nothing_is_written_behind_it() -> None:
     harness = LogHarness(small_config(segment_bytes=150))
     log = await harness.lead()
-    harness.append(batch(b"w" * 60))
+    harness.append(batch(b"w" * 60), batch(b"x" * 60))
     before = image_of(log)
     harness.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"pwritev"})
-    outcomes = append_all(log, batch(b"x" * 60), batch(b"y" * 60), batch(b"z" * 60))
-    assert all(isinstance(outcome, StorageError) for outcome in outcomes), outcomes
+    for value in (b"y", b"z"):
+        with pytest.raises(StorageFailed):
+            harness.append(batch(value * 60))
     assert read_all(log) == before.batches
-    with pytest.raises(StorageFailed):
-        log.append_as_leader(batch(), leader_epoch=EPOCH)
     await harness.crash()
     assert image_of(harness.log) == before
-
-
-async def test_failed_roll_inside_a_group_spares_what_was_written_before_it() -> None:
-    harness = LogHarness(small_config(segment_bytes=250))
-    log = await harness.lead()
-    harness.disk.fault_hook = fail_nth(1, os_error(errno.ENOSPC), names={"rename"})
-    outcomes = append_all(log, *(batch(b"x" * 60) for _ in range(3)))
-    kinds = [type(outcome) for outcome in outcomes]
-    assert kinds[0] is Appended
-    assert DiskFull in kinds
-    written = [outcome for outcome in outcomes if isinstance(outcome, Appended)]
-    assert [o.base_offset for o in written] == list(range(log.log_end_offset))
-    assert len(list(headers_in(read_all(log)))) == len(written)
 
 
 async def test_segments_first_append_sets_its_age_not_the_timestamps_of_its_records() -> None:

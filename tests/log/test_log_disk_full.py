@@ -71,8 +71,8 @@ async def test_append_succeeds_as_soon_as_there_is_room() -> None:
 async def test_small_batch_may_fit_where_a_large_one_does_not() -> None:
     harness = await full_log(segment_bytes=100_000)
     end = harness.log.log_end_offset
-    outcomes = harness.log.append_all_as_leader([BATCH], leader_epoch=LeaderEpoch(1))
-    assert isinstance(outcomes[0], DiskFull)
+    with pytest.raises(DiskFull):
+        harness.append(BATCH)
     harness.disk.capacity_bytes = harness.disk.used_bytes + len(batch()) + 5
     harness.append(batch())
     assert harness.log.log_end_offset == end + 1

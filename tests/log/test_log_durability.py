@@ -378,3 +378,21 @@ async def test_checkpoint_on_disk_never_promises_what_is_not_on_the_device() -> 
         await harness.power_loss()
         assert harness.log.damage is None, f"operation {number}: {harness.log.damage}"
     raise AssertionError("it never went well")
+
+
+async def test_segment_that_is_cut_and_sealed_again_during_a_sync_is_synced_again() -> None:
+    harness = await leading(segment_bytes=2 * len(BATCH))
+    harness.append(BATCH, BATCH, BATCH)
+    assert harness.log.segment_count == 2
+    path = harness.path(f"{0:020}.log")
+    harness.disk.sync_delay_s = 0.05
+    checkpoint = asyncio.create_task(harness.log.checkpoint())
+    await turns(5)
+    harness.disk.sync_delay_s = 0.0
+    await harness.log.truncate_to(Offset(1))
+    harness.append(BATCH, BATCH)
+    assert harness.log.segment_count == 2, "the first one is sealed again"
+    await checkpoint
+    await harness.log.flush()
+    assert harness.log.recovery_point == 3
+    assert harness.disk.unsynced_bytes(path) == 0

@@ -11,7 +11,6 @@ from quorate.chaos.models.log.log_harness import (
     small_config,
 )
 from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
-from quorate.core.ids import Offset
 from quorate.storage.open_files import OpenFiles
 
 
@@ -88,8 +87,7 @@ async def test_a_region_outlives_eviction_roll_retention_and_close() -> None:
     log = await harness.lead()
     harness.append(batch(b"x" * 60))
     content = read_all(log)
-    region = log.locate(Offset(0), bytes_max=EVERYTHING)
-    assert region is not None
+    region = log._state.active.region(0, bytes_max=EVERYTHING, end=len(content))
     harness.append(batch(b"y" * 60), batch(b"z" * 60))
     assert log.segment_count > 1
     assert region.read() == content

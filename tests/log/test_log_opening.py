@@ -426,8 +426,6 @@ async def assert_refuses_everything(log: PartitionLog) -> None:
     with pytest.raises(LogDamaged):
         log.read(Offset(0), bytes_max=EVERYTHING)
     with pytest.raises(LogDamaged):
-        log.locate(Offset(0), bytes_max=EVERYTHING)
-    with pytest.raises(LogDamaged):
         log.find_timestamp(TimestampMs(0))
     with pytest.raises(LogDamaged):
         log.append_as_follower(batch())

@@ -1,4 +1,4 @@
-"""Reading: by offset, by size, below an end, by time; a region is the read, unseen."""
+"""Reading: by offset, by size, below an end, by time."""
 
 from __future__ import annotations
 
@@ -109,7 +109,6 @@ async def test_nothing_at_or_beyond_the_end_offset_is_returned() -> None:
 async def test_read_at_the_end_is_empty_and_stays_there() -> None:
     log = await log_of(1, 2)
     assert log.read(Offset(3), bytes_max=EVERYTHING) == LogRead(b"", Offset(3))
-    assert log.locate(Offset(3), bytes_max=EVERYTHING) is None
 
 
 @pytest.mark.parametrize("offset", [-1, 4])
@@ -127,25 +126,12 @@ async def test_batch_that_begins_before_the_log_start_is_returned_whole() -> Non
     assert [record.offset for record in records] == [0, 1, 2, 3]
 
 
-async def test_a_region_holds_the_bytes_of_the_read() -> None:
-    log = await log_of(*COUNTS)
-    for offset in range(log.log_end_offset):
-        for bytes_max in (1, 100, 333, EVERYTHING):
-            for end_offset in (None, Offset(offset + 3), Offset(9)):
-                found = log.read(Offset(offset), bytes_max=bytes_max, end_offset=end_offset)
-                region = log.locate(Offset(offset), bytes_max=bytes_max, end_offset=end_offset)
-                assert (b"" if region is None else region.read()) == found.batches
-                assert region is None or region.file.size() >= region.position + region.length
-
-
 async def test_closed_log_refuses_everything() -> None:
     log = await log_of(1)
     assert await log.close()
     assert await log.close()
     with pytest.raises(LogClosed):
         log.read(Offset(0), bytes_max=1)
-    with pytest.raises(LogClosed):
-        log.locate(Offset(0), bytes_max=1)
     with pytest.raises(LogClosed):
         log.find_timestamp(TimestampMs(0))
     with pytest.raises(LogClosed):

@@ -18,6 +18,7 @@ from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.core.records import Compression
 from quorate.storage import StartKind
+from tests.log.log_model import stamped
 
 
 async def log_of(*, segment_bytes: int = 100_000) -> LogHarness:
@@ -63,15 +64,15 @@ async def assert_goes_on(harness: LogHarness) -> None:
 
 
 async def test_write_of_a_group_cut_short_keeps_its_whole_batches() -> None:
-    """One write of three batches, and the process dies after any number of its bytes."""
-    batches = [batch(b"%d" % n * 10) for n in range(3)]
+    """A follower writes three batches at once, and the process dies after any number of their bytes."""
+    batches = [stamped(batch(b"%d" % n * 10), base_offset=7 + n, leader_epoch=2) for n in range(3)]
     sizes = [0, *(sum(map(len, batches[: n + 1])) for n in range(3))]
     for written in range(sizes[-1] + 1):
         harness = await log_of()
         before = read_all(harness.log)
         harness.disk.fault_hook = fail_nth(1, ProcessDied(written=written))
         with pytest.raises(ProcessDied):
-            harness.log.append_all_as_leader(batches, leader_epoch=LeaderEpoch(2))
+            harness.log.append_as_follower(b"".join(batches))
         harness.disk.fault_hook = None
         log = await harness.crash()
         whole = max(size for size in sizes if size <= written)

@@ -222,14 +222,14 @@ class LogMachine(RuleBasedStateMachine):
         return sent, answers, after
 
     def send(self, sent: list[bytes]) -> list[Appended | QuorateError]:
-        """One alone and several at once are two ways through the log."""
         epoch = LeaderEpoch(self.model.latest_epoch)
-        try:
-            if len(sent) == 1:
-                return [self.log.append_as_leader(sent[0], leader_epoch=epoch)]
-            return self.log.append_all_as_leader(sent, leader_epoch=epoch)
-        except QuorateError as error:
-            return [error] * len(sent)
+        outcomes: list[Appended | QuorateError] = []
+        for each in sent:
+            try:
+                outcomes.append(self.log.append_as_leader(each, leader_epoch=epoch))
+            except QuorateError as error:
+                outcomes.append(error)
+        return outcomes
 
     def accepted(self, sent: list[bytes], outcomes: list[Appended | QuorateError]) -> list[bytes]:
         """On a full disk a batch is in the log if, and only if, its answer says so."""

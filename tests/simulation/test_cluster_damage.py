@@ -11,7 +11,9 @@ from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.final import check_replicas_agree, records_of
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.cluster.view import replicas_of
+from quorate.chaos.cluster.view import failed_in_silence, replicas_of
+from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.mutations.registry import find_mutation
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.transport import method_of
@@ -97,6 +99,21 @@ def test_damaged_replica_is_found_by_a_read_and_fetched_anew(role: str) -> None:
             assert replica.failure is None
             assert len(records_of(replica, Offset(RECORDS))) == RECORDS
         assert (await fetch(cluster, victim)).batches
+
+    simulate(scenario)
+
+
+def test_replica_that_fails_and_tells_nobody_is_seen_although_all_are_in_sync() -> None:
+    async def scenario(cluster: SimCluster) -> None:
+        victim = leader_of(cluster)
+        assert failed_in_silence(cluster) is None
+        victim.disk.flip_bit(f"{replica_on(victim).log.directory}/{0:020}.log", DAMAGED_BIT)
+        with Patch() as patch:
+            find_mutation("failed-replica-is-told-to-nobody").apply(patch)
+            await fetch(cluster, victim)
+            await cluster.clock.sleep(10)
+        assert replica_on(victim).failure is not None
+        assert f"at {victim.name}" in (failed_in_silence(cluster) or "")
 
     simulate(scenario)
 

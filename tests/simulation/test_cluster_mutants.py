@@ -19,12 +19,15 @@ from tests.mutants import assert_is_noticed
 #: each with a seed that notices it; after a change of the simulator the search goes on from there
 QUICK: Final = {
     "acknowledgement-carries-offset-zero": 1,
+    "failed-replica-is-told-to-nobody": 2,
     "follower-acknowledges-before-the-sync": 1,
     "follower-cuts-to-its-high-watermark": 1,
+    "follower-refuses-what-an-operator-has-decided": 2,
     "incomplete-followers-are-admitted-in-a-cluster": 5,
     "leader-commits-what-it-has-itself": 1,
     "leader-epoch-is-not-saved-in-a-cluster": 1,
     "leader-shrinks-its-isr-by-itself": 1,
+    "names-are-not-synced-in-a-cluster": 1,
     "producers-are-forgotten": 1,
     "wiped-disk-is-counted-in-a-cluster": 2,
 }

@@ -19,6 +19,7 @@ SEEDS: Final = range(1, 400)
 #: what must come of it within a few seeds; of the others it is enough that they happen
 EFFECTS: Final = {
     Fault.KILL_LEADER: "elections",
+    Fault.KILL_CONTROLLER: "controller_inactive",
     Fault.KILL_ALL_BROKERS: "offline",
     Fault.KILL_ONE_BY_ONE: "offline",
     Fault.KILL_AT_A_TURN: "process_crash start",
@@ -51,6 +52,9 @@ EFFECTS: Final = {
     Fault.MOVE_REPLICAS: "reassignment_completed",
     Fault.DRAIN: "broker_draining",
     Fault.DECOMMISSION: "broker_decommissioning",
+    Fault.ELECT_PREFERRED: "leaders_moved",
+    Fault.DELETE_OLD_RECORDS: "log_starts_moved",
+    Fault.RECOVER_PARTITION: "acknowledged_and_given_up",
     Fault.TRANSFER_CONTROLLER: "controller_inactive",
     Fault.GROW_PARTITIONS: "partitions_added",
     Fault.CHANGE_MIN_ISR: "configs_changed",
@@ -77,8 +81,15 @@ def test_layouts_workloads_and_durabilities_differ_between_seeds() -> None:
     assert {bool(plan.workload.competitors) for plan in plans} == {True, False}
 
 
-def test_a_plan_survives_json() -> None:
-    plan = Plan.draw(11)
+def test_only_what_an_operator_gives_up_may_be_lost() -> None:
+    for seed in SEEDS:
+        plan = Plan.draw(seed)
+        is_given_up = any(event.kind is Fault.RECOVER_PARTITION for event in plan.events)
+        assert [topic.name for topic in plan.topics if topic.may_lose] == (["m"] if is_given_up else [])
+
+
+@pytest.mark.parametrize("plan", [Plan.draw(11), Plan.draw(1, kinds=[Fault.RECOVER_PARTITION])])
+def test_a_plan_survives_json(plan: Plan) -> None:
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 

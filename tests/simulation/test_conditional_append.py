@@ -15,9 +15,8 @@ from quorate.chaos.checks.final_state import FinalState
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.cluster.compare_and_set_run import compete_for_seed
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.cluster.run import _Run
+from quorate.chaos.cluster.run import _Run, compete_for_seed
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import Offset
 from quorate.core.transport import method_of

@@ -5,6 +5,7 @@ The clusters here are small and their faults are done by hand, so that each test
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -110,6 +111,7 @@ def test_a_cluster_that_keeps_its_promises_is_left_alone_and_is_looked_at_closel
         "logs matched",
         "metadata entries",
         "partition changes",
+        "recovery points",
         "replication quorums",
     ):
         assert examined[what] > 0, what
@@ -234,6 +236,16 @@ def test_rule_30_a_loss_that_a_broker_keeps_to_itself() -> None:
     boot, witness = "boot-is-not-looked-at", "lost-page-cache-passes-for-a-process-crash"
     with mutated(boot), mutated(witness), broken("unclean-exclusion"):
         observe(story)
+
+
+def test_rule_46_what_a_log_calls_synced_and_the_disk_does_not_have() -> None:
+    """Nothing is lost by it before the power fails; it is seen at once."""
+
+    async def story(world: World) -> None:
+        await asyncio.gather(*(world.write() for _ in range(5)))
+
+    with mutated("sync-claims-what-was-appended-while-it-ran"), broken("recovery-point"):
+        observe(story, durability="fsync")
 
 
 def test_rule_38_metadata_that_is_not_the_same_for_all(monkeypatch: pytest.MonkeyPatch) -> None:

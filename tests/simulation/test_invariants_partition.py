@@ -100,6 +100,14 @@ def test_metadata_calls_a_partition_synced_only_when_all_that_is_committed_is() 
         world.commit_metadata(is_synced=True)
 
 
+def test_a_log_may_know_less_of_what_is_synced_than_the_disk_and_not_more() -> None:
+    world = GhostWorld()
+    world.watch.recovery_point_moved(BrokerId(2), claimed=Offset(4), unsynced=Offset(5))
+    world.watch.recovery_point_moved(BrokerId(2), claimed=Offset(5), unsynced=Offset(5))
+    with broken("recovery-point"):
+        world.watch.recovery_point_moved(BrokerId(2), claimed=Offset(6), unsynced=Offset(5))
+
+
 # -- what faults take
 
 
@@ -420,3 +428,69 @@ def test_what_an_operator_has_given_up_is_not_missed() -> None:
     world.commit_metadata(isr=(3,), leader=3, leader_epoch=2, unclean=(2,))
     world.lead(3, epoch=2, high_watermark=2, isr=(3,), start=2)
     assert world.watch.committed.end == 2
+
+
+def given_up_from_2() -> GhostWorld:
+    """Five were committed by 1 and 2; an operator has 3 lead, which has two of them."""
+    world = GhostWorld()
+    world.commit(2)
+    world.commit_metadata(isr=(1, 2))
+    for broker_id in (1, 2):
+        world.append(broker_id, 3)
+    world.lead(1, epoch=0, high_watermark=5, isr=(1, 2))
+    world.follow(2, high_watermark=5)
+    world.commit_metadata(isr=(3,), leader=3, leader_epoch=1, unclean=(1,))
+    world.lead(3, epoch=1, high_watermark=2, isr=(3,), can_commit=False)
+    return world
+
+
+def test_who_still_holds_what_was_given_up_may_say_that_it_is_committed() -> None:
+    world = given_up_from_2()
+    assert [loss.from_offset for loss in world.watch.losses] == [2]
+    world.follow(2, high_watermark=5)
+    world.append(3, epoch=1)
+    world.cut(1, 2)
+    world.append(1, epoch=1)
+    world.lead(3, epoch=1, high_watermark=3, isr=(3, 1))
+    world.follow(2, high_watermark=4)
+    world.follow(1, high_watermark=3)
+
+
+def test_who_has_dropped_what_was_given_up_is_believed_no_more_than_others() -> None:
+    world = given_up_from_2()
+    world.cut(2, 2)
+    world.append(2, epoch=1)
+    with broken("high-watermark"):
+        world.follow(2, high_watermark=3)
+
+
+def test_what_a_leader_of_the_past_commits_is_lost_as_well() -> None:
+    world = given_up_from_2()
+    world.append(1)
+    world.append(2)
+    world.lead(1, epoch=0, high_watermark=6, isr=(1, 2))
+    world.follow(2, high_watermark=6)
+    assert world.watch.committed.end == 2
+
+
+def test_a_candidate_that_still_holds_what_was_given_up_is_no_candidate() -> None:
+    world = given_up_from_2()
+    world.lead(3, epoch=1, high_watermark=2, can_commit=False)
+    world.cut(1, 2)
+    for broker_id in (3, 1):
+        world.append(broker_id, epoch=1)
+    world.lead(3, epoch=1, high_watermark=3)
+    with broken("candidate-completeness"):
+        world.commit_metadata(isr=(3, 2))
+
+
+def test_what_is_committed_after_that_may_not_be_lost() -> None:
+    world = given_up_from_2()
+    world.cut(1, 2)
+    for broker_id in (3, 1):
+        world.append(broker_id, epoch=1)
+    world.lead(3, epoch=1, high_watermark=3, isr=(3, 1))
+    world.commit_metadata(isr=(3, 1))
+    world.cut(1, 2)
+    with broken("candidate-completeness"):
+        world.follow(1, high_watermark=2, is_cut=True)

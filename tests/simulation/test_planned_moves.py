@@ -14,9 +14,9 @@ import pytest
 
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.cluster.compare_and_set_run import compete_for_seed
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.run import compete_for_seed
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
 from quorate.controller import reassignment

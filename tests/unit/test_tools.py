@@ -130,11 +130,14 @@ def test_check_names_what_failed_and_the_command_that_shows_it(capsys: pytest.Ca
     assert said.endswith("check failed: bad things (1 s of 60 s)\n")
 
 
-def test_check_over_its_budget_fails_although_every_part_passed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_over_its_budget_says_so_and_fails_at_twice_as_much(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = check.Outcome(check.PARTS[0], passed=True, output="", seconds=0.0)
     assert check.conclude([outcome], seconds=check.BUDGET_SECONDS) == 0
-    assert check.conclude([outcome], seconds=check.BUDGET_SECONDS + 1) == 1
+    assert "over its budget" not in capsys.readouterr().out
+    assert check.conclude([outcome], seconds=check.BUDGET_SECONDS + 1) == 0
     assert "over its budget" in capsys.readouterr().out
+    assert check.conclude([outcome], seconds=2 * check.BUDGET_SECONDS + 1) == 1
+    assert "check failed: every part passed, but over its budget" in capsys.readouterr().out
 
 
 def test_check_refuses_a_part_that_does_not_exist() -> None:

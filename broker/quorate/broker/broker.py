@@ -35,7 +35,6 @@ from quorate.broker.hosted import Hosted
 from quorate.broker.partition_ends import PartitionEnds
 from quorate.broker.removed_topics import RemovedTopics
 from quorate.broker.replica.isr_alterations import IsrAlterations
-from quorate.broker.replica.partition import Partition
 from quorate.broker.replicas import Replicas, log_config_of
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.server import ReplicationServer
@@ -43,6 +42,7 @@ from quorate.broker.replication.throttle import ReplicationThrottle
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
+from quorate.core.ids import ReplicaKey
 from quorate.core.logging import get_logger
 from quorate.core.transport import Service, Transport
 from quorate.metadata.admin_forwarding import AdminForwarding
@@ -111,8 +111,6 @@ class Broker:
             on_deleted=lambda _: self._removed_topics.log_deleted(),
         )
         self._isr_alterations = IsrAlterations(
-            config.node_id,
-            self._calls.broker_epoch,
             self._calls.alter_partition,
             clock=clock,
             rng=self._rng,
@@ -333,10 +331,11 @@ class Broker:
         # After all else: from here on nothing that was decided up to there can be denied (rule 37).
         self._lease.metadata_applied(image.offset)
 
-    def _report_damaged(self, replica: Partition) -> None:
+    def _report_damaged(self, replica: ReplicaKey) -> None:
         if self._session is not None:
-            partition = replica.topic_partition.partition
-            self._session.report_damaged([ReplicaName(topic_id=replica.topic_id, partition=partition)])
+            self._session.report_damaged(
+                [ReplicaName(topic_id=replica.topic_id, partition=replica.partition)]
+            )
 
     # -- the controller
 

@@ -11,15 +11,15 @@ from typing import Final, Protocol
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.replica.partition import Partition
 from quorate.core.config import NodeConfig, TopicConfig
-from quorate.core.ids import BrokerId, PartitionId, TopicId, TopicName
+from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.errors import (
     BrokerFenced,
-    InvalidRequest,
     NotLeaderOrFollower,
     QuorateError,
     UnknownTopicOrPartition,
 )
 from quorate.metadata.image import MetadataImage, PartitionImage, TopicImage
+from quorate.metadata.topic_lookup import find_topic
 
 __all__ = ["Hosted", "HostedReplicas", "topic_config_of"]
 
@@ -65,19 +65,7 @@ class Hosted:
 
     def topic(self, name: str, topic_id: str) -> TopicImage:
         """By name, by id, or by both, which then have to agree (rule 43)."""
-        image = self.image
-        if not name and not topic_id:
-            raise InvalidRequest("a topic is named by its name or by its id; both are missing")
-        topic = image.topics.get(TopicId(topic_id)) if topic_id else image.topic_named(TopicName(name))
-        if topic is None:
-            raise UnknownTopicOrPartition(
-                f"there is no topic {name or topic_id}", topic=name or None, topic_id=topic_id or None
-            )
-        if name and topic.name != name:
-            raise UnknownTopicOrPartition(
-                f"topic id {topic_id} belongs to {topic.name}, not to {name}", topic=name, topic_id=topic_id
-            )
-        return topic
+        return find_topic(self.image, name, topic_id)
 
     def find(self, name: str, topic_id: str, partition: int) -> Partition:
         """The replica on this broker; an error names the leader where there is none."""

@@ -24,7 +24,7 @@ from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig, TopicConfig
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId, TopicPartition
 from quorate.core.logging import get_logger
-from quorate.errors import DiskFull, QuorateError, StorageError, TooManyOpenFiles
+from quorate.errors import DiskFull, QuorateError, StorageError, StorageFailed, TooManyOpenFiles
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.image import MetadataImage, PartitionImage
 from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
@@ -60,14 +60,14 @@ class Replicas:
         fetchers: ReplicaFetchers,
         deletions: LogDeletions,
         on_isr_wish: Callable[[Partition], None],
-        on_failure: Callable[[Partition], None],
+        on_failure: Callable[[ReplicaKey], None],
     ) -> None:
         self._config = config
         self._broker_id = config.node_id
         self._clock = clock
         self._logs = logs
-        #: as they were saved by the process before this one
-        self._high_watermarks: Mapping[PartitionKey, Offset] = {}
+        #: as they were saved by the process before this one, of replicas that have not been taken up since
+        self._high_watermarks: dict[PartitionKey, Offset] = {}
         self._fetchers = fetchers
         self._deletions = deletions
         self._on_isr_wish = on_isr_wish
@@ -88,7 +88,7 @@ class Replicas:
         self, high_watermarks: Mapping[PartitionKey, Offset], unusable: Mapping[PartitionKey, StorageError]
     ) -> None:
         """Every log there is has been opened, or could not be. Before the first metadata."""
-        self._high_watermarks = high_watermarks
+        self._high_watermarks = dict(high_watermarks)
         self._unusable = {ReplicaKey(key.topic_id, key.partition): error for key, error in unusable.items()}
 
     # -- looking
@@ -249,11 +249,21 @@ class Replicas:
                     "log_not_created", directory=key.directory_name, code=error.code, error=error.message
                 )
                 self._unusable[name] = error
+                self._give_up_if_led(partition, error)
                 self._retry_later(name)
                 return
             finally:
                 self._creating.discard(name)
             self._add(key, found)
+
+    def _give_up_if_led(self, partition: PartitionImage, error: StorageError) -> None:
+        """A disk that fails makes no log for it: somebody else who can has to lead. A full one gets room."""
+        if (
+            isinstance(error, StorageFailed)
+            and partition.leader == self._broker_id
+            and len(partition.isr) > 1
+        ):
+            self._on_failure(_name(partition))
 
     async def _open_log(self, key: PartitionKey, config: TopicConfig) -> PartitionLog:
         await self._deletions.withdraw(key)
@@ -290,10 +300,11 @@ class Replicas:
             partition_log,
             broker_id=self._broker_id,
             clock=self._clock,
-            high_watermark=self._high_watermarks.get(key, Offset(0)),
+            # Of the log as this process found it. What it became since, only its replica knew.
+            high_watermark=self._high_watermarks.pop(key, Offset(0)),
             replica_lag_s=self._config.replica_lag_time_max_ms / 1000,
             on_isr_wish=self._on_isr_wish,
-            on_failure=self._on_failure,
+            on_failure=lambda failed: self._on_failure(failed.key),
         )
         self._replicas[name] = replica
         self._take_part(replica, partition)

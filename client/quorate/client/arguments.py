@@ -20,7 +20,7 @@ __all__ = [
     "check_integer",
     "check_integer_or_none",
     "check_offset",
-    "check_partition",
+    "check_partition_argument",
     "check_topic_argument",
     "shown",
 ]
@@ -45,7 +45,8 @@ def check_topic_argument(name: object, argument: str = "topic") -> None:
         raise InvalidTopic(f"{argument} is {shown(name)}: a topic is named by a str")
 
 
-def check_partition(partition: object) -> TopicPartition:
+def check_partition_argument(partition: object) -> TopicPartition:
+    """A topic and a number, in whatever sequence the application has them."""
     if isinstance(partition, str) or not isinstance(partition, Sequence) or len(partition) != 2:
         raise InvalidRequest(f"a partition is a topic and a number, not {shown(partition)}")
     topic, number = partition

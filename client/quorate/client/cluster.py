@@ -23,8 +23,9 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from quorate.client.retrying import Backoff, retrying
+from quorate.client.retrying import retrying
 from quorate.client.topology import BrokerView, Leader, PartitionView, TopicView
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock, Timer
 from quorate.core.ids import BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName, TopicPartition
 from quorate.core.logging import get_logger

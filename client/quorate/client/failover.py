@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.transport import Channel, Method, Transport
 from quorate.errors import (

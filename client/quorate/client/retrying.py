@@ -13,7 +13,7 @@ from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.errors import QuorateError
 
-__all__ = ["Backoff", "retrying"]
+__all__ = ["retrying"]
 
 T = TypeVar("T")
 

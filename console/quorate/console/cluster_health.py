@@ -11,7 +11,7 @@ from quorate.errors import UnknownTopicOrPartition
 from quorate.v1 import admin_pb2
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
 
 __all__ = ["Health", "health_of", "look_at_cluster"]
 
@@ -35,7 +35,7 @@ class Health:
     partitions: list[dict[str, Any]] = field(default_factory=list)
 
 
-async def look_at_cluster(connection: Connection) -> Health:
+async def look_at_cluster(connection: ImpatientAdmin) -> Health:
     cluster = await connection.describe_cluster()
     health = health_of(cluster, await connection.describe_quorum())
     if cluster.offline_partition_count or cluster.under_replicated_partition_count:
@@ -43,7 +43,7 @@ async def look_at_cluster(connection: Connection) -> Health:
     return health
 
 
-async def _ill_partitions(connection: Connection) -> list[dict[str, Any]]:
+async def _ill_partitions(connection: ImpatientAdmin) -> list[dict[str, Any]]:
     names = [topic.name for topic in await connection.list_topics()][:_TOPICS_ASKED_MAX]
     at_once = asyncio.Semaphore(_TOPICS_AT_ONCE)
 

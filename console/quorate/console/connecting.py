@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quorate.client.connection import Connection, parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
+from quorate.client.impatient_admin import ImpatientAdmin
 from quorate.client.transport import client_transport
 from quorate.errors import InvalidConfig
 
@@ -49,12 +50,12 @@ def with_clients(bootstrap: str, work: Callable[[Clients], Awaitable[T]]) -> T:
     return _run(lambda: work(clients))
 
 
-def with_connection(bootstrap: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+def with_connection(bootstrap: str, work: Callable[[ImpatientAdmin], Awaitable[T]]) -> T:
     """Run ``work`` on a connection of its own."""
     addresses = _addresses(bootstrap)
 
     async def connect_and_work() -> T:
-        async with Connection(client_transport(), addresses) as connection:
+        async with ImpatientAdmin(client_transport(), addresses) as connection:
             return await work(connection)
 
     return _run(connect_and_work)

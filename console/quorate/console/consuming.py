@@ -22,10 +22,11 @@ from quorate.client.admin.types import TopicDescription
 from quorate.console.advice import AdvisedError
 from quorate.console.connecting import Clients, with_clients
 from quorate.console.output import print_json_line
+from quorate.console.partition_check import check_partition_exists
 from quorate.console.record_document import record_document
 from quorate.console.session import Session
 from quorate.core.ids import PartitionId, TopicName
-from quorate.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from quorate.errors import OffsetOutOfRange
 
 __all__ = ["ConsumeOptions", "Start", "consume_records", "parse_start"]
 
@@ -106,12 +107,9 @@ class _Reading:
                     await self._read(consumer)
 
     def _partitions(self, topic: TopicDescription) -> list[TopicPartition]:
-        count, chosen = len(topic.partitions), self._options.partition
-        if chosen is not None and chosen >= count:
-            raise UnknownTopicOrPartition(
-                f"{topic.name} has no partition {chosen}: it has {count}", topic=topic.name, partition=chosen
-            )
-        numbers = range(count) if chosen is None else [chosen]
+        chosen = self._options.partition
+        check_partition_exists(topic, chosen)
+        numbers = range(len(topic.partitions)) if chosen is None else [chosen]
         return [TopicPartition(TopicName(topic.name), PartitionId(number)) for number in numbers]
 
     # -- where to begin

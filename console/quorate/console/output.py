@@ -90,7 +90,7 @@ def forget_standard_output() -> None:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
-    """Numbers align to the right; a missing value shows as a dash."""
+    """Numbers align to the right; a list shows with commas, a missing value or an empty list as a dash."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -102,7 +102,7 @@ def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> Non
         numeric = any(isinstance(row[index], int) for row in cells)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        shown = ["-" if cell is None else str(cell) for cell in row]
+        shown = [_shown(cell) for cell in row]
         table.add_row(
             *(
                 Text(cell, style=_state_style(cell) if column == _STATE_COLUMN else "")
@@ -117,6 +117,12 @@ def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> Non
     # Without the spaces that fill the last column: lines in a pipe end where their text ends.
     for line in text.get().splitlines():
         click.echo(line.rstrip())
+
+
+def _shown(cell: object) -> str:
+    if isinstance(cell, list | tuple):
+        cell = ",".join(map(str, cell)) or None
+    return "-" if cell is None else str(cell)
 
 
 def _state_style(state: str) -> str:

@@ -28,16 +28,11 @@ from quorate.client.admin.types import TopicDescription
 from quorate.console.connecting import Clients, with_clients
 from quorate.console.input_lines import CannotReadInput, read_lines
 from quorate.console.output import CannotWriteOutput, forget_standard_output, print_json_line
+from quorate.console.partition_check import check_partition_exists
 from quorate.console.session import Session
 from quorate.core.config import TopicConfig
 from quorate.core.records import DECOMPRESSED_BYTES_MAX_DEFAULT
-from quorate.errors import (
-    BatchTooLarge,
-    DeliveryUnknown,
-    InvalidRecord,
-    QuorateError,
-    UnknownTopicOrPartition,
-)
+from quorate.errors import BatchTooLarge, DeliveryUnknown, InvalidRecord, QuorateError
 
 __all__ = ["ProduceOptions", "parse_line", "produce_lines"]
 
@@ -156,7 +151,7 @@ class _Writing:
         async with clients.admin() as admin:
             with self._patience("answer from the cluster"):
                 topic = await admin.describe_topic(self._options.topic)
-        _check_partition(topic, self._options.partition)
+        check_partition_exists(topic, self._options.partition)
         limits = _Limits.of(topic, self._options.compression)
         self.is_begun = True
         producer = clients.producer(**self._producer_options(limits))
@@ -356,15 +351,6 @@ def parse_line(line: bytes, key_separator: str | None, number: int) -> KeyValue:
     if not separator:
         raise InvalidRecord(f"line {number} has no key: {key_separator!r} does not occur in it", line=number)
     return KeyValue(key, value)
-
-
-def _check_partition(topic: TopicDescription, partition: int | None) -> None:
-    if partition is not None and partition >= len(topic.partitions):
-        raise UnknownTopicOrPartition(
-            f"{topic.name} has no partition {partition}: it has {len(topic.partitions)}",
-            topic=topic.name,
-            partition=partition,
-        )
 
 
 class _Limits(NamedTuple):

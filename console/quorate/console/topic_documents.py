@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from quorate.client.admin.answers import config_source_name
 from quorate.console.output import print_json, print_table
 from quorate.console.session import Session
 from quorate.v1 import admin_pb2
@@ -82,20 +83,16 @@ def min_isr_warning(description: admin_pb2.TopicDescription) -> str | None:
 
 
 def config_document(configs: Iterable[admin_pb2.ConfigEntry]) -> dict[str, Any]:
-    return {entry.name: {"value": entry.value, "source": _source(entry)} for entry in configs}
+    return {
+        entry.name: {"value": entry.value, "source": config_source_name(entry.source)} for entry in configs
+    }
 
 
 def print_configs(configs: Iterable[admin_pb2.ConfigEntry], *, also: Collection[str] = ()) -> None:
     """Those that somebody has set, and ``also`` these."""
     for entry in configs:
-        if _source(entry) != "default" or entry.name in also:
-            click.echo(f"  {entry.name}={entry.value} ({_source(entry)})")
-
-
-def _source(entry: admin_pb2.ConfigEntry) -> str:
-    if entry.source not in admin_pb2.ConfigSource.values():
-        return "unknown"  # a newer broker's
-    return admin_pb2.ConfigSource.Name(entry.source).removeprefix("CONFIG_SOURCE_").lower()
+        if entry.source != admin_pb2.CONFIG_SOURCE_DEFAULT or entry.name in also:
+            click.echo(f"  {entry.name}={entry.value} ({config_source_name(entry.source)})")
 
 
 def _partition_document(partition: admin_pb2.PartitionDescription) -> dict[str, Any]:
@@ -125,7 +122,7 @@ def _print_topic(description: admin_pb2.TopicDescription) -> None:
     )
     print_configs(description.configs)
     documents = partition_documents(description)
-    print_table(_COLUMNS.values(), [[_cell(each[key]) for key in _COLUMNS] for each in documents])
+    print_table(_COLUMNS.values(), [[each[key] for key in _COLUMNS] for each in documents])
     for document in documents:
         if document["error"]:
             click.echo(f"partition {document['partition']}: {document['error']['message']}")
@@ -150,9 +147,3 @@ def _state(document: dict[str, Any], min_isr: int) -> str:
     if changes:
         return f"moving {' '.join(changes)}"
     return "under-replicated" if in_sync < wanted else "ok"
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or None
-    return value

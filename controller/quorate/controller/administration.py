@@ -28,6 +28,7 @@ from quorate.controller.restart_check import check_broker_restart
 from quorate.controller.topic_descriptions import describe_topic, list_topics
 from quorate.controller.topics import create_topic, delete_topic
 from quorate.core.clock import Clock
+from quorate.core.ids import BrokerId
 from quorate.core.transport import methods_of
 from quorate.errors import InvalidRequest, RecoveryRefused, UnsupportedOperation
 from quorate.metadata.image import MetadataImage
@@ -143,15 +144,18 @@ class Administration:
         log_ends = await self._log_ends.ask(asked, partition, broker_ids)
 
         def decide(image: MetadataImage, _offset: int) -> Decision[admin_pb2.RecoverPartitionResponse]:
-            is_same = find_partition(image, request.partition) is partition and all(
-                image.brokers.get(broker_id) is asked.brokers.get(broker_id) for broker_id in broker_ids
-            )
-            if not is_same:
+            is_same = find_partition(image, request.partition) is partition
+            if not is_same or not all(_is_as_asked(image, asked, each) for each in broker_ids):
                 # What the replicas answered speaks of a state that is over.
                 raise RecoveryRefused("the partition or its brokers changed while they were asked; try again")
             return recover_partition(image, request, log_ends=log_ends)
 
         return await self._active.change(decide)
+
+
+def _is_as_asked(image: MetadataImage, asked: MetadataImage, broker_id: BrokerId) -> bool:
+    before, now = asked.brokers.get(broker_id), image.brokers.get(broker_id)
+    return now is before or (now is not None and now.is_as(before))
 
 
 def _check_broker_restart(

@@ -37,7 +37,6 @@ from quorate.controller.configs import canonical_configs, config_entries, unclea
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.elections import Elections, topics_in_order
 from quorate.controller.internal_topics import check_configs_of_internal
-from quorate.controller.lookup import find_topic
 from quorate.core.config.topic import (
     DURABILITY,
     MIN_INSYNC_REPLICAS,
@@ -49,6 +48,7 @@ from quorate.errors import InvalidRequest, NotEnoughReplicas
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.records import config_record
+from quorate.metadata.topic_lookup import find_topic
 from quorate.metadata.topic_settings import (
     BUILT_IN,
     durability_of,
@@ -190,8 +190,9 @@ def _check_all_are_here(
     away = [each for each in members if not (image.brokers[each].is_active and is_heard(each))]
     if away:
         raise NotEnoughReplicas(
-            f"{topic.name}-{partition.partition}: broker {away[0]} is away, and counts with what it synced. "
-            f"With {DURABILITY}={Durability.REPLICATED} it would not, if it has lost power. Start it first",
+            f"{topic.name}-{partition.partition}: broker {away[0]} is away. It is known to hold all records, "
+            f"because it synced them; with {DURABILITY}={Durability.REPLICATED} it would not be, if it has "
+            "lost power meanwhile. Start it first",
             topic=topic.name,
             partition=partition.partition,
             broker_id=away[0],

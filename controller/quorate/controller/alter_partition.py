@@ -11,20 +11,26 @@ again:
 - every member: a replica of the partition, registered, active, and of the broker epoch with which it
   fetched (rule 24). Without the last check a request that was delayed would admit a broker whose disk was
   wiped since;
+- every new member: not on its way out. On record such a broker is well until it has left its last partition
+  (``quorate.controller.departures``), and a leader that puts it back as fast as it is taken out would keep
+  it from ever getting there;
 - a recovering partition stays at one member until its leader confirms (rule 34).
 
 The leader also says when every member has synced its log, after a topic was changed to ``durability=fsync``
 (rule 45). It is believed where it speaks of all who count.
 
 A refusal is typed, because the leader acts on it (rule 22): after INELIGIBLE_REPLICA and
-OPERATION_NOT_ATTEMPTED it knows that this copy of its wish changed nothing; after anything else it must count
-with both ISRs. A leader that would have to count with a member for ever, because another copy may still be on
-its way and the member is gone, *withdraws*: the partition epoch moves on, and every copy is refused.
+OPERATION_NOT_ATTEMPTED it knows that this copy of its wish changed nothing; after anything else it must wait
+for the members of both ISRs. A leader that would have to wait for a member for ever, because another copy may
+still be on its way and the member is gone, *withdraws*: the partition epoch moves on, and every copy is
+refused.
 
 Where the new ISR lets a reassignment take its next step, that is done in the same batch (rule 47).
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from quorate.controller.brokers import require_broker_epoch
 from quorate.controller.decision import Decision
@@ -58,8 +64,13 @@ from quorate.v1.metadata_pb2 import RECOVERY_STATE_UNSPECIFIED
 __all__ = ["alter_partition"]
 
 
-def alter_partition(image: MetadataImage, request: AlterPartitionRequest) -> Decision[AlterPartitionResponse]:
-    """Each partition on its own: one that is refused does not spoil the others."""
+def alter_partition(
+    image: MetadataImage, request: AlterPartitionRequest, *, leaving: Collection[BrokerId] = ()
+) -> Decision[AlterPartitionResponse]:
+    """Each partition on its own: one that is refused does not spoil the others.
+
+    ``leaving``: brokers whose partitions are being taken away; nothing on record tells of it yet.
+    """
     require_broker_epoch(image, request.broker_id, request.broker_epoch)
     leader = BrokerId(request.broker_id)
     elections = Elections(image)
@@ -69,7 +80,7 @@ def alter_partition(image: MetadataImage, request: AlterPartitionRequest) -> Dec
         result = response.partitions.add(topic_id=wish.topic_id, partition=wish.partition)
         try:
             _require_first_mention(seen, wish)
-            after = _alter(image, elections, leader, wish)
+            after = _alter(image, elections, leader, wish, leaving)
         except QuorateError as error:
             result.error.CopyFrom(detail_from_error(error))
             continue
@@ -85,7 +96,11 @@ def _require_first_mention(seen: set[tuple[str, int]], wish: PartitionAlteration
 
 
 def _alter(
-    image: MetadataImage, elections: Elections, leader: BrokerId, wish: PartitionAlteration
+    image: MetadataImage,
+    elections: Elections,
+    leader: BrokerId,
+    wish: PartitionAlteration,
+    leaving: Collection[BrokerId],
 ) -> PartitionImage:
     partition = image.partition(TopicId(wish.topic_id), PartitionId(wish.partition))
     if partition is None:
@@ -100,6 +115,7 @@ def _alter(
     recovery = _wanted_recovery(partition, wish)
     _check_members(partition, wish, recovery)
     _check_eligible(image, wish)
+    _check_staying(partition, wish, leaving)
     isr = sorted(BrokerId(member.broker_id) for member in wish.isr)
     is_synced = partition.is_synced or (wish.is_synced and _is_said_of_all(image, partition, isr))
     changed = elections.change(partition, isr=isr, recovery=recovery, is_synced=is_synced)
@@ -181,6 +197,17 @@ def _check_eligible(image: MetadataImage, wish: PartitionAlteration) -> None:
         else:
             continue
         raise IneligibleReplica(f"broker {member.broker_id} {reason}", broker_id=member.broker_id)
+
+
+def _check_staying(
+    partition: PartitionImage, wish: PartitionAlteration, leaving: Collection[BrokerId]
+) -> None:
+    """Who is in the ISR still may stay there for the moment: taking it out is not the leader's business."""
+    for member in wish.isr:
+        if member.broker_id in leaving and member.broker_id not in partition.isr:
+            raise IneligibleReplica(
+                f"broker {member.broker_id} is leaving its partitions", broker_id=member.broker_id
+            )
 
 
 def _describe(partition: PartitionImage, result: PartitionAlterationResult) -> None:

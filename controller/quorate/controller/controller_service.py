@@ -189,7 +189,10 @@ class ControllerServiceHandlers:
         )
 
     async def _alter_partition(self, request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:
-        return await self._active.change(lambda image, _offset: alter_partition(image, request))
+        sessions = self._liveness.sessions
+        return await self._active.change(
+            lambda image, _offset: alter_partition(image, request, leaving=sessions.leaving())
+        )
 
     async def _allocate_producer_ids(
         self, request: AllocateProducerIdsRequest, _call: Call

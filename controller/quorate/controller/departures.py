@@ -10,8 +10,9 @@ ISRs as if it were gone. The record about the broker itself (fenced, stopping, r
 last batch, together with the partitions that were left. So nobody who is fenced or stopping is ever in an
 ISR with others (rule 24), and nothing about the progress has to be remembered: what is left is what the image
 shows. A controller that takes over in the middle finds a broker that is registered as before and leads less
-than before; it hears of it, or does not, and begins again. Leaders may put the broker back into an ISR
-meanwhile, for on record it is well. Then that partition is among those that are left.
+than before; it hears of it, or does not, and begins again. A leader may ask for the broker to be in an ISR
+again meanwhile, for on record it is well; that is refused (``quorate.controller.alter_partition``), or there
+would be no end to it.
 
 *Whoever is leaving does not get what others leave.* Two brokers that die at once would pass the same
 partitions to and fro without an end, a piece at a time, since each is on record as active while the other's

@@ -3,7 +3,8 @@
 The first thing of all: a log that holds nothing yet gets its feature level and the cluster's id. Then, for
 as long as it is active: partitions that nobody leads get a leader if they can have one, leaders move back to
 their preferred replicas, a bounded number at a time, and moves whose replicas have caught up take their next
-step, in case nobody asked for an ISR since. The topic of offsets gets the copies that it lacks.
+step, in case nobody asked for an ISR since. The topic of offsets gets the copies that it lacks. And what
+brokers told of their cache witnesses goes on record.
 
 Missing leaders do not wait for the next round: whoever knows that there may be some says so.
 """
@@ -17,6 +18,7 @@ from typing import Final
 from quorate.controller.active import ActiveController
 from quorate.controller.decision import Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX
+from quorate.controller.heard_witnesses import WITNESS_INTERVAL_S, record_heard_witnesses
 from quorate.controller.internal_topics import grow_offsets_topic
 from quorate.controller.leaderless import elect_missing_leaders
 from quorate.controller.preferred import move_leaders_back
@@ -71,6 +73,7 @@ class Duties:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._make_rounds(), name="rounds-of-duties")
             tasks.create_task(self._elect_when_asked(), name="elect-missing-leaders")
+            tasks.create_task(self._record_witnesses(), name="record-witnesses")
 
     async def _make_rounds(self) -> None:
         while True:
@@ -80,7 +83,15 @@ class Duties:
             # Asked first: a decision that changes nothing would cost the quorum a round of messages.
             if self._active.is_active and self._grow_offsets_topic(self._active.image).records:
                 await self._do(self._grow_offsets_topic)
-            await self._do(lambda image: move_leaders_back(image, moves_max=_MOVES_PER_ROUND))
+            await self._do(self._move_leaders_back)
+
+    def _move_leaders_back(self, image: MetadataImage) -> Decision[int]:
+        return move_leaders_back(image, moves_max=_MOVES_PER_ROUND, leaving=self._sessions.leaving())
+
+    async def _record_witnesses(self) -> None:
+        while True:
+            await self._clock.sleep(WITNESS_INTERVAL_S)
+            await self._do(lambda image: record_heard_witnesses(image, self._sessions.heard_witness))
 
     async def _elect_when_asked(self) -> None:
         while True:

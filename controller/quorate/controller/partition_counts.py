@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from quorate.controller.decision import ControllerEvent, Decision
-from quorate.controller.lookup import find_topic
 from quorate.controller.new_partitions import first_state, placed_by_controller, placed_by_hand
 from quorate.controller.topic_descriptions import topic_description
 from quorate.core.ids import BrokerId
@@ -14,6 +13,7 @@ from quorate.errors import InvalidReplicaAssignment, InvalidTopic
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import MetadataImage, TopicImage
 from quorate.metadata.records import partition_record
+from quorate.metadata.topic_lookup import find_topic
 from quorate.metadata.topic_settings import replication_factor_of
 from quorate.v1 import admin_pb2
 

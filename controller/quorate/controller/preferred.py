@@ -10,7 +10,7 @@ partition. Each round is bounded, so that clients do not lose all their leaders 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from quorate.controller.decision import Decision
 from quorate.controller.elections import Elections, topics_in_order
@@ -25,22 +25,22 @@ from quorate.v1.admin_pb2 import (
     PartitionRefusal,
 )
 
-__all__ = ["count_misplaced_leaders", "elect_preferred_leaders", "move_leaders_back"]
+__all__ = ["elect_preferred_leaders", "move_leaders_back"]
 
 
-def move_leaders_back(image: MetadataImage, *, moves_max: int) -> Decision[int]:
-    """One round of the controller's own; the answer is how many were moved."""
-    elections = Elections(image)
+def move_leaders_back(
+    image: MetadataImage, *, moves_max: int, leaving: Collection[BrokerId] = ()
+) -> Decision[int]:
+    """One round of the controller's own; the answer is how many were moved.
+
+    ``leaving``: brokers on the way out, who get no leaders back.
+    """
+    elections = Elections(image, leaving=leaving)
     for partition, leader in _misplaced(image, elections):
         if len(elections.records) >= moves_max:
             break
         elections.change(partition, leader=leader)
     return Decision(tuple(elections.records), len(elections.records), tuple(elections.events))
-
-
-def count_misplaced_leaders(image: MetadataImage) -> int:
-    """Leaders that ``move_leaders_back`` would move."""
-    return sum(1 for _ in _misplaced(image, Elections(image)))
 
 
 def elect_preferred_leaders(

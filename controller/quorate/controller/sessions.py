@@ -83,7 +83,8 @@ class BrokerSessions:
                 continue
             if known is not None and known.broker_epoch != broker.broker_epoch:
                 self._witnesses.pop(broker.broker_id, None)
-            self._state_offsets[broker.broker_id] = image.offset
+            if not broker.is_as(known):
+                self._state_offsets[broker.broker_id] = image.offset
             session = self._sessions.get(broker.broker_id)
             if session is not None and (_was_let_go(broker) or session.broker_epoch != broker.broker_epoch):
                 del self._sessions[broker.broker_id]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quorate.controller.configs import config_entries
-from quorate.controller.lookup import find_topic
 from quorate.core.config import Durability
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Recovery, TopicImage
+from quorate.metadata.topic_lookup import find_topic
 from quorate.metadata.topic_settings import durability_of, replication_factor_of
 from quorate.v1 import admin_pb2
 

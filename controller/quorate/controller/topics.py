@@ -15,7 +15,6 @@ from typing import Final
 from quorate.controller.brokers import require_broker_epoch
 from quorate.controller.configs import canonical_configs, unclean_election_allowed
 from quorate.controller.decision import ControllerEvent, Decision
-from quorate.controller.lookup import find_topic
 from quorate.controller.new_partitions import first_state, placed_by_controller, placed_by_hand
 from quorate.controller.topic_descriptions import topic_description
 from quorate.core.config.topic import UNCLEAN_LEADER_ELECTION_ENABLE
@@ -36,6 +35,7 @@ from quorate.errors import (
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.records import cluster_record, config_record, partition_record, topic_record
+from quorate.metadata.topic_lookup import find_topic
 from quorate.v1 import admin_pb2, controller_pb2
 from quorate.v1.metadata_pb2 import MetadataRecord, RemoveTopicRecord, ReplicasRemovedRecord
 

@@ -11,7 +11,7 @@ computed by whoever asks; what may become a fact is decided by the controller be
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from immutables import Map
@@ -63,6 +63,10 @@ class BrokerImage:
     def is_active(self) -> bool:
         """May join an ISR, and stay in one that the leader proposes."""
         return not self.is_fenced and not self.is_shutting_down
+
+    def is_as(self, other: BrokerImage | None) -> bool:
+        """But for the number of its cache witness, which is another one every second."""
+        return other is not None and replace(self, cache_witness=other.cache_witness) == other
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ class MetadataPublisher:
         #: whoever has everything before this offset can go on from the tail
         self._tail_start = 1
         self._tail_bytes = 0
+        #: offsets and the digests of the images there, the oldest first
         self._digests: deque[tuple[int, int]] = deque(maxlen=limits.digests_max)
         #: streams that have sent everything; in the order in which they came
         self._waiters: dict[asyncio.Future[None], None] = {}
@@ -76,11 +77,6 @@ class MetadataPublisher:
     @property
     def is_serving(self) -> bool:
         return self._is_serving
-
-    @property
-    def recent_digests(self) -> tuple[tuple[int, int], ...]:
-        """Offsets and the digests of the images there, the oldest first."""
-        return tuple(self._digests)
 
     def digest_at(self, offset: int) -> int | None:
         """None: too long ago, not there yet, or passed over by a snapshot."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from quorate.errors import CannotListen, InvalidRequest
 from quorate.node.cluster_file import ClusterNode, ClusterState
 
-__all__ = ["HOST", "check_port_is_free", "free_ports", "new_broker", "new_cluster", "new_controller"]
+__all__ = ["HOST", "check_port_is_free", "free_ports", "new_broker", "new_cluster"]
 
 HOST: Final = "127.0.0.1"
 
@@ -61,14 +61,6 @@ def new_cluster(
         settings=dict(settings),
         is_temporary=is_temporary,
     )
-
-
-def new_controller(directory: str, state: ClusterState) -> ClusterNode:
-    """One more, to be added to the quorum once it runs."""
-    [port] = free_ports(1)
-    taken = [node.id for node in state.nodes if _CONTROLLER in node.roles]
-    node_id = max([*taken, _FIRST_CONTROLLER_ID - 1]) + 1
-    return _node(directory, _controller(node_id), port)
 
 
 def new_broker(directory: str, state: ClusterState) -> ClusterNode:

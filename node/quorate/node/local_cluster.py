@@ -31,12 +31,12 @@ from quorate.errors import (
 )
 from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
-from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster, new_controller
+from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster
 from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.node.ready_line import READY_PREFIX
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.v1 import admin_pb2
 
 __all__ = ["LocalCluster"]
@@ -163,9 +163,9 @@ class LocalCluster:
         """The brokers, which answer everything; a quorum by itself answers what it can."""
         return ",".join(self.broker_addresses or self.controller_addresses)
 
-    def connect(self, *names: str) -> Connection:
+    def connect(self, *names: str) -> ImpatientAdmin:
         """To these nodes; none named: to all."""
-        from quorate.client.connection import connect
+        from quorate.client.impatient_admin import connect
 
         addresses = [self.node(name).address for name in names]
         return connect(",".join(addresses) or self.bootstrap)
@@ -308,14 +308,6 @@ class LocalCluster:
         if node.is_running:
             raise InvalidRequest(f"{name} runs; stop it before its data is removed", node=name)
         shutil.rmtree(node.data_dir, ignore_errors=True)
-
-    def add_controller(self) -> str:
-        """Lay out one more; it is started as any other, and votes once it was added to the quorum."""
-        with self._file.locked():
-            state = self._file.read()
-            node = new_controller(self.directory, state)
-            self._file.write(replace(state, nodes=(*state.nodes, node)))
-        return node.name
 
     def add_broker(self) -> str:
         """Lay out one more; it joins when it is started."""
@@ -476,7 +468,7 @@ def _spawn(node: ClusterNode, settings: Mapping[str, str]) -> ProcessIdentity:
 
 def _import_client() -> None:
     """While nodes are on their way: it takes as long as all before, and is needed when they are ready."""
-    import quorate.client.connection  # noqa: F401  # for whoever imports it next
+    import quorate.client.impatient_admin  # noqa: F401  # for whoever imports it next
 
 
 def _is_ready(node: ClusterNode) -> bool:

@@ -73,8 +73,8 @@ class ReadingTurns:
     async def _wait_for_turn(self, method: Method[Any, Any], peer: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(peer, {})[turn] = None
-        self._hurry_one()
         try:
+            self._hurry_one()
             async with asyncio.timeout(self._limit_s):
                 await turn
         except TimeoutError:
@@ -111,7 +111,8 @@ class ReadingTurns:
     def _hurry_one(self) -> None:
         """The one that has been read longest: of all it is the least likely to end by itself."""
         for turn, began in self._reading.items():
-            if turn not in self._hurried:
+            # One whose time is over is about to end; it cannot be given another time.
+            if turn not in self._hurried and not turn.expired():
                 self._hurried.add(turn)
                 now = asyncio.get_running_loop().time()
                 turn.reschedule(max(now, began + _HURRIED_S))

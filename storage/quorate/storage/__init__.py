@@ -1,11 +1,11 @@
 """Segments, indexes, checkpoints and the partition log."""
 
-from quorate.storage.append_group import Appended
 from quorate.storage.compaction import CompactionReport
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
 from quorate.storage.log_directory import LogDirectory
 from quorate.storage.log_reader import LogRead, TimestampedOffset
+from quorate.storage.log_writer import Appended
 from quorate.storage.open_files import OpenFiles
 from quorate.storage.partition_key import PartitionKey
 from quorate.storage.partition_log import PartitionLog

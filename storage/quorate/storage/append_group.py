@@ -1,7 +1,6 @@
-"""Batches on their way into the log by one write.
+"""A leader's batches on their way into a follower's log by one write.
 
-Staging gives each batch its offset and tells the producer state of it, so that a second batch of
-the same producer in the group is judged after the first. If the write then fails, ``undo`` takes
+Staging counts each batch and tells the producer state of it. If the write then fails, ``undo`` takes
 all of that back: the log is as if nobody had asked.
 
 If it failed for want of room, some batches of the group may lie whole in the file. They count. Cutting
@@ -13,27 +12,15 @@ that nothing would ever tell the two apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from quorate.core.disk import Bytes
-from quorate.core.ids import LeaderEpoch, Offset, ProducerId, TimestampMs
-from quorate.core.records import LEADER_EPOCH_END, BatchHeader, scan_batches, stamped_prefix
+from quorate.core.ids import Offset, ProducerId
+from quorate.core.records import BatchHeader, scan_batches
 from quorate.storage.leader_epochs import EpochStart
 from quorate.storage.producer_state import ProducerEntry, ProducerStates
 from quorate.storage.segment import Segment
 
-__all__ = ["AppendGroup", "Appended"]
-
-
-class Appended(NamedTuple):
-    """Where a batch lies in the log."""
-
-    base_offset: Offset
-    #: inclusive
-    last_offset: Offset
-    max_timestamp: TimestampMs
-    #: it was there before: an idempotent producer's retry
-    is_duplicate: bool = False
+__all__ = ["AppendGroup"]
 
 
 class AppendGroup:
@@ -42,9 +29,7 @@ class AppendGroup:
         "_staged",
         "_undo",
         "base_offset",
-        "buffers",
         "epochs_before",
-        "members",
         "next_offset",
         "size",
     )
@@ -56,22 +41,11 @@ class AppendGroup:
         self._undo: list[tuple[ProducerId, ProducerEntry | None]] = []
         #: the leader epochs as they were before the group, if it brought a new one
         self.epochs_before: list[EpochStart] | None = None
-        self.buffers: list[Bytes] = []
-        #: which of the caller's outcomes hold only if the write succeeds
-        self.members: list[int] = []
         self.size = 0
         self.base_offset = self.next_offset = next_offset
 
-    def add_stamped(self, header: BatchHeader, batch: Bytes, leader_epoch: LeaderEpoch) -> None:
-        """A client's batch: stamp offset and epoch into its first bytes, copy nothing else.
-
-        To be called before the batch is staged, while ``next_offset`` is still its own.
-        """
-        prefix = stamped_prefix(header, base_offset=self.next_offset, leader_epoch=leader_epoch)
-        self.buffers += (prefix, memoryview(batch)[LEADER_EPOCH_END:])
-
-    def stage(self, header: BatchHeader) -> Appended:
-        """Give the batch its place in the log; its bytes go to ``buffers``."""
+    def stage(self, header: BatchHeader) -> None:
+        """Take in the batch that goes to ``next_offset``."""
         base_offset = self.next_offset
         if header.producer_id >= 0:
             producer_id = header.producer_id
@@ -81,11 +55,10 @@ class AppendGroup:
         self._staged.append((header, last_offset))
         self.size += header.size_in_bytes
         self.next_offset = Offset(last_offset + 1)
-        return Appended(base_offset, last_offset, header.max_timestamp)
 
-    def write_to(self, segment: Segment) -> None:
-        """One write; then, and only then, the batches count."""
-        segment.write(self.buffers)
+    def write_to(self, segment: Segment, batches: Bytes) -> None:
+        """One write of all that was staged; then, and only then, the batches count."""
+        segment.write((batches,))
         self._count(segment, self._staged)
 
     def keep_what_fitted(self, segment: Segment) -> None:

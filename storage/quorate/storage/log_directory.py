@@ -247,9 +247,3 @@ class LogDirectory:
         results = await asyncio.gather(*map(close, self._logs.values()))
         self._logs.clear()
         return all(results) and not self.failures
-
-    async def abandon(self) -> None:
-        """Let go of every log, and leave nothing behind that would make the next start a clean one."""
-        for partition_log in self._logs.values():
-            await partition_log.abandon()
-        self._logs.clear()

@@ -1,15 +1,15 @@
 """Appending: from a client as leader, or from the leader as follower.
 
-A batch is checked, staged into a group and written with all others of the group by one call. It
-either enters the log whole or not at all: a write that fails is cut off again before the error is
-answered.
+A client's batch is checked and written by one call. What the leader sent is checked, staged into a
+group and written by one call, or one for each segment. A batch either enters the log whole or not at
+all: a write that fails is cut off again before the error is answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.core.disk import Bytes
 from quorate.core.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs
@@ -34,7 +34,7 @@ from quorate.errors import (
     TooManyOpenFiles,
     wrong_leader_epoch,
 )
-from quorate.storage.append_group import Appended, AppendGroup
+from quorate.storage.append_group import AppendGroup
 from quorate.storage.full_disk import FullDisk
 from quorate.storage.log_context import is_disk_full
 from quorate.storage.log_state import LogState
@@ -44,12 +44,23 @@ from quorate.storage.recovery import BATCH_BYTES_MAX
 from quorate.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from quorate.storage.sync_state import SyncState
 
-__all__ = ["LogWriter"]
+__all__ = ["Appended", "LogWriter"]
 
 log = get_logger(__name__)
 
 #: more do not fit what a reader is willing to decompress
 _RECORDS_PER_BATCH_MAX: Final = DECOMPRESSED_BYTES_MAX_DEFAULT // RECORD_BYTES_MIN
+
+
+class Appended(NamedTuple):
+    """Where a batch lies in the log."""
+
+    base_offset: Offset
+    #: inclusive
+    last_offset: Offset
+    max_timestamp: TimestampMs
+    #: it was there before: an idempotent producer's retry
+    is_duplicate: bool = False
 
 
 class LogWriter:
@@ -88,7 +99,7 @@ class LogWriter:
             raise
 
     def append_as_leader(self, batch: Bytes, leader_epoch: LeaderEpoch) -> Appended:
-        """One batch, one write: the shortest way there is, because most appends take it."""
+        """One batch, one write."""
         active = self._begin_append(leader_epoch)
         header = self._check_client_batch(batch)
         if header.producer_id >= 0:
@@ -115,30 +126,6 @@ class LogWriter:
         if self._full_disk.is_on_record:
             self._full_disk.went_on()
         return Appended(base_offset, last_offset, header.max_timestamp)
-
-    def append_all_as_leader(
-        self, batches: Sequence[Bytes], leader_epoch: LeaderEpoch
-    ) -> list[Appended | QuorateError]:
-        """Each batch has an outcome of its own; what can be written is written at once."""
-        self._begin_append(leader_epoch)
-        outcomes: list[Appended | QuorateError] = []
-        group = self._new_group()
-        for batch in batches:
-            outcome: Appended | QuorateError
-            try:
-                header = self._check_client_batch(batch)
-                if self._must_roll(self._state.active.size + group.size, group.next_offset, header):
-                    self._write_members(group, outcomes)
-                    group = self._new_group()
-                    self._roll_for(header)
-                outcome = self._stage(group, header, batch, leader_epoch)
-                if outcome.base_offset >= self._state.log_end_offset:
-                    group.members.append(len(outcomes))
-            except QuorateError as error:
-                outcome = error
-            outcomes.append(outcome)
-        self._write_members(group, outcomes)
-        return outcomes
 
     def _begin_append(self, leader_epoch: LeaderEpoch) -> Segment:
         state = self._state
@@ -172,16 +159,6 @@ class LogWriter:
             )
         return header
 
-    def _stage(
-        self, group: AppendGroup, header: BatchHeader, batch: Bytes, leader_epoch: LeaderEpoch
-    ) -> Appended:
-        if header.producer_id >= 0:
-            duplicate = self._duplicate_of(header)
-            if duplicate is not None:
-                return duplicate
-        group.add_stamped(header, batch, leader_epoch)
-        return group.stage(header)
-
     def find_duplicate(self, batch: Bytes) -> Appended | None:
         """All the checks of an append, and nothing of its effects."""
         self._state.check_appendable()
@@ -193,18 +170,6 @@ class LogWriter:
         if original is None:
             return None
         return Appended(original.base_offset, original.last_offset, original.max_timestamp, is_duplicate=True)
-
-    def _write_members(self, group: AppendGroup, outcomes: list[Appended | QuorateError]) -> None:
-        """Write the group; if that fails, the error is the outcome of all that relied on it."""
-        if not group.buffers:
-            return
-        try:
-            self._write(group)
-        except StorageError as error:
-            for index in group.members:
-                outcome = outcomes[index]
-                if isinstance(outcome, Appended) and outcome.base_offset >= self._state.log_end_offset:
-                    outcomes[index] = error
 
     def _wrong_epoch(self, leader_epoch: LeaderEpoch) -> QuorateError:
         state = self._state
@@ -286,22 +251,14 @@ class LogWriter:
 
     def _write_slice(self, group: AppendGroup, batches: Bytes, start: int, end: int) -> None:
         if start < end:
-            group.buffers.append(memoryview(batches)[start:end])
-            self._write(group)
-
-    # -- both
+            self._write(group, memoryview(batches)[start:end])
 
     def _new_group(self) -> AppendGroup:
         return AppendGroup(self._state.producers, self._state.log_end_offset)
 
-    def _write(self, group: AppendGroup) -> None:
+    def _write(self, group: AppendGroup, batches: Bytes) -> None:
         try:
-            # Not since the request began: an earlier part of it may have met a storage error.
-            self._state.check_writable()
-            group.write_to(self._state.active)
-        except StorageError:
-            group.undo()
-            raise
+            group.write_to(self._state.active, batches)
         except OSError as error:
             raise self._group_failed(group, error) from error
         if self._first_append_ms is None:
@@ -313,8 +270,9 @@ class LogWriter:
         if is_disk_full(error):
             with suppress(OSError):
                 group.keep_what_fitted(self._state.active)
-        group.undo()
         return self._write_failed(error)
+
+    # -- both
 
     def _write_failed(self, error: OSError) -> StorageError:
         """Nothing torn may stay. If even that fails, nothing more is written behind it."""
@@ -367,13 +325,6 @@ class LogWriter:
             return True
         base_offset = self._state.active.base_offset
         return next_offset + header.last_offset_delta - base_offset > RELATIVE_OFFSET_MAX
-
-    def _roll_for(self, header: BatchHeader) -> None:
-        """Roll, unless the write of what was in the batch's way failed: then it fits where that was."""
-        state = self._state
-        state.check_writable()
-        if self._must_roll(state.active.size, state.log_end_offset, header):
-            self.roll()
 
     def roll_if_old(self) -> None:
         """Not checked at every append: the clock would cost more there than it is worth."""

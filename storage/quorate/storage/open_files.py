@@ -1,6 +1,6 @@
 """Descriptors of sealed segments, shared by all logs of a node and bounded.
 
-An evicted file is only let go of: it closes when the last region that refers to it is done, so a
+An evicted file is only let go of: it closes when the last region that refers to it is gone, so a
 reader never loses the file under its hands.
 """
 

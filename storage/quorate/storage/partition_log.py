@@ -17,13 +17,10 @@ Appending is one write to the page cache. What has to be on the device before it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
-from quorate.storage.append_group import Appended
 from quorate.storage.compaction import CompactionReport, LogCompactor
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
@@ -31,12 +28,11 @@ from quorate.storage.log_context import LogContext, is_disk_full, lacks_descript
 from quorate.storage.log_reader import LogRead, LogReader, TimestampedOffset
 from quorate.storage.log_state import LogState, too_many_open_files
 from quorate.storage.log_trimmer import LogTrimmer
-from quorate.storage.log_writer import LogWriter
+from quorate.storage.log_writer import Appended, LogWriter
 from quorate.storage.opening import OpeningReport, open_state
 from quorate.storage.producer_snapshots import save_snapshot, sync_snapshot
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import StartKind
-from quorate.storage.segment import FileRegion
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["PartitionLog"]
@@ -213,10 +209,6 @@ class PartitionLog:
     def latest_leader_epoch(self) -> LeaderEpoch:
         return self._state.epochs.latest
 
-    def epoch_at(self, offset: Offset) -> LeaderEpoch:
-        """The leader epoch of the batch at an offset that the log holds."""
-        return self._state.epochs.epoch_at(offset)
-
     def leader_epoch_at(self, offset: Offset) -> LeaderEpoch:
         """Of the batch that holds the offset; -1 for one before all batches whose epoch is known."""
         return self._state.epochs.epoch_at(offset)
@@ -238,12 +230,6 @@ class PartitionLog:
     def find_duplicate(self, batch: Bytes) -> Appended | None:
         """Where a client's batch lies already, if it is a retry; raises what an append of it would."""
         return self._writer.find_duplicate(batch)
-
-    def append_all_as_leader(
-        self, batches: Sequence[Bytes], *, leader_epoch: LeaderEpoch
-    ) -> list[Appended | QuorateError]:
-        """Append batches of several requests with one write; each has an outcome of its own."""
-        return self._writer.append_all_as_leader(batches, leader_epoch)
 
     def append_as_follower(self, batches: Bytes) -> None:
         """Append whole batches as the leader has them, with one write."""
@@ -277,15 +263,6 @@ class PartitionLog:
         ``bytes_max``. Empty when there is nothing between ``offset`` and ``end_offset``.
         """
         return self._reader.read(offset, bytes_max=bytes_max, end_offset=end_offset)
-
-    def locate(
-        self, offset: Offset, *, bytes_max: int, end_offset: Offset | None = None
-    ) -> FileRegion | None:
-        """As ``read``, but where the batches lie, for a socket that sends from the file.
-
-        Not verified: whoever passes the bytes on unseen relies on the receiver's checks.
-        """
-        return self._reader.locate(offset, bytes_max=bytes_max, end_offset=end_offset)
 
     def find_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
         """The first record at or after a point in time, from the log start on."""

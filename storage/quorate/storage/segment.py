@@ -63,7 +63,7 @@ def segment_path(directory: str, base_offset: Offset, suffix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileRegion:
-    """Whole batches as they lie in a file, so that a raw socket could send them unseen."""
+    """Whole batches as they lie in a file."""
 
     file: File
     position: int
@@ -221,7 +221,7 @@ class Segment:
 
     def retire(self) -> None:
         """Give the descriptor and the indexes' memory back."""
-        # Let go of, not closed: a region of it may still be on its way to a reader.
+        # Let go of, not closed: whoever is about to read a region of it reads on.
         self._file = self._written_file = None
         self._context.open_files.forget(self.path)
         self._index = None

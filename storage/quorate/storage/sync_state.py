@@ -126,7 +126,10 @@ class SyncState:
         except OSError as error:
             self._directory_changed |= directory_changed
             raise self.sync_failed(error) from error
-        self._sealed_unsynced = [each for each in self._sealed_unsynced if each not in sealed]
+        for segment in sealed:
+            # Once each: what was cut, filled and sealed again meanwhile is there a second time, and unsynced.
+            if segment in self._sealed_unsynced:
+                self._sealed_unsynced.remove(segment)
 
     async def _sync_segment(self, segment: Segment) -> None:
         try:

@@ -7,7 +7,7 @@ from quorate.chaos.campaign.trace_text import render_trace
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.plan import Plan
 from quorate.chaos.cluster.trace import TraceLine
-from quorate.chaos.sim.clock import SimulationStuck
+from quorate.chaos.sim.loop import SimulationStuck
 
 PLAN = Plan.draw(7)
 

@@ -9,13 +9,13 @@ from typing import Final
 import pytest
 
 from quorate.chaos.checks.check_all import check_all
-from quorate.chaos.checks.final_state import FinalPartition, FinalState
+from quorate.chaos.checks.final_state import AcceptedLoss, FinalPartition, FinalState
 from quorate.chaos.checks.verdict import FINDINGS_MAX, raise_violations
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.history.history import History
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import DeliveryTimedOut
-from tests.unit.chaos_checks.planted import PARTITION, Case
+from tests.unit.chaos_checks.planted import PARTITION, Case, consumer_record
 
 Plant = Callable[[Case], None]
 
@@ -63,6 +63,18 @@ def never_sent(case: Case) -> None:
 
 def refused_and_written(case: Case) -> None:
     case.append(case.refused)
+
+
+def reader_goes_on_in_another_log(case: Case) -> None:
+    """What it read at 7 was given up, with an operator's consent, and it reads the next one at 8."""
+    case.history.acknowledge(case.begin("late"), Offset(7))
+    lost = case.history.sent[-1].value
+    reader = case.read_values([(7, lost)], start=7)
+    case.final = dataclasses.replace(case.final, losses=(AcceptedLoss(Offset(7), case.clock.now),))
+    for _ in range(2):
+        case.acknowledged("new")
+    case.history.polled(reader, [consumer_record(PARTITION, 8, case.log[8])])
+    case.history.caught_up(case.read(range(9)))
 
 
 def skip_within_a_poll(case: Case) -> None:
@@ -172,6 +184,7 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
     (written_twice, "duplicate"),
     (never_sent, "phantom"),
     (refused_and_written, "aborted-read"),
+    (reader_goes_on_in_another_log, "silent-loss"),
     (skip_within_a_poll, "int-poll-skip"),
     (backwards_within_a_poll, "int-nonmonotonic-poll"),
     (skip_between_polls, "poll-skip"),
@@ -199,8 +212,9 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
 def test_clean_history_is_flagged_by_nobody_and_looked_at_by_all() -> None:
     verdicts = Case().verdicts()
     assert [each.findings for each in verdicts.values() if not each.passed] == []
-    # The two that have nothing to look at there: no damage was done, and every acks was "all".
+    # Those that have nothing to look at: nothing was given up, no damage was done, every acks was "all".
     assert {name for name, each in verdicts.items() if not each.examined} == {
+        "silent-loss",
         "undetected-damage",
         "weak-acks",
     }

@@ -32,6 +32,8 @@ from quorate.v1 import broker_pb2
 
 T = TypeVar("T")
 TIMESTAMP = 1_767_225_600_000
+#: the first partition of the topic that `add_topic` makes
+T0: Any = ("t", 0)
 
 
 class StoredBatch(NamedTuple):
@@ -165,6 +167,32 @@ class FakeCluster(FakeState, SimulatedBrokers):
 
 def simulate(scenario: Callable[[FakeCluster], Awaitable[T]], *, seed: int = 1) -> T:
     return simulate_with(FakeCluster, scenario, seed=seed)
+
+
+def one_partition(cluster: FakeCluster, count: int) -> FakePartition:
+    """Of a new topic, with so many records."""
+    partition = cluster.add_topic().partitions[0]
+    partition.fill(count)
+    return partition
+
+
+def append(cluster: FakeCluster, partition: FakePartition, value: bytes) -> None:
+    """Whoever waits for it is woken."""
+    partition.append(value)
+    cluster.tell()
+
+
+async def read(consumer: AsyncConsumer, count: int) -> list[bytes | None]:
+    """The values of exactly so many records, over as many polls as it takes."""
+    values: list[bytes | None] = []
+    while len(values) < count:
+        values += [record.value for record in await consumer.poll(count - len(values), timeout=60)]
+    return values
+
+
+def numbers(start: int, end: int) -> list[bytes]:
+    """The values that `fill` writes at these offsets."""
+    return [b"%d" % number for number in range(start, end)]
 
 
 class FakeBroker:

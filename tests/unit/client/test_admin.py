@@ -173,6 +173,14 @@ def test_a_config_is_set_or_put_back_to_its_default() -> None:
     ]
 
 
+def test_a_config_whose_source_only_newer_brokers_know_is_told_all_the_same() -> None:
+    newer: Any = 99
+    entry = admin_pb2.ConfigEntry(name="a", value="1", source=newer)
+    node = ScriptedNode(AlterConfigs=admin_pb2.AlterConfigsResponse(configs=[entry]))
+    found = ask(node, lambda admin: admin.alter_config(None, {"a": "1"}))
+    assert found == {"a": types.ConfigEntry("a", "1", "unknown")}
+
+
 def test_elections_tell_what_moved_and_what_did_not() -> None:
     answer = admin_pb2.ElectPreferredLeadersResponse(moved=[name("t", 0)])
     answer.refused.add(partition=name("t", 1), error=detail_from_error(NotEnoughReplicas("not in sync")))
@@ -280,6 +288,25 @@ def test_offsets_are_asked_from_the_leader_of_each_partition() -> None:
         assert [found.offset for found in earliest.values()] == [0, 10]
         timed = await admin.list_offsets("t", TIMESTAMP + 11)
         assert [found.offset for found in timed.values()] == [None, None, 11]
+
+    on_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "message"),
+    [
+        (5, "partitions is 5"),
+        (["t"], "a partition is a topic and a number, not 't'"),
+        ([("t",)], r"a partition is a topic and a number, not \('t',\)"),
+        ([("t", "0")], r"partition is '0' \(str\): an int"),
+        ([("t", 1 << 31)], "partition is .* 32 bits"),
+        ([(None, 0)], "topic is None"),
+    ],
+)
+def test_offsets_are_asked_of_pairs_of_a_name_and_a_number(partitions: Any, message: str) -> None:
+    async def work(cluster: FakeCluster, admin: AsyncAdmin) -> None:
+        with pytest.raises(InvalidRequest, match=message):
+            await admin.list_offsets(partitions)
 
     on_cluster(work)
 

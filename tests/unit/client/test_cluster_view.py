@@ -10,7 +10,8 @@ import pytest
 from quorate.chaos.models.producer.fake_broker import FakeCluster, simulate
 from quorate.chaos.sim.transport import SimTransport
 from quorate.client.cluster import ClusterView
-from quorate.client.retrying import Backoff, retrying
+from quorate.client.retrying import retrying
+from quorate.core.backoff import Backoff
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import (
     ClientClosed,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import pytest
 
 from quorate.chaos.sim.network import LinkFaults
-from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.core.records import encode_values
 from quorate.errors import (
     CorruptBatch,
@@ -20,20 +18,7 @@ from quorate.errors import (
     Overloaded,
     QuorateError,
 )
-from tests.unit.client.fake_log_broker import FakeCluster, StoredBatch, simulate
-
-T0: Any = ("t", 0)
-
-
-async def read(consumer: AsyncConsumer, count: int) -> list[bytes | None]:
-    values: list[bytes | None] = []
-    while len(values) < count:
-        values += [record.value for record in await consumer.poll(count - len(values), timeout=60)]
-    return values
-
-
-def numbers(start: int, end: int) -> list[bytes]:
-    return [b"%d" % number for number in range(start, end)]
+from tests.unit.client.fake_log_broker import T0, FakeCluster, StoredBatch, numbers, read, simulate
 
 
 def test_a_leader_that_dies_is_replaced_by_the_next_one() -> None:

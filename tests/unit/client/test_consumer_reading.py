@@ -15,26 +15,15 @@ from quorate.errors import (
     InvalidRequest,
     UnknownTopicOrPartition,
 )
-from tests.unit.client.fake_log_broker import TIMESTAMP, FakeCluster, FakePartition, simulate
-
-T0: Any = ("t", 0)
-
-
-async def poll_values(consumer: AsyncConsumer, count: int) -> list[bytes | None]:
-    """Exactly so many records, over as many polls as it takes."""
-    values: list[bytes | None] = []
-    while len(values) < count:
-        values += [record.value for record in await consumer.poll(count - len(values), timeout=60)]
-    return values
-
-
-def numbers(start: int, end: int) -> list[bytes]:
-    return [b"%d" % number for number in range(start, end)]
-
-
-def append(cluster: FakeCluster, partition: FakePartition, value: bytes) -> None:
-    partition.append(value)
-    cluster.tell()
+from tests.unit.client.fake_log_broker import (
+    T0,
+    TIMESTAMP,
+    FakeCluster,
+    append,
+    numbers,
+    read,
+    simulate,
+)
 
 
 def test_records_come_in_order_with_all_their_fields() -> None:
@@ -75,7 +64,7 @@ def test_a_record_that_arrives_wakes_the_poll_at_once() -> None:
             assert await consumer.poll(timeout=1) == []
             before = cluster.simulation.clock.monotonic()
             cluster.simulation.loop.call_later(1, append, cluster, partition, b"x")
-            assert await poll_values(consumer, 1) == [b"x"]
+            assert await read(consumer, 1) == [b"x"]
             assert cluster.simulation.clock.monotonic() - before < 1.1
 
     simulate(scenario)
@@ -119,7 +108,7 @@ def test_new_partitions_are_picked_up_and_read_from_their_beginning() -> None:
             added.append(b"early")
             topic.partitions.append(added)
             cluster.tell()
-            assert await poll_values(consumer, 1) == [b"early"]
+            assert await read(consumer, 1) == [b"early"]
             assert consumer.assignment() == [("t", 0), ("t", 1)]
 
     simulate(scenario)
@@ -151,7 +140,7 @@ def test_seeks_before_the_topic_was_found_hold() -> None:
             consumer.seek(("t", 1), 98)
             consumer.pause(("t", 2))
             assert [await consumer.position(("t", number)) for number in range(2)] == [100, 98]
-            assert await poll_values(consumer, 2) == numbers(98, 100)
+            assert await read(consumer, 2) == numbers(98, 100)
             assert consumer.paused() == [("t", 2)]
 
     simulate(scenario)
@@ -161,14 +150,14 @@ def test_seek_goes_to_the_offset_and_drops_what_was_prefetched() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         cluster.add_topic().partitions[0].fill(100)
         async with cluster.consumer(topics=["t"]) as consumer:
-            assert await poll_values(consumer, 15) == numbers(0, 15)
+            assert await read(consumer, 15) == numbers(0, 15)
             consumer.seek(T0, 93)
             assert await consumer.position(T0) == 93
-            assert await poll_values(consumer, 7) == numbers(93, 100)
+            assert await read(consumer, 7) == numbers(93, 100)
             consumer.seek(T0, 4)
-            assert await poll_values(consumer, 3) == numbers(4, 7)
+            assert await read(consumer, 3) == numbers(4, 7)
             consumer.seek_to_beginning()
-            assert await poll_values(consumer, 1) == [b"0"]
+            assert await read(consumer, 1) == [b"0"]
             consumer.seek_to_end(T0)
             assert await consumer.position(T0) == 100
 
@@ -179,11 +168,11 @@ def test_seek_does_not_wait_for_a_long_poll_to_end() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         cluster.add_topic().partitions[0].fill(10)
         async with cluster.consumer(topics=["t"], fetch_max_wait_ms=20_000) as consumer:
-            await poll_values(consumer, 10)
+            await read(consumer, 10)
             assert await consumer.poll(timeout=1) == []
             before = cluster.simulation.clock.monotonic()
             consumer.seek(T0, 5)
-            assert await poll_values(consumer, 5) == numbers(5, 10)
+            assert await read(consumer, 5) == numbers(5, 10)
             assert cluster.simulation.clock.monotonic() - before < 0.1
 
     simulate(scenario)
@@ -246,7 +235,7 @@ def test_prefetching_stops_at_its_bound_and_goes_on_when_there_is_room() -> None
             count = cluster.count("Fetch")
             await cluster.simulation.clock.sleep(60)
             assert cluster.count("Fetch") == count, "nothing is asked for while the buffer is full"
-            assert await poll_values(consumer, 999) == numbers(1, 1000)
+            assert await read(consumer, 999) == numbers(1, 1000)
             assert consumer.statistics().bytes_buffered == 0
 
     simulate(scenario)
@@ -304,7 +293,7 @@ def test_a_topic_that_is_not_there_is_told_and_found_when_it_is_made() -> None:
             cluster.add_topic().partitions[0].append(b"x")
             while True:
                 try:
-                    assert await poll_values(consumer, 1) == [b"x"]
+                    assert await read(consumer, 1) == [b"x"]
                 except UnknownTopicOrPartition:
                     continue
                 break

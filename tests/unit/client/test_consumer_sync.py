@@ -13,9 +13,7 @@ from quorate.client.consumer import Consumer
 from quorate.core.transport import Server
 from quorate.errors import ClientClosed, InvalidConfig, LogTruncated, OffsetOutOfRange
 from quorate.rpc.grpcio_transport import GrpcioTransport
-from tests.unit.client.fake_log_broker import TIMESTAMP, FakeBroker, FakeState
-
-T0: Any = ("t", 0)
+from tests.unit.client.fake_log_broker import T0, TIMESTAMP, FakeBroker, FakeState, numbers
 
 
 class LocalBroker(FakeState):
@@ -62,10 +60,6 @@ def read(consumer: Consumer, count: int) -> list[bytes | None]:
     while len(values) < count:
         values += [record.value for record in consumer.poll(count - len(values), timeout=10)]
     return values
-
-
-def numbers(start: int, end: int) -> list[bytes]:
-    return [b"%d" % number for number in range(start, end)]
 
 
 def test_poll_seek_position_lag_and_pause(broker: LocalBroker) -> None:

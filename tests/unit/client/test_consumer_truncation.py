@@ -17,16 +17,16 @@ from quorate.errors import (
     QuorateError,
     UnknownTopicOrPartition,
 )
-from tests.unit.client.fake_log_broker import FakeCluster, FakePartition, simulate
-
-T0: Any = ("t", 0)
-
-
-async def read(consumer: AsyncConsumer, count: int) -> list[bytes | None]:
-    values: list[bytes | None] = []
-    while len(values) < count:
-        values += [record.value for record in await consumer.poll(count - len(values), timeout=60)]
-    return values
+from tests.unit.client.fake_log_broker import (
+    T0,
+    FakeCluster,
+    FakePartition,
+    append,
+    numbers,
+    one_partition,
+    read,
+    simulate,
+)
 
 
 async def first_error(consumer: AsyncConsumer, *, polls: int = 100) -> QuorateError:
@@ -37,17 +37,6 @@ async def first_error(consumer: AsyncConsumer, *, polls: int = 100) -> QuorateEr
         except QuorateError as error:
             return error
     raise AssertionError("no error was raised")
-
-
-def one_partition(cluster: FakeCluster, count: int) -> FakePartition:
-    partition = cluster.add_topic().partitions[0]
-    partition.fill(count)
-    return partition
-
-
-def append(cluster: FakeCluster, partition: FakePartition, value: bytes) -> None:
-    partition.append(value)
-    cluster.tell()
 
 
 async def truncate_uncleanly(cluster: FakeCluster, partition: FakePartition, end_offset: int) -> None:
@@ -89,7 +78,7 @@ def test_truncation_is_told_until_the_application_seeks() -> None:
             for _ in range(5):
                 assert isinstance(await first_error(consumer, polls=1 if _ else 100), LogTruncated)
             consumer.seek(T0, 70, leader_epoch=1)
-            assert await read(consumer, 130) == [b"%d" % number for number in range(70, 200)]
+            assert await read(consumer, 130) == numbers(70, 200)
 
     simulate(scenario)
 
@@ -131,7 +120,7 @@ def test_records_that_wait_here_and_are_gone_from_the_log_are_not_handed_out(end
             await cluster.simulation.clock.sleep(5)
             values = await read(consumer, max(0, end_offset - 15))
             assert isinstance(await first_error(consumer, polls=1), LogTruncated)
-            assert values == [b"%d" % number for number in range(15, end_offset)]
+            assert values == numbers(15, end_offset)
 
     simulate(scenario)
 
@@ -280,10 +269,10 @@ def test_what_was_fetched_in_time_is_handed_out_before_the_position_is_reset() -
             partition.delete_before(290)
             while len(values) < 300 and values[-1] != b"299":
                 values += await read(consumer, 1)
-            numbers = [int(value or b"") for value in values]
-            kept = numbers.index(290)
+            offsets = [int(value or b"") for value in values]
+            kept = offsets.index(290)
             assert kept > 10
-            assert numbers == [*range(kept), *range(290, 300)]
+            assert offsets == [*range(kept), *range(290, 300)]
             assert consumer.statistics().resets == 1
 
     simulate(scenario)
@@ -296,7 +285,7 @@ def test_a_beginning_that_retention_overtakes_before_the_first_record_is_looked_
         async with cluster.consumer(topics=["t"]) as consumer:
             assert await consumer.position(T0) == 0
             partition.delete_before(80)
-            assert await read(consumer, 20) == [b"%d" % number for number in range(80, 100)]
+            assert await read(consumer, 20) == numbers(80, 100)
             assert consumer.statistics().resets == 0
 
     simulate(scenario)

@@ -100,7 +100,7 @@ def test_quorum_shows_whose_metadata_differs(monkeypatch: pytest.MonkeyPatch, ca
 def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     FakeAdministration(describe_cluster=cluster(), describe_quorum=SOUND_QUORUM).install(monkeypatch)
     assert json_of(capsys, "cluster", "health") == {
-        "healthy": True, "problems": [], "warnings": [], "partitions": []
+        "healthy": True, "problems": [], "what_to_do": None, "warnings": [], "partitions": []
     }  # fmt: skip
 
 
@@ -158,6 +158,7 @@ def test_cluster_that_cannot_be_asked_is_not_healthy(monkeypatch: pytest.MonkeyP
     FakeAdministration(describe_cluster=NoController("nobody leads")).install(monkeypatch)
     document = json_of(capsys, "cluster", "health", status=1)
     assert document["problems"] == ["NO_CONTROLLER: nobody leads"]
+    assert document["what_to_do"].startswith("check that a majority of the controllers runs")
     assert main(["cluster", "health"]) == 1
     assert "  what to do: check that a majority of the controllers runs" in capsys.readouterr().out
 
@@ -471,7 +472,7 @@ def test_moves_under_way_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: Cap
     [move] = json_of(capsys, "partition", "reassign", "--list")["reassignments"]
     assert (move["topic"], move["partition"], move["adding_replicas"]) == ("t", 0, [2])
     assert main(["partition", "reassign", "--list"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["t", "0", "1,2", "2"]
+    assert capsys.readouterr().out.splitlines()[1].split() == ["t", "0", "1,2", "2", "-", "-"]
 
 
 def test_recovery_needs_somebody_who_means_it(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

@@ -12,7 +12,7 @@ from aiokafka.partitioner import murmur2 as reference_murmur2  # type: ignore[im
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.client.connection import parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.partitioner import murmur2, partition_for_key
 from quorate.console.consuming import Start, parse_start
 from quorate.console.input_lines import CannotReadInput, read_lines

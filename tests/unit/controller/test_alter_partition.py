@@ -8,10 +8,12 @@ import pytest
 
 from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr, epoch_of
 from quorate.chaos.models.controller.small_cluster import SmallCluster
+from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker
 from quorate.core.ids import BrokerId
 from quorate.errors import StaleBrokerEpoch
 from quorate.metadata.image import Recovery
+from quorate.v1.controller_pb2 import AlterPartitionRequest, PartitionAlterationResult
 from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_RECOVERING
 
 
@@ -169,3 +171,21 @@ def test_a_recovering_partition_stays_alone_until_its_leader_confirms() -> None:
     assert cluster.partition().recovery is Recovery.NORMAL
     ask_for_isr(cluster, 1, alteration(cluster, cluster.partition(), [1, 2]))
     assert cluster.partition().isr == (1, 2)
+
+
+def test_whoever_is_leaving_is_not_put_back_and_may_stay_until_it_is_taken_out(cluster: SmallCluster) -> None:
+    """On record it is well until it has left its last partition; put back each time, it never would."""
+    ask_for_isr(cluster, 1, alteration(cluster, cluster.partition(), [1, 2]))
+
+    def ask(isr: list[int]) -> PartitionAlterationResult:
+        wish = alteration(cluster, cluster.partition(), isr)
+        request = AlterPartitionRequest(broker_id=1, broker_epoch=epoch_of(cluster, 1), partitions=[wish])
+        leaving = {BrokerId(2), BrokerId(3)}
+        (result,) = cluster.commit(alter_partition(cluster.image, request, leaving=leaving)).partitions
+        return result
+
+    assert ask([1, 2, 3]).error.code == "INELIGIBLE_REPLICA"
+    assert cluster.partition().isr == (1, 2)
+    assert not ask([1, 2]).HasField("error")
+    assert not ask([1]).HasField("error")
+    assert cluster.partition().isr == (1,)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from quorate.chaos.models.controller.broker_requests import epoch_of
 from quorate.chaos.models.controller.small_cluster import SmallCluster
+from quorate.controller.brokers import fence_broker
+from quorate.controller.heard_witnesses import record_heard_witnesses
 from quorate.controller.sessions import BrokerSessions, LapsedSession
 from quorate.core.ids import BrokerEpoch, BrokerId
 
@@ -201,3 +203,21 @@ def test_a_new_controller_has_heard_of_no_number() -> None:
     sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=0, cache_witness=7)
     sessions.start_all_afresh(cluster.image, 2.0)
     assert sessions.heard_witness(ONE) is None
+
+
+def test_a_number_on_record_is_no_change_of_the_brokers_state() -> None:
+    """A stop waits until everybody has seen the last one; numbers go on record all the time."""
+    cluster = SmallCluster(2)
+    sessions = sessions_of(cluster)
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=5, cache_witness=7)
+    state_offset = sessions.state_offset(ONE)
+    cluster.commit(record_heard_witnesses(cluster.image, sessions.heard_witness))
+    sessions.image_changed(cluster.image)
+    assert cluster.image.brokers[ONE].cache_witness == 7
+    assert cluster.image.brokers[TWO].cache_witness is None
+    assert sessions.state_offset(ONE) == state_offset
+    assert sessions.heard_witness(ONE) == 7
+    assert record_heard_witnesses(cluster.image, sessions.heard_witness).records == ()
+    cluster.commit(fence_broker(cluster.image, ONE))
+    sessions.image_changed(cluster.image)
+    assert sessions.state_offset(ONE) == cluster.image.offset

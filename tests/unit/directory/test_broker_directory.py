@@ -6,6 +6,7 @@ import errno
 import os
 
 import pytest
+import structlog
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.chaos.models.directory.broker_lives import (
@@ -17,7 +18,7 @@ from quorate.chaos.models.directory.broker_lives import (
     BrokerLives,
     open_in,
 )
-from quorate.chaos.models.log.log_harness import SMALL_CONFIG, make_context, os_error
+from quorate.chaos.models.log.log_harness import SMALL_CONFIG, ManualClock, make_context, os_error
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import fail_path
 from quorate.core.ids import BrokerEpoch, BrokerId
@@ -112,7 +113,7 @@ async def test_directory_belongs_to_one_process_at_a_time() -> None:
     with pytest.raises(StorageFailed, match="another process"):
         await open_in(disk)
     assert await directory.close()
-    await (await open_in(disk)).abandon()
+    assert not await (await open_in(disk)).close()
     await open_in(disk)
 
 
@@ -169,7 +170,7 @@ async def test_every_flipped_bit_of_the_notes_leaves_a_stranger() -> None:
 async def test_notes_of_another_directory_do_not_count() -> None:
     disk, other = SimDisk(), SimDisk()
     assert await (await started(disk)).close()
-    await (await open_in(other, seed=1)).abandon()
+    assert not await (await open_in(other, seed=1)).close()
     await other.write_file(NOTES, disk.read_file(NOTES))
     directory = await open_in(other)
     await directory.recover_logs(lambda _: SMALL_CONFIG)
@@ -269,7 +270,18 @@ async def test_progress_of_a_recovery_is_told() -> None:
     lives = BrokerLives()
     await lives.start()
     lives.crash()
-    directory = await open_in(lives.disk)
-    told: list[tuple[int, int]] = []
-    await directory.recover_logs(lambda _: SMALL_CONFIG, lambda *progress: told.append(progress))
-    assert told == [(1, 2), (2, 2)]
+    directory = await open_in(lives.disk, make_context(lives.disk, SlowClock()))
+    with structlog.testing.capture_logs() as told:
+        await directory.recover_logs(lambda _: SMALL_CONFIG)
+    events = [each for each in told if each["event"] in {"recovering_logs", "logs_recovered"}]
+    assert [each.get("done") for each in events] == [None, 1, 2, None]
+    assert [each["total"] for each in events[1:3]] == [2, 2]
+    assert (events[-1]["event"], events[-1]["logs"]) == ("logs_recovered", 2)
+
+
+class SlowClock(ManualClock):
+    """Whatever is done takes a second."""
+
+    def monotonic(self) -> float:
+        self.now_ms += 1000
+        return super().monotonic()

@@ -61,7 +61,6 @@ def test_log_goes_after_the_delay_and_not_before() -> None:
         await deleting.clock.sleep(2)
         assert deleting.on_disk == [OTHER]
         assert deleting.deleted == [KEY]
-        assert deleting.deletions.waiting == []
 
     simulate(scenario)
 

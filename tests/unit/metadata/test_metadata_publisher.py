@@ -274,9 +274,8 @@ def test_recent_digests_are_kept_for_comparison() -> None:
         published.publish_all()
         publisher, end = published.publisher, walk.image.offset
         assert publisher.image is walk.image
-        expected = tuple((offset, walk.images[offset].digest) for offset in range(end - 9, end + 1))
-        assert publisher.recent_digests == expected
-        assert publisher.digest_at(end - 9) == walk.images[end - 9].digest
+        for offset in range(end - 9, end + 1):
+            assert publisher.digest_at(offset) == walk.images[offset].digest
         assert publisher.digest_at(end - 10) is None
         assert publisher.digest_at(end + 1) is None
 

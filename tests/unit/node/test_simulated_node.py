@@ -12,7 +12,7 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
-from quorate.client.connection import Connection
+from quorate.client.impatient_admin import ImpatientAdmin
 from quorate.core.config import HostPort, NodeConfig
 from quorate.core.ids import BrokerId
 from quorate.core.transport import method_of
@@ -74,10 +74,10 @@ class Machine:
         await running.ready()
         return running
 
-    def connect(self) -> Connection:
+    def connect(self) -> ImpatientAdmin:
         simulation = self.simulation
         transport = SimTransport(self.network, "client")
-        return Connection(transport, ["node:9092"], clock=simulation.clock, rng=simulation.rng)
+        return ImpatientAdmin(transport, ["node:9092"], clock=simulation.clock, rng=simulation.rng)
 
 
 def simulate(scenario: Callable[[Machine], Awaitable[object]], *, seed: int = 1) -> object:

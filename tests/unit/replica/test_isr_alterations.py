@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from quorate.broker.replica.isr_alterations import IsrAlterations
 from quorate.chaos.models.replica_set.replica_harness import LAG_S, ReplicaHarness, broker_image, refusal
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.ids import BrokerId
 from quorate.errors import IneligibleReplica, RequestTimedOut
 from quorate.v1.controller_pb2 import AlterPartitionRequest, AlterPartitionResponse
 
@@ -31,8 +31,6 @@ class Post:
             for number in range(partitions)
         ]
         self.alterations = IsrAlterations(
-            BrokerId(1),
-            lambda: BrokerEpoch(101),
             self._call,
             clock=simulation.clock,
             rng=random.Random(simulation.seed),
@@ -66,7 +64,7 @@ async def grant(request: AlterPartitionRequest) -> AlterPartitionResponse:
         response.partitions.add(
             topic_id=wish.topic_id,
             partition=wish.partition,
-            leader=request.broker_id,
+            leader=1,
             leader_epoch=wish.leader_epoch,
             partition_epoch=wish.partition_epoch + 1,
             isr=[member.broker_id for member in wish.isr],
@@ -80,7 +78,6 @@ def test_wishes_of_many_partitions_share_a_request() -> None:
         post.wish(0, 1, 2)
         await simulation.clock.sleep(0.01)
         (request,) = post.requests
-        assert (request.broker_id, request.broker_epoch) == (1, 101)
         assert [wish.partition for wish in request.partitions] == [0, 1, 2]
         assert post.isrs() == [(1, 2, 3)] * 3
         await post.end()
@@ -144,6 +141,27 @@ def test_refused_wish_is_withdrawn_soon_and_acknowledgements_go_on() -> None:
         replica.append()
         replica.fetch(2, 1)
         assert replica.high_watermark == 1
+        await post.end()
+
+    run_simulation(main, seed=1)
+
+
+def test_wish_that_is_refused_each_time_is_asked_for_ever_more_slowly() -> None:
+    """Each withdrawal is granted, and moves the partition epoch on: that is metadata, and no progress."""
+
+    async def main(simulation: Simulation) -> None:
+        async def refuse(request: AlterPartitionRequest) -> AlterPartitionResponse:
+            if not request.partitions[0].withdraw:
+                return AlterPartitionResponse(partitions=[refusal(IneligibleReplica("a test"))])
+            response = await grant(request)
+            response.partitions[0].isr.extend([1, 2])
+            return response
+
+        post = Post(simulation, refuse, partitions=1)
+        post.wish(0)
+        await simulation.clock.sleep(8.0)
+        assert sum(each.partitions[0].withdraw for each in post.requests) >= 2
+        assert len(post.requests) < 30
         await post.end()
 
     run_simulation(main, seed=1)

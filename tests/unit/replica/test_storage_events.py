@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import structlog
 
 from quorate.chaos.models.log.log_checkers import check_retention_when_the_wall_clock_jumps
 from quorate.chaos.models.log.log_harness import LogHarness, batch, small_config
 from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.core.ids import LeaderEpoch
+from quorate.errors import DiskFull
 from quorate.storage import PartitionLog, StartKind
 
 BATCH = batch(b"x" * 60)
@@ -21,9 +24,9 @@ async def test_full_disk_is_told_at_once_then_every_half_minute_and_when_it_is_o
     )
     log.become_leader(LeaderEpoch(1))
 
-    def told_of(*batches: bytes) -> list[tuple[str, int]]:
-        with structlog.testing.capture_logs() as told:
-            log.append_all_as_leader(batches, leader_epoch=LeaderEpoch(1))
+    def told_of(batch: bytes) -> list[tuple[str, int]]:
+        with structlog.testing.capture_logs() as told, suppress(DiskFull):
+            log.append_as_leader(batch, leader_epoch=LeaderEpoch(1))
         assert all(each["log_level"] == "warning" and each["path"] == harness.directory for each in told)
         return [(each["event"], each["refused"]) for each in told]
 

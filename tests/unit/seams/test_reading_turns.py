@@ -153,3 +153,26 @@ def test_client_that_goes_away_gives_its_turn_back_while_it_reads_and_while_it_w
         assert now() == began + 1
 
     simulate(scenario, turns_max=1)
+
+
+def test_a_turn_whose_time_is_over_is_not_lost_to_a_call_that_comes_at_that_moment() -> None:
+    """Its end is on its way, but it has not run yet: nothing about it can be changed any more."""
+
+    async def scenario(world: World) -> None:
+        loop = asyncio.get_running_loop()
+        comes = loop.create_future()
+
+        async def come() -> float:
+            await comes
+            return await world.read(1)
+
+        coming = asyncio.create_task(come())
+        # At the instant at which the limit passes, and set before it: it comes first.
+        loop.call_at(now() + LIMIT_S, comes.set_result, None)
+        (slow,) = world.start(1_000)
+        with pytest.raises(RequestTimedOut):
+            await slow
+        await coming
+        await world.read(1)
+
+    simulate(scenario, turns_max=1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 
 import pytest
 
-from quorate.chaos.sim.clock import SimClock, Simulation, SimulationStuck, run_simulation
+from quorate.chaos.sim.clock import SimClock, Simulation, run_simulation
+from quorate.chaos.sim.loop import SimulationStuck
+from quorate.chaos.sim.process import SimProcess
 
 
 def test_days_pass_without_waiting() -> None:
@@ -103,15 +106,48 @@ def test_program_that_never_ends_meets_its_time_limit() -> None:
         run_simulation(main, seed=1, time_limit_s=100)
 
 
-def test_spinning_without_passing_time_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.chaos.sim.clock._TURNS_PER_INSTANT_MAX", 100)
+async def _spins() -> None:
+    while True:  # noqa: ASYNC110 - the fault that the tests are about
+        await asyncio.sleep(0)
+
+
+def test_spinning_without_passing_time_is_reported_with_the_task_that_spins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("quorate.chaos.sim.loop._TURNS_PER_INSTANT_MAX", 100)
+
+    async def waits_for_ever() -> None:
+        await asyncio.Event().wait()
 
     async def main(sim: Simulation) -> None:
-        while True:  # noqa: ASYNC110 - the fault that the test is about
-            await asyncio.sleep(0)
+        waiting = asyncio.create_task(waits_for_ever(), name="patient")
+        spinning = SimProcess("node-1").start(_spins())
+        await asyncio.gather(waiting, spinning)
 
-    with pytest.raises(SimulationStuck, match="spinning"):
+    with pytest.raises(SimulationStuck) as stuck:
         run_simulation(main, seed=1)
+    spun, tasks = str(stuck.value).split("and the tasks are")
+    assert re.search(r"spinning at 0\.000 s: time never passes", spun)
+    assert re.search(r"\n  \d\d x task-\d+ _spins at .*\.py:\d+ of node-1\n", spun)
+    assert spun.count("waits_for_ever") == 1, "its first step, and none after it"
+    assert "patient" in tasks
+
+
+def test_spinning_of_plain_callbacks_is_reported_with_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.chaos.sim.loop._TURNS_PER_INSTANT_MAX", 2_000)
+
+    def again(sim: Simulation) -> None:
+        sim.loop.call_soon(partial(again, sim))
+
+    async def main(sim: Simulation) -> None:
+        again(sim)
+        await asyncio.Event().wait()
+
+    with pytest.raises(SimulationStuck) as stuck:
+        run_simulation(main, seed=1)
+    spun, _ = str(stuck.value).split("and the tasks are")
+    _, *last = spun.strip().split("\n")
+    assert [line.strip() for line in last] == [f"1000 x {again.__qualname__}"]
 
 
 def test_threads_are_refused() -> None:

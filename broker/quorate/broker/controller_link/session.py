@@ -108,6 +108,7 @@ class BrokerSession:
         self._clock = clock
         self._metadata_offset = metadata_offset
         self._advance_cache_witness = advance_cache_witness
+        #: as the controller said last; whether that still holds, the lease tells
         self._is_fenced = True
         self._unfenced = asyncio.Event()
         self._wants_unfence = False
@@ -123,11 +124,6 @@ class BrokerSession:
         self._last_sent_at = -math.inf
         self._is_urgent = False
         self._wake = asyncio.Event()
-
-    @property
-    def is_fenced(self) -> bool:
-        """As the controller said last; whether that still holds, the lease tells."""
-        return self._is_fenced
 
     def want_unfence(self) -> None:
         """Recovered, and ready to serve. It stays wanted when the broker is fenced later."""

@@ -153,15 +153,8 @@ class BrokerDirectory:
 
     # -- a start, step by step
 
-    async def recover_logs(
-        self,
-        config_for: Callable[[PartitionKey], LogConfig],
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        """Open every log; ``on_progress`` is told how many are done, of how many.
-
-        Those that cannot be opened are in ``failures``, and stop no other.
-        """
+    async def recover_logs(self, config_for: Callable[[PartitionKey], LogConfig]) -> None:
+        """Open every log; those that cannot be opened are in ``failures``, and stop no other."""
         clock = self._context.clock
         said_at = began = clock.monotonic()
         log.info("recovering_logs", path=self._path, start=self.start.value)
@@ -172,8 +165,6 @@ class BrokerDirectory:
             if now - said_at >= _PROGRESS_EVERY_S:
                 said_at = now
                 log.info("recovering_logs", path=self._path, done=done, total=total)
-            if on_progress is not None:
-                on_progress(done, total)
 
         await self.logs.open_logs(config_for, progress)
         await self._begin_witness()
@@ -321,12 +312,6 @@ class BrokerDirectory:
             self._context.note_storage_error("sync the cache witness in", self._path, error)
             return False
         return True
-
-    async def abandon(self) -> None:
-        """Let go of the directory as if the process had crashed: for a start that failed."""
-        await self.logs.abandon()
-        self._witness.close()
-        self._lock.close()
 
 
 async def _lock(disk: Disk, path: str) -> File:

@@ -20,9 +20,12 @@ it has found.
   way of a heartbeat. Where there is no room to make it, there is none, and nothing is told.
 
 What it does not catch: the kernel may write this page back of its own accord, and not those of the logs, in
-the time between the last heartbeat and the loss. That is one heartbeat's interval in thirty seconds or so,
-and over as soon as the process lives for one more heartbeat. And a volume that has no room for new blocks may
-take this page, which has its block, and lose those of the logs, which have none: only a sync tells of that.
+the time between the last number that somebody remembers and the loss. While heartbeats are answered that is
+one heartbeat's interval in thirty seconds or so, or the second until the number is on record where the active
+controller goes down with the broker (``quorate.controller.heard_witnesses``). Without a quorum nobody hears
+of numbers, while brokers go on to acknowledge; there the time grows until there is one again. And a volume
+that has no room for new blocks may take this page, which has its block, and lose those of the logs, which
+have none: only a sync tells of that.
 
 Rejected: the id of the mount. It is another one for each container, and a crash of all containers at once
 would leave every partition offline.

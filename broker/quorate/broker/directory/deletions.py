@@ -25,10 +25,6 @@ log = get_logger(__name__)
 _RETRY_S: Final = 60.0
 
 
-def _tell_nobody(_: PartitionKey) -> None:
-    pass
-
-
 class LogDeletions:
     def __init__(
         self,
@@ -36,7 +32,7 @@ class LogDeletions:
         *,
         clock: Clock,
         delay_s: float,
-        on_deleted: Callable[[PartitionKey], None] = _tell_nobody,
+        on_deleted: Callable[[PartitionKey], None],
     ) -> None:
         self._logs = logs
         self._clock = clock
@@ -61,10 +57,6 @@ class LogDeletions:
             await asyncio.wait([self._deleting[1]])
             # It may have failed, and be due again.
             self._due.pop(key, None)
-
-    @property
-    def waiting(self) -> list[PartitionKey]:
-        return sorted(self._due)
 
     async def run(self) -> None:
         """Until cancelled. A deletion under way is finished then."""

@@ -24,7 +24,7 @@ class BoundedMemory:
         return self._held_bytes < self._bytes_max
 
     def hold(self, size: int) -> None:
-        """For who stops when there is no room: over the bound by one piece at most."""
+        """For whoever stops when there is no room: over the bound by one piece at most."""
         self._held_bytes += size
 
     def release(self, size: int) -> None:

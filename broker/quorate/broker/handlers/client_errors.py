@@ -8,20 +8,15 @@ order is one that does not lead: another will.
 from __future__ import annotations
 
 from quorate.broker.hosted import Hosted
+from quorate.broker.replica.log_trouble import is_log_trouble
 from quorate.core.ids import BrokerId
-from quorate.errors import (
-    LogDamaged,
-    NotLeaderOrFollower,
-    QuorateError,
-    StorageFailed,
-    Unavailable,
-)
+from quorate.errors import NotLeaderOrFollower, QuorateError, Unavailable
 
 __all__ = ["appended_while_fenced", "for_client"]
 
 
 def for_client(error: QuorateError, hosted: Hosted) -> QuorateError:
-    if isinstance(error, LogDamaged | StorageFailed):
+    if is_log_trouble(error):
         # Never served (rule 44), and not for the client to mend.
         return NotLeaderOrFollower(f"this replica cannot be used: {error.message}", cause=error.code)
     if isinstance(error, NotLeaderOrFollower):

@@ -175,7 +175,7 @@ class _ProduceStream:
     # -- time
 
     def _time(self, deadline: float) -> None:
-        """One timer, at the earliest deadline that it was set for; most deadlines pass without any use."""
+        """One timer, set for the earliest deadline; most requests are answered long before theirs."""
         if self._timer is None or deadline < self._timer_due:
             if self._timer is not None:
                 self._timer.cancel()

@@ -51,7 +51,7 @@ class Follower:
         self.log_end_offset = _UNKNOWN
         #: by the monotonic clock; out of date while ``is_at_end``
         self.caught_up_at = caught_up_at
-        #: where the leader's log ends, its own ended at its last fetch
+        #: at its last fetch its log ended where the leader's ended
         self.is_at_end = False
         self._fetched_at = _NEVER
         self._log_end_at_fetch = _BEYOND_ALL

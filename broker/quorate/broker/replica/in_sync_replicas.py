@@ -1,20 +1,20 @@
-"""The ISR as a leader may count with it, and the one change to it that is under way.
+"""The ISR as a leader has to see it, and the one change to it that is under way.
 
 Only the controller commits an ISR; the leader asks, and until it knows the outcome it must be right with
-both (rules 13, 21 and 22). So it counts with the *maximal* ISR: the committed one and whoever it has asked to
-add. A member that it has asked to remove still counts.
+both (rules 13, 21 and 22). So it waits for the *maximal* ISR: the committed one and whoever it has asked to
+add. One that it has asked to remove still counts as a member.
 
 A wish names the partition epoch on which it was made, and the controller takes it only on that one. So
 
 - there is at most one wish at a time, and one that may have reached the controller is sent again unchanged:
-  two different ones on the same epoch would leave two outcomes to count with;
+  two different ones on the same epoch would leave two outcomes to be right with;
 - it is over when the partition epoch has moved on: applied or not, it can no longer be;
 - one that removes only is taken back when the controller says that it was not applied (INELIGIBLE_REPLICA,
-  OPERATION_NOT_ATTEMPTED): should a copy of it be applied later, the leader has counted with more than it
-  had to;
+  OPERATION_NOT_ATTEMPTED): should a copy of it be applied later, the leader has waited for more members
+  than it had to;
 - one that adds is then *withdrawn*: another copy may still be on its way, an attempt that got no answer, or
   one that the network delivers twice, and be applied when the replica is eligible again. The leader asks the
-  controller to move the partition epoch on, and counts with the maximal ISR until that is done. Kafka takes
+  controller to move the partition epoch on, and waits for the maximal ISR until that is done. Kafka takes
   the wish back at once all the same; never taking it back would stall acknowledgements for as long as the
   replica is gone;
 - it is over, too, when a member has registered anew: every copy names the old broker epoch, and is refused
@@ -48,7 +48,7 @@ class _Wish:
     def __init__(self, alteration: PartitionAlteration, additions: frozenset[BrokerId]) -> None:
         self.alteration = alteration
         self.additions = additions
-        #: no longer wanted; still counted with, until no copy of it can be applied
+        #: no longer wanted; whom it adds still counts as a member, until no copy of it can be applied
         self.is_withdrawn = False
 
     @property

@@ -19,7 +19,6 @@ from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
-from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
 from quorate.v1.controller_pb2 import (
@@ -33,8 +32,8 @@ __all__ = ["AlterPartitionCall", "IsrAlterations"]
 
 log = get_logger(__name__)
 
-#: One attempt. It may try again by itself only after an answer that says that nothing was done: of a copy
-#: that got none, the leadership has to know (rule 22).
+#: One attempt, on which the call puts this broker's id and epoch. It may try again by itself only after an
+#: answer that says that nothing was done: of a copy that got none, the leadership has to know (rule 22).
 AlterPartitionCall = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
 
 #: A request of this size is a few hundred kilobytes.
@@ -48,8 +47,6 @@ _CHECKS_PER_LAG_TIME: Final = 2
 class IsrAlterations:
     def __init__(
         self,
-        broker_id: BrokerId,
-        broker_epoch: Callable[[], BrokerEpoch],
         call: AlterPartitionCall,
         *,
         clock: Clock,
@@ -58,8 +55,6 @@ class IsrAlterations:
         replica_lag_s: float,
     ) -> None:
         """``led``: the partitions that this broker leads."""
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
         self._call = call
         self._clock = clock
         self._rng = rng
@@ -116,11 +111,7 @@ class IsrAlterations:
         return asked
 
     async def _ask(self, asked: list[tuple[Partition, Leadership, PartitionAlteration]]) -> None:
-        request = AlterPartitionRequest(
-            broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
-            partitions=[alteration for _, _, alteration in asked],
-        )
+        request = AlterPartitionRequest(partitions=[alteration for _, _, alteration in asked])
         results: dict[tuple[str, int], PartitionAlterationResult] = {}
         try:
             response = await self._call(request)
@@ -134,7 +125,8 @@ class IsrAlterations:
             else:
                 _log_result(partition, alteration, result)
                 leadership.alteration_answered(result)
-            if result is not None and _is_settled(alteration, result):
+            # After a withdrawal the same is wished for again, and refused again, perhaps for a while.
+            if result is not None and _is_settled(alteration, result) and not alteration.withdraw:
                 self._backoffs.pop(partition, None)
                 # There may be more to wish for: who caught up while the change was under way had to wait.
                 self.wish(partition)

@@ -26,6 +26,7 @@ from quorate.broker.replica.commit_waiters import CommitWaiter, CommitWaiters, O
 from quorate.broker.replica.divergence import Divergence, find_divergence
 from quorate.broker.replica.high_watermark import HighWatermark
 from quorate.broker.replica.isr_membership import IsrMembership
+from quorate.broker.replica.log_trouble import LOG_TROUBLE, is_log_trouble
 from quorate.broker.replica.news import News, Wake, Wakers
 from quorate.broker.replica.own_copy import OwnCopy
 from quorate.broker.replica.partition_state import PartitionState
@@ -202,6 +203,7 @@ class Leadership:
 
     def append(self, batch: Bytes, *, acks_all: bool) -> Appended:
         """One batch, whole or not at all. With ``acks_all`` only if it could be committed now (rule 15)."""
+        # As ``_check_leading``, which would be one more call for every batch that is produced.
         if self._ended is not None:
             raise copy_of(self._ended)
         if acks_all and not self._membership.has_enough:
@@ -219,7 +221,7 @@ class Leadership:
         """As ``append`` with acks=all, if the log ends at ``expected_offset``: compare and set.
 
         A retry of a batch that was appended gives the original, whatever the log's end is by now. A batch
-        that is refused leaves no trace, in the producer's state neither.
+        that is refused leaves no trace, not even in the producer's state.
         """
         self._check_leading()
         if not self._membership.has_enough:
@@ -262,7 +264,7 @@ class Leadership:
 
     def _append_failed(self, error: StorageError) -> QuorateError:
         """A full disk refuses the append and nothing else; a disk that fails ends the leadership."""
-        if isinstance(error, LogDamaged | StorageFailed):
+        if is_log_trouble(error):
             self._hooks.on_failure(error)
         if isinstance(error, StorageFailed):
             # What the failed write left behind may be found at the next start.
@@ -350,7 +352,7 @@ class Leadership:
 
     def _sync_failed(self, error: QuorateError) -> None:
         log.error("sync_failed", partition=self._topic_partition, code=error.code, error=error.message)
-        if isinstance(error, LogDamaged | StorageFailed):
+        if is_log_trouble(error):
             self._hooks.on_failure(error)
             return
         # Nothing was lost, and the next append tries again; who waits now cannot be told when.
@@ -381,7 +383,7 @@ class Leadership:
         self._check_leading()
         try:
             return self._log.read(offset, bytes_max=bytes_max, end_offset=self._high_watermark.offset)
-        except (LogDamaged, StorageFailed) as error:
+        except LOG_TROUBLE as error:
             raise self._read_failed(error) from error
 
     def find_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
@@ -389,7 +391,7 @@ class Leadership:
         self.latest_offset()
         try:
             found = self._log.find_timestamp(timestamp)
-        except (LogDamaged, StorageFailed) as error:
+        except LOG_TROUBLE as error:
             raise self._read_failed(error) from error
         return found if found is not None and found.offset < self._high_watermark.offset else None
 
@@ -468,7 +470,7 @@ class Leadership:
         self._check_leading()
         try:
             return self._log.read(offset, bytes_max=bytes_max)
-        except (LogDamaged, StorageFailed) as error:
+        except LOG_TROUBLE as error:
             raise self._read_failed(error) from error
 
     def wake_on_news(self, broker_id: BrokerId, wake: Wake) -> None:

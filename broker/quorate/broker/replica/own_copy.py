@@ -24,7 +24,7 @@ __all__ = ["OwnCopy"]
 
 
 class OwnCopy:
-    __slots__ = ("_is_synced", "_is_used", "_log", "_name", "_on_failed", "_on_synced", "_syncing")
+    __slots__ = ("_is_used", "_log", "_name", "_on_failed", "_on_synced", "_syncing", "needs_sync")
 
     def __init__(
         self,
@@ -39,7 +39,8 @@ class OwnCopy:
         self._name = name
         self._on_synced = on_synced
         self._on_failed = on_failed
-        self._is_synced = durability is Durability.FSYNC
+        #: durability is fsync: an append counts once it is on the device
+        self.needs_sync = durability is Durability.FSYNC
         self._is_used = True
         self._syncing: asyncio.Task[None] | None = None
         self.sync_soon()
@@ -47,25 +48,21 @@ class OwnCopy:
     @property
     def end_offset(self) -> Offset:
         """Exclusive: everything below counts as stored here."""
-        return self._log.recovery_point if self._is_synced else self._log.log_end_offset
-
-    @property
-    def needs_sync(self) -> bool:
-        return self._is_synced
+        return self._log.recovery_point if self.needs_sync else self._log.log_end_offset
 
     def set_durability(self, durability: Durability) -> None:
-        self._is_synced = durability is Durability.FSYNC
+        self.needs_sync = durability is Durability.FSYNC
         self.sync_soon()
 
     def sync_soon(self) -> None:
         """Something was appended."""
-        if self._is_synced and self._syncing is None and self._log.recovery_point < self._log.log_end_offset:
+        if self.needs_sync and self._syncing is None and self._log.recovery_point < self._log.log_end_offset:
             self._syncing = asyncio.create_task(self._sync(), name=f"sync {self._name}")
 
     async def _sync(self) -> None:
         """Until nothing is left to sync."""
         try:
-            while self._is_used and self._is_synced and self._log.recovery_point < self._log.log_end_offset:
+            while self._is_used and self.needs_sync and self._log.recovery_point < self._log.log_end_offset:
                 await self._log.flush()
                 if self._is_used:
                     self._on_synced()

@@ -230,7 +230,7 @@ class Partition:
         return leadership
 
     def require_reader(self, current_leader_epoch: int | None, *, allow_follower: bool) -> Reader:
-        """The leadership; or what a follower may serve, for who asks for it (rule 18)."""
+        """The leadership; or what a follower may serve, for whoever asks for it (rule 18)."""
         if not allow_follower or self.leadership is not None:
             return self.require_leadership(current_leader_epoch)
         self._check_epoch(current_leader_epoch)

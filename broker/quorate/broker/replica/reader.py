@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from quorate.broker.replica.high_watermark import HighWatermark
+from quorate.broker.replica.log_trouble import LOG_TROUBLE
 from quorate.core.ids import Offset
-from quorate.errors import LogDamaged, NotLeaderOrFollower, QuorateError, StorageFailed
+from quorate.errors import NotLeaderOrFollower, QuorateError
 from quorate.storage import LogRead, PartitionLog
 
 __all__ = ["FollowerReader", "Reader"]
@@ -53,6 +54,6 @@ class FollowerReader:
         """Whole committed batches from ``offset`` on; empty above the high watermark."""
         try:
             return self._log.read(offset, bytes_max=bytes_max, end_offset=self._high_watermark.offset)
-        except (LogDamaged, StorageFailed) as error:
+        except LOG_TROUBLE as error:
             self._on_failure(error)
             raise NotLeaderOrFollower(f"this replica cannot be read any more: {error.message}") from error

@@ -20,17 +20,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from quorate.broker.replica.log_trouble import is_log_trouble
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replication.truncation import crosses_unclean_epoch, truncation_offset
 from quorate.core.config import Durability
 from quorate.core.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from quorate.errors import (
-    LogDamaged,
     OffsetOutOfRange,
     QuorateError,
     ReplicaDiverged,
-    StorageFailed,
     UnknownServerError,
 )
 from quorate.rpc.error_detail import error_from_detail
@@ -50,7 +49,6 @@ __all__ = [
     "TryAgain",
     "WaitForCut",
     "before_naming",
-    "is_log_trouble",
     "is_throttled",
     "may_refetch",
     "position_of",
@@ -161,11 +159,6 @@ def take_update(partition: Partition, update: ReplicaUpdate) -> Next:
     return before_naming(partition)
 
 
-def is_log_trouble(error: QuorateError) -> bool:
-    """Whether the replica has failed, rather than this attempt."""
-    return isinstance(error, LogDamaged | StorageFailed)
-
-
 def is_throttled(partition: Partition, broker_id: BrokerId) -> bool:
     """A reassignment adds this replica, and nobody counts on it yet."""
     image = _state_of(partition).image
@@ -206,7 +199,7 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
     if offset < log.log_start_offset:
         return ResetTo(Offset(update.log_start_offset))
     # An epoch without a batch may stand at the end: cutting takes it away, although no record goes.
-    is_empty_epoch_last = log.latest_leader_epoch != log.epoch_at(Offset(log.log_end_offset - 1))
+    is_empty_epoch_last = log.latest_leader_epoch != log.leader_epoch_at(Offset(log.log_end_offset - 1))
     if offset == log.log_end_offset and not is_empty_epoch_last:
         message = f"the leader wants {partition.topic_partition} cut at its end, {offset}, again and again"
         return TryAgain(UnknownServerError(message, offset=offset))

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from quorate.broker.replica.log_trouble import is_log_trouble
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.following import (
     Fail,
@@ -40,7 +41,6 @@ from quorate.broker.replication.following import (
     TryAgain,
     WaitForCut,
     before_naming,
-    is_log_trouble,
     is_throttled,
     may_refetch,
     position_of,
@@ -329,15 +329,7 @@ class LeaderFetcher:
             # takes over waits until the cut is done.
             return
         partition = followed.partition
-        log.info(
-            "log_truncated" if isinstance(cut, TruncateTo) else "log_reset",
-            partition=str(partition.topic_partition),
-            leader=self.leader_id,
-            leader_epoch=followed.leader_epoch,
-            to_offset=cut.offset,
-            log_end_offset=partition.log.log_end_offset,
-            high_watermark=partition.high_watermark,
-        )
+        log_end_offset, high_watermark = partition.log.log_end_offset, partition.high_watermark
         try:
             if isinstance(cut, TruncateTo):
                 await partition.log.truncate_to(cut.offset)
@@ -350,6 +342,15 @@ class LeaderFetcher:
             elif self._is_current(followed):
                 self._try_again(followed, error)
         else:
+            log.info(
+                "log_truncated" if isinstance(cut, TruncateTo) else "log_reset",
+                partition=str(partition.topic_partition),
+                leader=self.leader_id,
+                leader_epoch=followed.leader_epoch,
+                to_offset=cut.offset,
+                log_end_offset=log_end_offset,
+                high_watermark=high_watermark,
+            )
             # What is damaged from here on is damaged anew.
             followed.may_refetch = False
         self._context.cut_finished(partition)

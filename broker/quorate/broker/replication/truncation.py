@@ -46,5 +46,5 @@ def crosses_unclean_epoch(
     Only an unclean election after the last of those records was written can have lost it. One before that
     explains nothing: the record came later, and was committed under a leader that had it.
     """
-    committed_in = partition_log.epoch_at(Offset(high_watermark - 1))
+    committed_in = partition_log.leader_epoch_at(Offset(high_watermark - 1))
     return any(committed_in < unclean <= leader_epoch for unclean in unclean_leader_epochs)

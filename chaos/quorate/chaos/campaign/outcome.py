@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from quorate.chaos.checks.violation import Violation
-from quorate.chaos.sim.clock import SimulationStuck
+from quorate.chaos.sim.loop import SimulationStuck
 
 __all__ = ["OUT_OF_TIME", "STUCK", "WORKER_DIED", "Failure", "RunOutcome", "failure_of"]
 

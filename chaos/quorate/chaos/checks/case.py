@@ -51,6 +51,14 @@ class PartitionCase:
         """Retention was allowed to delete it, and did."""
         return self.final.may_delete and offset < self.final.log_start_offset
 
+    def is_given_up(self, offset: Offset, begun_s: float) -> bool:
+        """What stood there may have gone with an operator's consent, if it was asked for by ``begun_s``."""
+        return any(offset >= loss.from_offset and begun_s <= loss.until_s for loss in self.final.losses)
+
+    def _left_of(self, end: Offset, begun_s: float) -> Offset:
+        """How far the log still reaches, of which it was known that it reaches ``end`` (both exclusive)."""
+        return min([end, *(loss.from_offset for loss in self.final.losses if begun_s <= loss.until_s)])
+
     @cached_property
     def placed(self) -> list[tuple[Sent, Offset]]:
         """What was sent and is in the log, or was until retention deleted it; in the order of the sends."""
@@ -65,16 +73,22 @@ class PartitionCase:
                 found.append((sent, place))
         return found
 
+    def left_of_watermark(self, seen: WatermarkSeen) -> Offset:
+        return self._left_of(seen.high_watermark, seen.begun_s)
+
     @cached_property
     def ends_known(self) -> list[tuple[float, Offset]]:
         """When it was known that the committed log reaches this offset (exclusive), sorted by time."""
         known: list[tuple[float, Offset]] = [
-            (sent.ended_s, Offset(sent.offset + 1))
+            (sent.ended_s, self._left_of(Offset(sent.offset + 1), sent.begun_s))
             for sent in self.sent
             if sent.offset is not None and sent.ended_s is not None and sent.is_promised
         ]
-        known += [(poll.at_s, Offset(poll.records[-1].offset + 1)) for poll in self.polls]
-        known += [(seen.ended_s, seen.high_watermark) for seen in self.watermarks]
+        known += [
+            (poll.at_s, self._left_of(Offset(poll.records[-1].offset + 1), poll.assignment.begun_s))
+            for poll in self.polls
+        ]
+        known += [(seen.ended_s, self.left_of_watermark(seen)) for seen in self.watermarks]
         known.sort()
         return known
 

@@ -1,7 +1,8 @@
 """Whoever is elected was in the ISR or the ELR before (rule 27), so that no election is unclean.
 
 A partition epoch that is one more than the one before shows that no state between the two was missed; only
-such pairs say who could be elected. What the metadata itself has marked as unclean is always wrong.
+such pairs say who could be elected. What the metadata itself has marked as unclean is wrong, unless it is of
+a topic of which an operator may give up something.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import PartitionChange
+from quorate.core.ids import TopicPartition
 
 __all__ = ["NAME", "check"]
 
@@ -21,9 +23,12 @@ NAME: Final = "unclean-election"
 
 def check(case: Case) -> Verdict:
     findings, examined = Findings(), 0
+    allowed: set[TopicPartition] = set()
     for partition in case.partitions:
         examined += 1
-        if partition.final.unclean_leader_epochs:
+        if partition.final.losses:
+            allowed.add(partition.partition)
+        elif partition.final.unclean_leader_epochs:
             findings.add(
                 f"{partition.partition}: a leader may have lacked records, in the leader epochs "
                 f"{list(partition.final.unclean_leader_epochs)}"
@@ -33,7 +38,7 @@ def check(case: Case) -> Verdict:
         for before, now in pairwise(changes):
             examined += 1
             counts.update(_happened(before, now))
-            if _is_unclean(before, now):
+            if _is_unclean(before, now) and now.partition not in allowed:
                 findings.add(
                     f"{now.partition}: broker {now.leader} was elected in leader epoch {now.leader_epoch}; "
                     f"ISR {list(before.isr)}, ELR {list(before.elr)}"

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from quorate.core.ids import LeaderEpoch, Offset, TopicPartition
 
-__all__ = ["CopyOfLog", "FinalPartition", "FinalState"]
+__all__ = ["AcceptedLoss", "CopyOfLog", "FinalPartition", "FinalState"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,15 @@ class CopyOfLog:
     batches: Mapping[Offset, bytes]
     #: what is wrong with it on its own: damage, gaps, an end before the high watermark
     faults: tuple[str, ...] = ()
+
+
+class AcceptedLoss(NamedTuple):
+    """An operator has had a replica lead that lacked something, and was told what that means (rule 33)."""
+
+    #: inclusive: what the new leader did not have
+    from_offset: Offset
+    #: What has begun by then may be of the time before it: leaders of earlier epochs were still at work.
+    until_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,8 @@ class FinalPartition:
     may_delete: bool = False
     #: from the committed metadata: epochs whose leader may have lacked records
     unclean_leader_epochs: tuple[LeaderEpoch, ...] = ()
+    #: where that is allowed, what was given up, one for each of them
+    losses: tuple[AcceptedLoss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

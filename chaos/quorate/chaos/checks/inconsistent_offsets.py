@@ -52,7 +52,7 @@ def _check_read(partition: PartitionCase, findings: Findings) -> int:
             now = records.get(offset)
             if now is None and partition.is_deleted(offset):
                 now = deleted.setdefault(offset, value)
-            if now != value:
+            if now != value and not partition.is_given_up(offset, poll.assignment.begun_s):
                 findings.add(
                     f"{partition.partition}: {poll.assignment.reader} read {value!r} at {offset}, where "
                     f"{now!r} is"

@@ -1,4 +1,4 @@
-"""What was acknowledged with acks=all is in the log, until retention deletes it."""
+"""What was acknowledged with acks=all is in the log, unless retention or an operator has given it up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME: Final = "lost-write"
 
 
 def check(case: Case) -> Verdict:
-    findings, examined = Findings(), 0
+    findings, examined, given_up = Findings(), 0, 0
     for partition in case.partitions:
         there = partition.offset_of
         for sent in partition.sent:
@@ -22,9 +22,14 @@ def check(case: Case) -> Verdict:
                 continue
             assert sent.offset is not None
             examined += 1
-            if sent.value not in there and not partition.is_deleted(sent.offset):
+            if sent.value in there or partition.is_deleted(sent.offset):
+                continue
+            if partition.is_given_up(sent.offset, sent.begun_s):
+                given_up += 1
+            else:
                 findings.add(_words(partition, sent))
-    return findings.verdict(NAME, anomaly="lost-write", examined=examined)
+    figures = {"acknowledged_and_given_up": given_up} if given_up else {}
+    return findings.verdict(NAME, anomaly="lost-write", examined=examined, figures=figures)
 
 
 def _words(partition: PartitionCase, sent: Sent) -> str:

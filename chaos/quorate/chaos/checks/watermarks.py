@@ -34,7 +34,7 @@ def _check_high_watermarks(partition: PartitionCase, findings: Findings) -> None
         findings.add(
             f"{partition.partition}: high watermark {told}, after the log was known to reach {known}"
         )
-    highest = max(each.high_watermark for each in partition.watermarks)
+    highest = max(map(partition.left_of_watermark, partition.watermarks))
     if partition.final.high_watermark < highest:
         findings.add(
             f"{partition.partition}: the high watermark was {highest} and ended at "

@@ -56,7 +56,9 @@ class FaultBudget:
 
     @property
     def is_everything_synced(self) -> bool:
-        return len(self._synced) == len(self._min_isr)
+        return len(self._synced) == len(self._min_isr) and all(
+            self._is_synced(name.topic, partition) for name, partition in partitions_of(self._image())
+        )
 
     def spend_unsynced(self, machine: SimMachine) -> bool:
         """Whether the machine may lose its power now; if so, it counts as having lost it."""
@@ -70,7 +72,7 @@ class FaultBudget:
         self._forget_what_is_restored()
         number = machine.config.node_id
         for topic_partition, partition in partitions_of(self._image()):
-            is_exempt = not is_of_disk and topic_partition.topic in self._synced
+            is_exempt = not is_of_disk and self._is_synced(topic_partition.topic, partition)
             if number not in partition.replicas or is_exempt:
                 continue
             lost = self._lost_without(machine, topic_partition.topic, partition)
@@ -87,6 +89,10 @@ class FaultBudget:
         )
         return True
 
+    def _is_synced(self, topic: str, partition: PartitionImage) -> bool:
+        """After an unclean election not before the metadata says so again."""
+        return topic in self._synced and (partition.is_synced or not partition.unclean_leader_epochs)
+
     def _room(self, topic: str, partition: PartitionImage) -> int:
         """How many replicas may have lost something."""
         settled = len(partition.replicas) - len(partition.adding_replicas)
@@ -97,7 +103,7 @@ class FaultBudget:
         numbers = {
             self._cluster.machine(name).config.node_id
             for name, loss in self._losses.items()
-            if name != machine.name and (loss.is_of_disk or topic not in self._synced)
+            if name != machine.name and (loss.is_of_disk or not self._is_synced(topic, partition))
         }
         return numbers.intersection(partition.replicas)
 

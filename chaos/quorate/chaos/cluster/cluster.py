@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,8 +13,8 @@ from quorate.chaos.sim.clock import SimClock, Simulation
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
 from quorate.client.admin import AsyncAdmin
-from quorate.client.connection import Connection
 from quorate.client.consumer.async_consumer import AsyncConsumer
+from quorate.client.impatient_admin import ImpatientAdmin
 from quorate.client.producer.async_producer import AsyncProducer
 from quorate.core.config import HostPort, NodeConfig, NodeRole, VoterAddress
 from quorate.core.ids import BrokerId
@@ -119,12 +119,20 @@ class SimCluster:
     def client_rng(self) -> random.Random:
         return random.Random(self.simulation.rng.getrandbits(64))
 
-    def connect(self) -> Connection:
-        return Connection(self.client_transport(), self.bootstrap, clock=self.clock, rng=self.simulation.rng)
+    def connect(self) -> ImpatientAdmin:
+        return ImpatientAdmin(
+            self.client_transport(), self.bootstrap, clock=self.clock, rng=self.simulation.rng
+        )
 
-    def admin(self, *, transport: SimTransport | None = None, rng: random.Random | None = None) -> AsyncAdmin:
+    def admin(
+        self,
+        *,
+        transport: SimTransport | None = None,
+        rng: random.Random | None = None,
+        bootstrap: Sequence[str] = (),
+    ) -> AsyncAdmin:
         """``transport``: of the machine that it runs on; none: of a machine of its own."""
-        return AsyncAdmin(self.bootstrap, **self._seams(transport, rng))
+        return AsyncAdmin(bootstrap or self.bootstrap, **self._seams(transport, rng))
 
     def producer(self, *, transport: SimTransport | None = None, **options: Any) -> AsyncProducer:
         """``options``: of ``AsyncProducer``."""

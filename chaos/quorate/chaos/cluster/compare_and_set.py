@@ -66,7 +66,7 @@ class CompareAndSetClients:
             return believed
         offset = found[self._partition].offset
         assert offset is not None, "the latest offset always exists"
-        self._history.was_length(called, offset)
+        self._history.note_length(called, offset)
         return offset
 
     async def _attempt(self, producer: AsyncProducer, value: bytes, expected: int, believed: int) -> int:
@@ -79,17 +79,17 @@ class CompareAndSetClients:
         except OffsetMismatch as error:
             actual_offset = error.facts["actual_offset"]
             assert isinstance(actual_offset, int)
-            history.was_mismatch(called, value, expected, actual_offset)
+            history.note_mismatch(called, value, expected, actual_offset)
             return actual_offset
         except QuorateError as error:
             if error.outcome_unknown:
-                history.is_unknown(called, value, expected)
+                history.note_unknown(called, value, expected)
             else:
-                history.was_refused()
+                history.note_refused()
             return believed
         if written_at != expected:
             raise Violation(f"{value!r} was to be at {expected} or nowhere, and is at {written_at}")
-        history.was_appended(called, value, expected)
+        history.note_appended(called, value, expected)
         return expected + 1
 
 

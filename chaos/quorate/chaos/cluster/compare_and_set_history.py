@@ -108,25 +108,25 @@ class CompareAndSetHistory:
         self._events += 1
         return self._events
 
-    def was_appended(self, called: int, value: bytes, expected_offset: int) -> None:
+    def note_appended(self, called: int, value: bytes, expected_offset: int) -> None:
         self.appended += 1
         self._add(Append(value, expected_offset), called)
 
-    def was_mismatch(self, called: int, value: bytes, expected_offset: int, actual_offset: int) -> None:
+    def note_mismatch(self, called: int, value: bytes, expected_offset: int, actual_offset: int) -> None:
         self.mismatches += 1
         self._add(Mismatch(value, expected_offset, actual_offset), called)
 
-    def is_unknown(self, called: int, value: bytes, expected_offset: int) -> None:
+    def note_unknown(self, called: int, value: bytes, expected_offset: int) -> None:
         self.unknown += 1
         self.operations.append(Operation(Append(value, expected_offset), called, NEVER))
 
-    def was_refused(self) -> None:
+    def note_refused(self) -> None:
         self.refused += 1
 
-    def was_length(self, called: int, offset: int) -> None:
+    def note_length(self, called: int, offset: int) -> None:
         self._add(Length(offset), called)
 
-    def holds_at_the_end(self, log: Sequence[bytes]) -> None:
+    def note_final_content(self, log: Sequence[bytes]) -> None:
         self._add(Content(tuple(log)), self.tick())
 
     def _add(self, act: Act, called: int) -> None:

@@ -43,7 +43,7 @@ class Competition:
     def check(self, committed: Mapping[Offset, bytes]) -> CompetitionReport:
         """``Violation`` if what the clients saw is not linearizable."""
         history = self._history
-        history.holds_at_the_end([committed[offset] for offset in sorted(committed)])
+        history.note_final_content([committed[offset] for offset in sorted(committed)])
         try:
             linearize(history.operations, EMPTY_LOG, log_step)
         except Stuck as stuck:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from quorate.broker.replica.partition import Partition
-from quorate.chaos.checks.final_state import CopyOfLog, FinalPartition, FinalState
+from quorate.chaos.checks.final_state import AcceptedLoss, CopyOfLog, FinalPartition, FinalState
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.view import newest_image, partitions_of
@@ -70,6 +70,7 @@ def final_state(
     cluster: SimCluster,
     *,
     may_delete: Collection[str],
+    losses: Mapping[TopicPartition, tuple[AcceptedLoss, ...]],
     counters: Mapping[str, int],
     expected: tuple[str, ...],
 ) -> FinalState:
@@ -86,6 +87,7 @@ def final_state(
             log_start_offset=leader.log.log_start_offset,
             may_delete=name.topic in may_delete,
             unclean_leader_epochs=tuple(state.image.unclean_leader_epochs),
+            losses=losses.get(name, ()),
         )
     return FinalState(partitions=partitions, counters=counters, expected=expected)
 

@@ -24,13 +24,15 @@ __all__ = ["COMPETED", "FaultEvent", "Plan", "TopicPlan", "WorkloadPlan"]
 
 #: the topic for whose end clients compete
 COMPETED: Final = "c"
+#: the one of which something may be lost; there only where somebody gives it up
+_LOSSY: Final = "m"
 _BROKERS: Final = (3, 3, 3, 3, 4, 5)
 _DURABILITIES: Final = (Durability.REPLICATED, Durability.REPLICATED, Durability.FSYNC)
-_KINDS: Final = (2, 5)
-_EVENTS: Final = (5, 11)
+_KINDS_RANGE: Final = (2, 5)
+_EVENTS_RANGE: Final = (5, 11)
 _COMPETITORS: Final = 4
 #: faults overlap: the next one begins so long after the last one began
-_PAUSE_S: Final = (0.02, 0.8)
+_PAUSE_S_RANGE: Final = (0.02, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class TopicPlan:
     replication_factor: int
     min_insync_replicas: int
     durability: Durability
+    #: an operator gives up what is on dead brokers (rule 33); of all other topics nothing may be lost
+    may_lose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +85,18 @@ class Plan:
         names = [f"t{number}" for number in range(rng.choice((1, 2)))]
         if workload.competitors:
             names.append(COMPETED)
+        is_combined = rng.random() < 0.4
+        topics = [_draw_topic(rng, name, brokers, durability) for name in names]
+        events = _draw_events(rng, kinds)
+        if any(event.kind is Fault.RECOVER_PARTITION for event in events):
+            topics.append(_draw_lossy_topic(rng, durability))
         return Plan(
             seed=seed,
             brokers=brokers,
-            is_combined=rng.random() < 0.4,
-            topics=tuple(_draw_topic(rng, name, brokers, durability) for name in names),
+            is_combined=is_combined,
+            topics=tuple(topics),
             workload=workload,
-            events=_draw_events(rng, kinds),
+            events=events,
         )
 
     def only_competing(self) -> Plan:
@@ -133,6 +142,19 @@ def _draw_topic(rng: random.Random, name: str, brokers: int, durability: Durabil
     )
 
 
+def _draw_lossy_topic(rng: random.Random, durability: Durability | None) -> TopicPlan:
+    """With MinISR 1 its new leader writes alone, where the others have something else."""
+    drawn = rng.choice(_DURABILITIES)
+    return TopicPlan(
+        name=_LOSSY,
+        partitions=1,
+        replication_factor=3,
+        min_insync_replicas=rng.choice((1, 2)),
+        durability=durability or drawn,
+        may_lose=True,
+    )
+
+
 def _draw_workload(rng: random.Random) -> WorkloadPlan:
     return WorkloadPlan(
         producers=rng.choice((1, 2, 2, 3)),
@@ -145,12 +167,12 @@ def _draw_workload(rng: random.Random) -> WorkloadPlan:
 def _draw_events(rng: random.Random, kinds: Sequence[Fault]) -> tuple[FaultEvent, ...]:
     chosen = list(kinds) or _draw_kinds(rng)
     return tuple(
-        FaultEvent(number, rng.choice(chosen), rng.uniform(*_PAUSE_S), rng.getrandbits(64))
-        for number in range(rng.randint(*_EVENTS))
+        FaultEvent(number, rng.choice(chosen), rng.uniform(*_PAUSE_S_RANGE), rng.getrandbits(64))
+        for number in range(rng.randint(*_EVENTS_RANGE))
     )
 
 
 def _draw_kinds(rng: random.Random) -> list[Fault]:
-    unplanned = rng.sample(UNPLANNED, k=rng.randint(*_KINDS))
+    unplanned = rng.sample(UNPLANNED, k=rng.randint(*_KINDS_RANGE))
     operations = rng.sample(OPERATIONS, k=rng.choice((0, 0, 1, 1, 2, 3)))
     return unplanned + operations

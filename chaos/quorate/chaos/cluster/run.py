@@ -8,7 +8,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from quorate.chaos.checks import elections, replicas_differ, retention, vacuity
@@ -25,9 +24,9 @@ from quorate.chaos.cluster.final import assigned_replicas, batches_of, final_sta
 from quorate.chaos.cluster.nemesis import Nemesis
 from quorate.chaos.cluster.plan import COMPETED, Plan
 from quorate.chaos.cluster.scene import Scene
-from quorate.chaos.cluster.signs import expected_signs, signs_of
+from quorate.chaos.cluster.signs import SignsInMetadata, expected_signs, signs_of
 from quorate.chaos.cluster.trace import Trace, counting_events
-from quorate.chaos.cluster.view import is_whole, what_is_missing
+from quorate.chaos.cluster.view import failed_in_silence, is_whole, what_is_missing
 from quorate.chaos.cluster.workload import Workload
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
@@ -38,9 +37,11 @@ from quorate.chaos.live.watermarks import watch_watermarks
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability
+from quorate.core.ids import TopicPartition
 from quorate.errors import QuorateError, ReplicaDiverged
+from quorate.metadata.image import PartitionImage
 
-__all__ = ["RunReport", "run_plan", "run_seed"]
+__all__ = ["RunReport", "compete_for_seed", "run_plan", "run_seed"]
 
 #: shorter than the defaults, so that sessions end, replicas lag and files go within a short run
 _SETTINGS: Final[Mapping[str, Any]] = {
@@ -94,6 +95,13 @@ def run_seed(
     return run_plan(Plan.draw(seed, kinds=faults, durability=durability), trace=trace)
 
 
+def compete_for_seed(seed: int, *, faults: Sequence[Fault] = ()) -> CompetitionReport:
+    """As ``run_seed``, with nobody there but clients that compete by conditional appends."""
+    report = run_plan(Plan.draw(seed, kinds=faults).only_competing()).competition
+    assert report is not None
+    return report
+
+
 def run_plan(plan: Plan, *, trace: Trace | None = None) -> RunReport:
     """``Violation`` if a promise was broken; also if the cluster is not whole again in time."""
 
@@ -121,7 +129,8 @@ class _Run:
         )
         self._observer = Observer(self._cluster)
         self._history = History(simulation.loop.time, recorder=trace)
-        self._observer.on_partition = partial(saw_partition_image, self._history, "quorum")
+        self._observer.on_partition = self._saw_partition
+        self._signs = SignsInMetadata()
         #: copies that had rotted unseen in the end, and how many of them a reader has noticed then
         self._damage_done = self._damage_detected = 0
         self._scene = Scene(self._cluster, plan, self._history, lambda: self._observer.image)
@@ -129,7 +138,7 @@ class _Run:
         self._workload = Workload(
             self._cluster,
             self._history,
-            [topic.name for topic in plan.written_topics],
+            plan.written_topics,
             self._observer.acknowledged,
         )
 
@@ -196,6 +205,10 @@ class _Run:
                 self._trace.end()
             raise
 
+    def _saw_partition(self, name: TopicPartition, partition: PartitionImage) -> None:
+        saw_partition_image(self._history, "quorum", name, partition)
+        self._signs.saw(partition)
+
     # -- until it is whole and quiet
 
     async def _until(self, what: str, condition: Callable[[], bool]) -> None:
@@ -206,7 +219,8 @@ class _Run:
             if clock.monotonic() > deadline_s:
                 missing = what_is_missing(self._cluster)
                 message = f"not {what} {_HEALED_WITHIN_S:g} s after it was healed"
-                raise Violation(f"{message}: {missing}" if missing else message, check="not-converged")
+                check = "not-converged" if failed_in_silence(self._cluster) is None else "failed-in-silence"
+                raise Violation(f"{message}: {missing}" if missing else message, check=check)
             await clock.sleep(_POLL_S)
 
     def _check_nobody_has_diverged(self) -> None:
@@ -266,10 +280,15 @@ class _Run:
     # -- the verdict
 
     def _final_state(self) -> FinalState:
-        self._counts.update(signs_of(self._cluster))
+        self._counts.update(signs_of(self._cluster, self._signs, self._observer.examined))
         found = final_state(
             self._cluster,
             may_delete=self._scene.may_delete,
+            losses={
+                name: self._observer.losses_of(name)
+                for name in assigned_replicas(self._cluster)
+                if name.topic in {topic.name for topic in self._plan.topics if topic.may_lose}
+            },
             counters=self._counts,
             expected=expected_signs(event.kind for _, event, _ in self._nemesis.story),
         )

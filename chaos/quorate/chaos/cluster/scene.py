@@ -22,12 +22,12 @@ from quorate.chaos.sim.network import LinkFaults
 from quorate.client.admin import AsyncAdmin
 from quorate.metadata.image import MetadataImage
 
-__all__ = ["LONG_S", "MOMENT_S", "SHORT_S", "Scene"]
+__all__ = ["LONG_S_RANGE", "MOMENT_S_RANGE", "SHORT_S_RANGE", "Scene"]
 
-MOMENT_S: Final = (0.0, 0.2)
-SHORT_S: Final = (0.1, 0.8)
+MOMENT_S_RANGE: Final = (0.0, 0.2)
+SHORT_S_RANGE: Final = (0.1, 0.8)
 #: beyond a session
-LONG_S: Final = (1.3, 2.0)
+LONG_S_RANGE: Final = (1.3, 2.0)
 
 
 class Scene:
@@ -129,5 +129,7 @@ class Scene:
 
     # -- operators
 
-    def admin(self, rng: random.Random) -> AsyncAdmin:
-        return self.cluster.admin(rng=random.Random(rng.getrandbits(64)))
+    def admin(self, rng: random.Random, *, at: SimMachine | None = None) -> AsyncAdmin:
+        """``at``: the broker to begin with."""
+        bootstrap = [] if at is None else [at.address]
+        return self.cluster.admin(rng=random.Random(rng.getrandbits(64)), bootstrap=bootstrap)

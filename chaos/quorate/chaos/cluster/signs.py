@@ -11,14 +11,20 @@ from typing import Final
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.faults.kinds import Fault
+from quorate.core.ids import ReplicaKey
+from quorate.metadata.image import PartitionImage
 
-__all__ = ["SIGNS", "expected_signs", "signs_of"]
+__all__ = ["SIGNS", "SignsInMetadata", "expected_signs", "signs_of"]
 
 _RESTARTS: Final = "restarts"
+_CONTROLLER_RESTARTS: Final = "controller_restarts"
 _POWER_LOSSES: Final = "power_losses"
 _PAGE_CACHE_LOSSES: Final = "page_cache_losses"
 _DAMAGES: Final = "damages"
 _ROTTEN: Final = "rotten_files"
+_LEADERS_MOVED: Final = "leaders_moved"
+_LOG_STARTS: Final = "log_starts_moved"
+_UNCLEAN_ELECTIONS: Final = "unclean_elections"
 
 #: by the fault that was inflicted: the counter that must not be 0 then
 SIGNS: Final[Mapping[Fault, str]] = {
@@ -27,7 +33,6 @@ SIGNS: Final[Mapping[Fault, str]] = {
             Fault.KILL_BROKER,
             Fault.KILL_BROKER_AND_RESTART_AT_ONCE,
             Fault.KILL_LEADER,
-            Fault.KILL_CONTROLLER,
             Fault.KILL_ALL_BROKERS,
             Fault.KILL_EVERYTHING,
             Fault.KILL_ONE_BY_ONE,
@@ -38,6 +43,7 @@ SIGNS: Final[Mapping[Fault, str]] = {
         ),
         _RESTARTS,
     ),
+    Fault.KILL_CONTROLLER: _CONTROLLER_RESTARTS,
     Fault.LOSE_POWER: _POWER_LOSSES,
     Fault.LOSE_POWER_AT_A_TURN: _POWER_LOSSES,
     Fault.LOSE_POWER_EVERYWHERE: _POWER_LOSSES,
@@ -46,6 +52,9 @@ SIGNS: Final[Mapping[Fault, str]] = {
     Fault.RESTORE_OLD_COPY: _DAMAGES,
     Fault.ROT: _ROTTEN,
     Fault.ROT_JOURNAL: _ROTTEN,
+    Fault.ELECT_PREFERRED: _LEADERS_MOVED,
+    Fault.DELETE_OLD_RECORDS: _LOG_STARTS,
+    Fault.RECOVER_PARTITION: _UNCLEAN_ELECTIONS,
 }
 
 
@@ -54,15 +63,41 @@ def expected_signs(inflicted: Iterable[Fault]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(SIGNS[kind] for kind in inflicted if kind in SIGNS))
 
 
-def signs_of(cluster: SimCluster) -> dict[str, int]:
+class SignsInMetadata:
+    """What operators wanted, as the committed metadata has it."""
+
+    def __init__(self) -> None:
+        self.leaders_moved = 0
+        self.unclean_elections = 0
+        self._before: dict[ReplicaKey, PartitionImage] = {}
+
+    def saw(self, partition: PartitionImage) -> None:
+        """Every state of every partition, in order."""
+        key = ReplicaKey(partition.topic_id, partition.partition)
+        before = self._before.get(key)
+        self._before[key] = partition
+        # A leader that is still in sync was not in need of a successor.
+        if before is not None and before.leader != partition.leader and before.leader in partition.isr:
+            self.leaders_moved += 1
+        if before is not None:
+            known = before.unclean_leader_epochs
+            self.unclean_elections += len(partition.unclean_leader_epochs) - len(known)
+
+
+def signs_of(cluster: SimCluster, metadata: SignsInMetadata, examined: Mapping[str, int]) -> dict[str, int]:
+    """``examined``: the observer's."""
     machines, network = list(cluster.machines.values()), cluster.network
     disks = [machine.disk for machine in machines]
     return {
         _RESTARTS: sum(machine.starts - 1 for machine in machines),
+        _CONTROLLER_RESTARTS: sum(machine.starts - 1 for machine in cluster.controllers),
         _POWER_LOSSES: sum(disk.power_losses for disk in disks),
         _PAGE_CACHE_LOSSES: sum(disk.page_cache_losses for disk in disks),
         "files_set_back": sum(disk.files_set_back for disk in disks),
         _DAMAGES: sum(disk.damages for disk in disks),
+        _LEADERS_MOVED: metadata.leaders_moved,
+        _UNCLEAN_ELECTIONS: metadata.unclean_elections,
+        _LOG_STARTS: examined["log starts moved"],
         _ROTTEN: sum(len(disk.rotten) for disk in disks),
         "frames_dropped": network.frames_dropped,
         "frames_held": network.frames_held,

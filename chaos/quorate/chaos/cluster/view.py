@@ -13,6 +13,7 @@ from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, Partit
 
 __all__ = [
     "active_controller",
+    "failed_in_silence",
     "is_whole",
     "leaders",
     "newest_image",
@@ -65,7 +66,7 @@ def active_controller(cluster: SimCluster) -> SimMachine | None:
 
 
 def is_whole(cluster: SimCluster) -> bool:
-    """Every partition has a leader that knows so, and every replica is in its ISR; nothing is being moved."""
+    """Every partition has a leader that knows so; every replica is well, and in its ISR; none is moving."""
     return what_is_missing(cluster) is None
 
 
@@ -91,6 +92,24 @@ def what_is_missing(cluster: SimCluster) -> str | None:
         missing = _missing_of(partition, leading.get((topic_partition, partition.topic_id)))
         if missing is not None:
             return f"{topic_partition} {missing}"
+    return failed_in_silence(cluster)
+
+
+def failed_in_silence(cluster: SimCluster) -> str | None:
+    """A replica that its broker calls failed, and that the metadata has elected or would elect; in words."""
+    image = newest_image(cluster)
+    for machine in cluster.brokers:
+        if machine.node is None or machine.node.broker is None:
+            continue
+        for replica in machine.node.broker.replicas:
+            partition = image.partition(replica.topic_id, replica.key.partition)
+            if replica.failure is None or partition is None:
+                continue
+            if machine.config.node_id in (*partition.isr, *partition.elr):
+                return (
+                    f"{replica.topic_partition} has failed at {machine.name} ({replica.failure.message}), "
+                    f"and nobody was told: {partition}"
+                )
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.plan import TopicPlan
 from quorate.chaos.cluster.view import newest_image, partitions_of
 from quorate.chaos.history.entries import Acks, Assignment, Sent
 from quorate.chaos.history.history import History
@@ -18,7 +19,7 @@ from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.client.producer.async_producer import AsyncProducer
 from quorate.client.producer.record_future import RecordFuture
 from quorate.core.ids import Offset, TopicPartition
-from quorate.errors import LogTruncated, QuorateError
+from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError
 
 __all__ = ["Workload"]
 
@@ -32,7 +33,8 @@ _KEYS: Final = 8
 _VALUE_BYTES: Final = (0, 40, 300)
 _FROM_THE_BEGINNING: Final = 0.2
 _RECORDS_AGAIN_MAX: Final = 5
-_READS_S: Final = (0.3, 1.5)
+#: few, and then longer than a partition is without a leader: whoever begins anew does not see what has gone
+_READS_S_RANGES: Final = ((0.3, 1.5), (0.3, 1.5), (3.0, 6.0))
 _POLL_S: Final = 0.5
 
 
@@ -43,12 +45,13 @@ class Workload:
         self,
         cluster: SimCluster,
         history: History,
-        topics: Sequence[str],
+        topics: Sequence[TopicPlan],
         on_promise: Callable[[TopicPartition, Offset], None],
     ) -> None:
         self._cluster = cluster
         self._history = history
-        self._topics = topics
+        self._topics = {topic.name for topic in topics}
+        self._may_lose = {topic.name for topic in topics if topic.may_lose}
         self._on_promise = on_promise
         self._is_over = False
 
@@ -112,8 +115,9 @@ class Workload:
         """Again and again, for a while, from anywhere; until the end."""
         rng = self._cluster.client_rng()
         starts: dict[TopicPartition, Offset] = {}
+        lost: list[TopicPartition] = []
         while not self._is_over:
-            seconds = rng.uniform(*_READS_S)
+            seconds = rng.uniform(*rng.choice(_READS_S_RANGES))
             deadline_s = self._cluster.clock.monotonic() + seconds
             partitions = self.partitions
             chosen = {each: _start(rng, starts.get(each, Offset(0))) for each in partitions}
@@ -121,9 +125,12 @@ class Workload:
             async with self._cluster.consumer() as consumer:
                 _place(consumer, chosen)
                 while not self._is_over and self._cluster.clock.monotonic() < deadline_s:
-                    if not await self._poll(consumer, assignment):
+                    if not await self._poll(consumer, assignment, lost):
                         break
             starts.update(self._read_to(assignment))
+            # There are other records at the offsets that were read, or none.
+            while lost:
+                starts.pop(lost.pop(), None)
             await self._cluster.clock.sleep(rng.uniform(0, _PAUSE_S_MAX))
 
     async def read_everything(self, name: str, starts: dict[TopicPartition, Offset], count: int) -> None:
@@ -138,13 +145,19 @@ class Workload:
                 left -= len(records)
         self._history.caught_up(assignment)
 
-    async def _poll(self, consumer: AsyncConsumer, assignment: Assignment) -> bool:
-        """Whether it can go on."""
+    async def _poll(
+        self, consumer: AsyncConsumer, assignment: Assignment, lost: list[TopicPartition]
+    ) -> bool:
+        """Whether it can go on. ``lost``: gets what it was told to have lost its records."""
         try:
             self._history.polled(assignment, await consumer.poll(timeout=_POLL_S))
-        except LogTruncated as error:
+        except (LogTruncated, OffsetOutOfRange) as error:
+            topic = error.facts["topic"]
+            if topic in self._may_lose:
+                lost += [each for each in self.partitions if each.topic == topic]
+                return False
             # What a reader was shown is committed, and stays (rule 17); unless it was of another topic.
-            if not self._history.deletions:
+            if isinstance(error, LogTruncated) and not self._history.deletions:
                 raise Violation(str(error), check="truncated-after-read") from error
             return False
         except QuorateError:

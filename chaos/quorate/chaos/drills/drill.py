@@ -68,10 +68,10 @@ class Drill(Sight):
     partitions: list[TopicPartition]
     tell: Callable[[str], None]
     #: what must have been seen in the end, or the faults were none: kinds of events, or names in ``counted``
-    leaves: set[str]
+    signs: set[str]
     counted: Counter[str] = field(default_factory=Counter)
     #: what nodes must have logged in the end
-    leaves_in_logs: set[str] = field(default_factory=set)
+    signs_in_logs: set[str] = field(default_factory=set)
     #: what the story expected and did not get
     findings: list[str] = field(default_factory=list)
     #: what clients have found themselves
@@ -94,9 +94,9 @@ class Drill(Sight):
         if self.random.random() < _READER_DIES:
             await self.load.readers[0].restart()
         await self.acknowledges()
-        await self.lasts(self.pace.calm_s)
+        await self.rest(self.pace.calm_s)
 
-    async def lasts(self, seconds: float) -> None:
+    async def rest(self, seconds: float) -> None:
         await asyncio.sleep(self.random.uniform(0.5, 1.0) * seconds)
 
     @contextmanager
@@ -109,9 +109,9 @@ class Drill(Sight):
     def expect(self, is_so: bool, otherwise: str) -> None:  # noqa: FBT001  # reads as a sentence
         self.expectations += 1
         if not is_so:
-            self.fails(otherwise)
+            self.note_failure(otherwise)
 
-    def fails(self, finding: str) -> None:
+    def note_failure(self, finding: str) -> None:
         self.findings.append(finding)
         self.tell(f"NOT AS PROMISED: {finding}")
 
@@ -208,11 +208,11 @@ class Drill(Sight):
     def lose_power(self, name: str) -> None:
         """Of a node that was killed: what it had not synced is gone, some of it torn."""
         lost = self.agent.disk(name).lose_power(self.random)
-        self.leaves.add(_BYTES_LOST)
+        self.signs.add(_BYTES_LOST)
         self.counted[_BYTES_LOST] += lost.lost_bytes
         self.figures[_BYTES_LOST] = f"{self.counted[_BYTES_LOST]:,}"
 
-    async def changes_metadata(self) -> None:
+    async def change_metadata(self) -> None:
         """Something harmless, confirmed by a quorum."""
         later_ms = _WEEK_MS + self.random.randrange(_WEEK_MS)
         await self.admin.alter_config(self.a_partition().topic, {"segment.ms": later_ms})
@@ -235,7 +235,7 @@ class Drill(Sight):
             return error.message
         return None
 
-    async def grows(self, topic: str) -> None:
+    async def add_partition(self, topic: str) -> None:
         """Another partition for that topic of the story, which is written to and read from then on."""
         name = TopicName(self.topics[topic])
         count = len((await self.admin.describe_topic(name)).partitions)
@@ -245,7 +245,7 @@ class Drill(Sight):
         self.partitions.append(added)
         await self.load.take_up([added])
 
-    async def recreates(self, topic: str, arguments: Mapping[str, Any]) -> None:
+    async def recreate_topic(self, topic: str, arguments: Mapping[str, Any]) -> None:
         """That topic of the story, under its name and under load: deleted, and made again like this."""
         name = TopicName(self.topics[topic])
         deletion = self.history.delete_topic(name)

@@ -136,7 +136,7 @@ class _Run:
             topics=topics,
             partitions=promised,
             tell=self._progress.tell,
-            leaves=set(self._story.leaves),
+            signs=set(self._story.signs),
         )
 
     def _load(
@@ -194,9 +194,9 @@ class _Run:
                 await self._story.strike(drill)
                 await drill.mend()
                 await drill.becomes_whole()
-                await drill.lasts(drill.pace.quiet_s)
+                await drill.rest(drill.pace.quiet_s)
         except (Violation, QuorateError, TimeoutError) as error:
-            drill.fails(f"round {drill.rounds} ended with {error!r}")
+            drill.note_failure(f"round {drill.rounds} ended with {error!r}")
         finally:
             await self._mend(drill)
 
@@ -205,7 +205,7 @@ class _Run:
             async with asyncio.timeout(_MEND_TIMEOUT_S):
                 await drill.mend()
         except (QuorateError, TimeoutError) as error:
-            drill.fails(f"what was broken could not be mended: {error!r}")
+            drill.note_failure(f"what was broken could not be mended: {error!r}")
 
     async def _tell_status(self, drill: Drill) -> None:
         timeline, before = drill.timeline, 0

@@ -40,7 +40,7 @@ async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
     except (QuorateError, TimeoutError) as error:
         unread = Violation(f"the cluster could not be read: {error!r}", check="unavailable")
         return [*own, Verdict.of(unread)]
-    logged = {f"{event} logged": drill.agent.times_logged(event) for event in drill.leaves_in_logs}
+    logged = {f"{event} logged": drill.agent.times_logged(event) for event in drill.signs_in_logs}
     final = replace(
         final,
         counters={
@@ -48,7 +48,7 @@ async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
             **drill.counted,
             **logged,
         },
-        expected=tuple(sorted({*drill.leaves, *logged})),
+        expected=tuple(sorted({*drill.signs, *logged})),
         damage_done=drill.damage_done,
         damage_detected=sum(map(drill.agent.times_logged, _DAMAGE_NOTICED)),
         acknowledged_within_s=_ACKNOWLEDGED_WITHIN_S,

@@ -75,7 +75,7 @@ class Story:
     topics: Mapping[str, Mapping[str, Any]]
     layout: Layout
     #: what must have been seen, or the fault was none
-    leaves: tuple[EventKind, ...]
+    signs: tuple[EventKind, ...]
     #: by topic, where its writers ask for less than acks=all
     weak_acks: Mapping[str, Acks]
     #: it may be told beside others, in `everything`
@@ -97,7 +97,7 @@ def story(
     uses: Iterable[Ability] = (),
     topics: Mapping[str, Mapping[str, Any]] = _DEFAULT_TOPICS,
     layout: Layout | None = None,
-    leaves: tuple[EventKind, ...] = (),
+    signs: tuple[EventKind, ...] = (),
     weak_acks: Mapping[str, Acks] | None = None,
     is_in_the_mix: bool = False,
 ) -> Callable[[Strike], Story]:
@@ -112,7 +112,7 @@ def story(
             uses=frozenset({*needs, *uses}),
             topics=topics,
             layout=layout or Layout(),
-            leaves=leaves,
+            signs=signs,
             weak_acks=weak_acks or {},
             is_in_the_mix=is_in_the_mix,
         )

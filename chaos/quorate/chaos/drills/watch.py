@@ -106,7 +106,9 @@ class ClusterWatch:
             if topic.name in self.topics:
                 key = TopicPartition(topic.name, partition.partition)
                 saw_partition_image(self.timeline.history, _SOURCE, key, partition)
-                earlier = None if is_first else _partition(delta.before, partition)
+                earlier = (
+                    None if is_first else delta.before.partition(partition.topic_id, partition.partition)
+                )
                 if earlier is not None:
                     self._tell_partition(f"{key.topic}-{key.partition}", earlier, partition)
         for broker_id in () if is_first else delta.brokers:
@@ -129,10 +131,3 @@ class ClusterWatch:
 
     def _names(self, broker_ids: set[BrokerId]) -> str:
         return ", ".join(self.name_of(each) for each in sorted(broker_ids))
-
-
-def _partition(image: MetadataImage, partition: PartitionImage) -> PartitionImage | None:
-    topic = image.topics.get(partition.topic_id)
-    if topic is None or partition.partition >= len(topic.partitions):
-        return None
-    return topic.partitions[partition.partition]

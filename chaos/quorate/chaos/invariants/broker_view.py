@@ -1,7 +1,7 @@
 """One broker of a simulated cluster, as the observer sees it: its process while it runs, its disk always.
 
 A look has to cost next to nothing, for there is one after every callback of the process. So of each replica a
-few integers and identities are compared with those of the look before (``_Trace``), and only where one
+few integers and identities are compared with those of the look before (``_Fingerprint``), and only where one
 differs is anything done. New batches are read from the simulated disk itself, past the seam: to read through
 it would count as an operation, and a disk that is told to fail might fail the observer.
 
@@ -22,6 +22,7 @@ from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.invariants.copies import Batch, Copy, Loss, batches_in
 from quorate.chaos.invariants.partition_watch import Leading, PartitionWatch, Sighting
 from quorate.core.ids import NO_LEADER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset, ReplicaKey
+from quorate.core.records import parse_header
 from quorate.errors import QuorateError
 from quorate.node.node import Node
 from quorate.storage import PartitionLog
@@ -32,7 +33,7 @@ from quorate.storage.segment import LOG_SUFFIX
 __all__ = ["BrokerView"]
 
 
-class _Trace(NamedTuple):
+class _Fingerprint(NamedTuple):
     """What is compared from look to look."""
 
     log_start_offset: Offset
@@ -52,10 +53,10 @@ class _Trace(NamedTuple):
 class _Reading:
     """Of one replica of the process that runs."""
 
-    __slots__ = ("epoch", "position", "segment_base", "trace")
+    __slots__ = ("epoch", "fingerprint", "position", "segment_base")
 
     def __init__(self) -> None:
-        self.trace: _Trace | None = None
+        self.fingerprint: _Fingerprint | None = None
         #: up to where its copy was read
         self.segment_base = Offset(0)
         self.position = 0
@@ -102,7 +103,7 @@ class BrokerView:
             self._note_rot(path)
         self._rotten_count = len(disk.rotten)
         if not self.is_as_before:
-            self._process_ended(registered_epoch)
+            self._begin_anew(registered_epoch)
 
     def _note_rot(self, path: str) -> None:
         for key, directory in self._directories.items():
@@ -110,7 +111,8 @@ class BrokerView:
             if copy is not None and path.startswith(f"{directory}/"):
                 copy.is_rotten = True
 
-    def _process_ended(self, registered_epoch: BrokerEpoch) -> None:
+    def _begin_anew(self, registered_epoch: BrokerEpoch) -> None:
+        """With another process, or none: every copy is what a start would find on the disk now."""
         disk = self.machine.disk
         is_powered_off = disk.unsynced_losses != self._unsynced_losses
         is_damaged = disk.damages != self._damages
@@ -180,10 +182,10 @@ class BrokerView:
             reading = self._readings.get(replica)
             if reading is None:
                 reading = self._readings[replica] = _Reading()
-            trace = _trace(replica)
-            if trace != reading.trace:
-                before, reading.trace = reading.trace, _Trace._make(trace)
-                self._replica_changed(replica, reading, before, reading.trace)
+            fingerprint = _fingerprint(replica)
+            if fingerprint != reading.fingerprint:
+                before, reading.fingerprint = reading.fingerprint, _Fingerprint._make(fingerprint)
+                self._replica_changed(replica, reading, before, reading.fingerprint)
         if count != len(self._readings):
             self._drop_all_but(list(node.broker.replicas))
 
@@ -198,7 +200,7 @@ class BrokerView:
                     watch.replica_left(self.broker_id)
 
     def _replica_changed(
-        self, replica: Partition, reading: _Reading, before: _Trace | None, now: _Trace
+        self, replica: Partition, reading: _Reading, before: _Fingerprint | None, now: _Fingerprint
     ) -> None:
         watch = self._watches.get(replica.key)
         if watch is None:
@@ -241,8 +243,8 @@ class BrokerView:
         copy: Copy,
         log: PartitionLog,
         reading: _Reading,
-        before: _Trace | None,
-        now: _Trace,
+        before: _Fingerprint | None,
+        now: _Fingerprint,
         *,
         is_cut: bool,
     ) -> None:
@@ -265,6 +267,26 @@ class BrokerView:
             else:
                 self._check_epochs(watch, copy.between(end, now.log_end_offset), log, reading)
         copy.durable_end = now.durable_end
+        if is_anew or before is None or now.durable_end != before.durable_end:
+            self._check_recovery_point(watch, log, now.durable_end, None if is_anew else before)
+
+    def _check_recovery_point(
+        self, watch: PartitionWatch, log: PartitionLog, claimed: Offset, before: _Fingerprint | None
+    ) -> None:
+        """``before``: what was claimed then was looked at then; None: look at all of it."""
+        for segment in log._state.segments:
+            if before is not None and segment.next_offset <= before.durable_end:
+                continue
+            if segment.base_offset >= claimed:
+                break
+            position = self.machine.disk.first_unsynced(segment.path)
+            if position is None or position >= segment.size:
+                continue
+            # Writes begin where batches do.
+            unsynced = parse_header(self.machine.disk.peek(segment.path, position)).base_offset
+            watch.recovery_point_moved(self.broker_id, claimed=claimed, unsynced=unsynced)
+            return
+        watch.recovery_point_moved(self.broker_id, claimed=claimed, unsynced=log.log_end_offset)
 
     def _check_epochs(
         self, watch: PartitionWatch, fresh: list[Batch], log: PartitionLog, reading: _Reading
@@ -295,8 +317,8 @@ class BrokerView:
             reading.segment_base, reading.position = segment.base_offset, segment.size
 
 
-def _trace(replica: Partition) -> tuple[object, ...]:
-    """The fields of ``_Trace``; past all properties, since this is what a look costs."""
+def _fingerprint(replica: Partition) -> tuple[object, ...]:
+    """The fields of ``_Fingerprint``; past all properties, since this is what a look costs."""
     log, leadership = replica.log, replica.leadership
     state = log._state
     isr: InSyncReplicas | None = None if leadership is None else leadership._membership.isr

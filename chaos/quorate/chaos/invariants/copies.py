@@ -180,13 +180,15 @@ class CommittedLog:
         """Retention has taken what is before."""
         self.start = max(self.start, log_start_offset)
 
-    def cut_to(self, offset: Offset) -> None:
-        """An operator has given up what follows (rule 33)."""
+    def cut_to(self, offset: Offset) -> list[Batch]:
+        """An operator has given up what follows (rule 33); that is what is returned."""
+        given_up = []
         while self.batches and self.batches[-1].next_offset > offset:
-            self.batches.pop()
+            given_up.append(self.batches.pop())
             self._bases.pop()
         self.end = self.batches[-1].next_offset if self.batches else _START
         self._marks = [(epoch, min(end, self.end)) for epoch, end in self._marks]
+        return given_up
 
     def compare(self, copy: Copy) -> None:
         """Bring ``complete_to`` up to date, from where it is."""

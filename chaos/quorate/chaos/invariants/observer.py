@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from quorate.chaos.checks.final_state import AcceptedLoss
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.invariants.broker_view import BrokerView
@@ -94,6 +95,11 @@ class Observer:
         if watch is not None:
             watch.acknowledged(offset)
 
+    def losses_of(self, partition: TopicPartition) -> tuple[AcceptedLoss, ...]:
+        """What operators have given up of the topic that has that name now."""
+        topic_id = self.image.topic_ids[partition.topic]
+        return tuple(self._partitions[ReplicaKey(topic_id, partition.partition)].losses)
+
     def _add_machines(self) -> None:
         for name, machine in self._cluster.machines.items():
             if name not in self._views:
@@ -152,7 +158,8 @@ class Observer:
             self._ids.setdefault(topic.name, set()).add(key.topic_id)
             watch = self._partitions.get(key)
             if watch is None:
-                watch = PartitionWatch(str(TopicPartition(topic.name, key.partition)), self.examined)
+                name = str(TopicPartition(topic.name, key.partition))
+                watch = PartitionWatch(name, self.examined, self._cluster.simulation.loop.time)
                 self._partitions[key] = watch
             watch.image_changed(partition)
             if self.on_partition is not None:

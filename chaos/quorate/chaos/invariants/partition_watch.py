@@ -23,6 +23,13 @@ The invariants (rule 1; the names are those of the violations):
 - ``log-start``: it never moves back, nor beyond the high watermark (rule 48).
 - ``epoch-on-record``: a leader epoch is in the epoch checkpoint before its first batch is in the log (rules 5
   and 6).
+- ``recovery-point``: what a log calls synced is on the device, by the device's own account (rule 46). Where
+  the other invariants ask what is synced they ask the log, and this is what makes that an answer.
+
+Where an operator has given something up (an unclean election, rule 33), what is committed is cut to what the
+new leader has of it. Who still holds what was given up is *left behind*, and so is who still leads in an
+earlier epoch: what they say of their own log counts for nothing until they have cut it. As candidates they
+are looked at like everybody else.
 
 Rejected: to compare every pair of logs. Each one against the committed log says the same, and costs one
 comparison for each new batch and broker.
@@ -31,8 +38,10 @@ comparison for each new batch and broker.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
+from quorate.chaos.checks.final_state import AcceptedLoss
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.invariants.copies import Batch, CommittedLog, Copy, Loss
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
@@ -67,7 +76,7 @@ class Sighting(NamedTuple):
 
 
 class PartitionWatch:
-    def __init__(self, name: str, examined: Counter[str]) -> None:
+    def __init__(self, name: str, examined: Counter[str], now_s: Callable[[], float] = lambda: 0.0) -> None:
         """``examined``: counts what was looked at, so that it shows when that was nothing."""
         self.name = name
         self.committed = CommittedLog()
@@ -80,6 +89,11 @@ class PartitionWatch:
         self._leaders: dict[LeaderEpoch, str] = {}
         #: the highest that clients were shown, by leader epoch
         self._shown: dict[LeaderEpoch, Offset] = {}
+        self._now_s = now_s
+        #: one for each unclean election
+        self.losses: list[AcceptedLoss] = []
+        #: what was committed, and is not any more
+        self._given_up: set[Batch] = set()
 
     @property
     def is_synced(self) -> bool:
@@ -102,7 +116,9 @@ class PartitionWatch:
     def _give_up_what_the_leader_lacks(self, leader: BrokerId) -> None:
         """An operator has chosen it, and was told what that means (rule 33)."""
         copy = self.copies.get(leader)
-        self.committed.cut_to(Offset(0) if copy is None else copy.complete_to)
+        self._given_up.update(self.committed.cut_to(Offset(0) if copy is None else copy.complete_to))
+        self.losses.append(AcceptedLoss(self.committed.end, self._now_s()))
+        self._examined["batches given up"] = len(self._given_up)
         self._shown.clear()
         for each in self.copies.values():
             each.complete_to = min(each.complete_to, self.committed.end)
@@ -142,6 +158,16 @@ class PartitionWatch:
             self._fail("log-start", f"broker {broker_id} dropped records up to {now}, committed or not")
         self.committed.trim(now)
 
+    def recovery_point_moved(self, broker_id: BrokerId, *, claimed: Offset, unsynced: Offset) -> None:
+        """Both exclusive. ``unsynced``: up to where the disk has everything, or where the log ends."""
+        self._examined["recovery points"] += 1
+        if claimed > unsynced:
+            self._fail(
+                "recovery-point",
+                f"broker {broker_id} calls everything below {claimed} synced, and the disk nothing from "
+                f"{unsynced} on",
+            )
+
     def process_ended(self, broker_id: BrokerId) -> None:
         """What is left is its copy."""
         self._seen.pop(broker_id, None)
@@ -157,7 +183,8 @@ class PartitionWatch:
     def acknowledged(self, offset: Offset) -> None:
         """A client was told with acks=all that its record stands there."""
         self._examined["acknowledgements"] += 1
-        if offset >= self.committed.end:
+        # Of what is given up clients may be told after that.
+        if offset >= self.committed.end and not self.losses:
             self._fail("min-isr-copies", f"offset {offset} was acknowledged before it was committed")
 
     # -- what must hold
@@ -211,6 +238,8 @@ class PartitionWatch:
         offset, leading = now.high_watermark, now.leading
         if before is not None and before.process == now.process and offset < before.high_watermark:
             self._check_may_fall(broker_id, before, now)
+        if self.losses and self._is_left_behind(broker_id, now):
+            return
         if offset > self.committed.end:
             if leading is None:
                 self._fail(
@@ -224,6 +253,19 @@ class PartitionWatch:
         self._examined["logs matched"] += 1
         if leading is not None and leading.is_high_watermark_known:
             self._check_shown(broker_id, offset, leading.epoch)
+
+    def _is_left_behind(self, broker_id: BrokerId, now: Sighting) -> bool:
+        """It leads in an epoch before the last unclean one, or has not cut what was given up with it."""
+        copy, last = self.copies[broker_id], self.losses[-1]
+        if now.leading is None:
+            return not self._given_up.isdisjoint(copy.batches.values())
+        assert self._image is not None
+        if now.leading.epoch >= self._image.unclean_leader_epochs[-1]:
+            return False
+        # What it commits is lost, and it may go on to say so to clients until it has heard.
+        self._given_up.update(copy.between(last.from_offset, now.high_watermark))
+        self.losses[-1] = AcceptedLoss(last.from_offset, self._now_s())
+        return True
 
     def _check_may_fall(self, broker_id: BrokerId, before: Sighting, now: Sighting) -> None:
         """A log that was made anew, or cut for an unclean leader, takes it along (rules 11, 12 and 44)."""

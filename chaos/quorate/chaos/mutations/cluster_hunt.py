@@ -10,7 +10,7 @@ from quorate.chaos.cluster.plan import Plan
 from quorate.chaos.cluster.run import run_plan
 from quorate.chaos.mutations.hunts import caught
 from quorate.chaos.mutations.mutation import Catch
-from quorate.chaos.sim.clock import SimulationStuck
+from quorate.chaos.sim.loop import SimulationStuck
 from quorate.core.config import Durability
 
 __all__ = ["ClusterHunt"]

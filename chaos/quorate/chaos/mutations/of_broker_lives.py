@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from quorate.chaos.models.controller import controller_model
+from quorate.chaos.models.controller import controller_model, model_processes
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
@@ -115,7 +115,7 @@ def second_process_is_registered(patch: Patch) -> None:
     def register(*arguments: Any, has_live_session: bool, **more: Any) -> Any:
         return original(*arguments, has_live_session=False, **more)
 
-    patch.setattr(controller_model, "register_broker", register)
+    patch.setattr(model_processes, "register_broker", register)
 
 
 # -- sessions and heartbeats
@@ -173,7 +173,7 @@ def _call_every_piece_the_last(patch: Patch, module: Any) -> None:
 
 @mutation(37, hunt=CONTROLLER)
 def lease_is_renewed_between_two_pieces(patch: Patch) -> None:
-    patch.setattr(controller_model, "heartbeat", _unaware_heartbeat)
+    patch.setattr(model_processes, "heartbeat", _unaware_heartbeat)
 
 
 def _unaware_heartbeat(*arguments: Any, **more: Any) -> Any:

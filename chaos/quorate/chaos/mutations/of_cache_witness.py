@@ -14,7 +14,8 @@ from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
-from quorate.controller import brokers, previous_run
+from quorate.controller import brokers, duties, previous_run
+from quorate.controller.decision import Decision
 from quorate.controller.previous_run import StartKind
 from quorate.controller.sessions import BrokerSessions
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
@@ -47,6 +48,12 @@ def lost_page_cache_passes_for_a_process_crash(patch: Patch) -> None:
 @mutation(30, hunt=_VOLUMES)
 def number_that_was_heard_is_not_put_on_record(patch: Patch) -> None:
     patch.setattr(brokers, "with_heard_witness", lambda broker, _: broker)
+
+
+@mutation(30, hunt=_VOLUMES)
+def numbers_go_on_record_only_with_other_news(patch: Patch) -> None:
+    """Where broker and active controller go down together, nobody knows of any later one."""
+    patch.setattr(duties, "record_heard_witnesses", lambda *_: Decision((), None))
 
 
 @mutation(30, hunt=CONTROLLER)

@@ -12,6 +12,7 @@ from typing import Final
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.mutations import (
     of_broker_lives,
+    of_clients,
     of_elections,
     of_followers,
     of_isr_changes,
@@ -23,14 +24,21 @@ from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.mutation import Hunt, Mutation
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
+from quorate.core.config import Durability
 
 __all__ = ["MUTATIONS"]
 
 #: Whoever registers and is not out of the ELR then has to be complete.
 _ALL_IN_SYNC: Final = 3
 
+_SYNCING: Final = ClusterHunt((Fault.KILL_BROKER,), durability=Durability.FSYNC)
+_GIVEN_UP: Final = ClusterHunt((Fault.RECOVER_PARTITION,), min_insync_replicas=1, is_apart=True)
+
 _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     (of_storage.leader_epoch_is_not_saved, ClusterHunt((Fault.KILL_LEADER,))),
+    # No power has to fail for them: the disk knows what it has.
+    (of_storage.sync_claims_what_was_appended_while_it_ran, _SYNCING),
+    (of_storage.names_are_not_synced, _SYNCING),
     (of_followers.follower_never_begins_anew, ClusterHunt((Fault.DELETE_OLD_RECORDS, Fault.LOSE_DISK))),
     (of_leaders.followers_are_carried_over, ClusterHunt((Fault.ROT, Fault.ELECT_PREFERRED))),
     (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT,), is_apart=True)),
@@ -49,6 +57,7 @@ _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     ),
     # No plan cuts logs, and of a batch that has rotted its broker tells again in a heartbeat.
     (of_broker_lives.damage_is_ignored_at_registration, cluster_story(a_shortened_log_does_not_lead)),
+    (of_clients.reader_is_reset_silently, _GIVEN_UP),
     (of_elections.elr_is_not_kept, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_elections.elects_the_last_known_leader, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_isr_changes.move_adds_to_the_isr, ClusterHunt((Fault.MOVE_REPLICAS,))),

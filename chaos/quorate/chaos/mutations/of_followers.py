@@ -90,6 +90,12 @@ def follower_obeys_any_cut(patch: Patch) -> None:
     patch.setattr(following, "crosses_unclean_epoch", lambda *_, **__: True)
 
 
+@mutation(11, hunt=ClusterHunt((Fault.RECOVER_PARTITION,), is_apart=True))
+def follower_refuses_what_an_operator_has_decided(patch: Patch) -> None:
+    """It keeps what was committed once, though the metadata says that it was given up."""
+    patch.setattr(following, "crosses_unclean_epoch", lambda *_, **__: False)
+
+
 @mutation(12, hunt=_story(follower_stories.a_follower_before_the_leaders_start_begins_anew))
 def follower_never_begins_anew(patch: Patch) -> None:
     """One that ends before the leader's log begins asks for ever."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from quorate.chaos.models.controller import controller_model
+from quorate.chaos.models.controller import model_processes
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.of_elections import change_with
@@ -180,7 +180,7 @@ def lease_is_renewed_whatever_the_broker_knows(patch: Patch) -> None:
         decision.response.metadata_offset = 0
         return decision
 
-    patch.setattr(controller_model, "heartbeat", heartbeat)
+    patch.setattr(model_processes, "heartbeat", heartbeat)
 
 
 @mutation(47, hunt=CONTROLLER)

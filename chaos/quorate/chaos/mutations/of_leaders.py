@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from quorate.broker.controller_link.lease import Lease
+from quorate.broker.controller_link.session import BrokerSession
 from quorate.broker.directory import broker_directory
 from quorate.broker.handlers.produce_in_progress import PartitionAppend
 from quorate.broker.replica.followers import Followers
@@ -240,6 +241,12 @@ def acknowledgement_carries_offset_zero(patch: Patch) -> None:
 def lease_never_ends(patch: Patch) -> None:
     """A leader that was deposed, and does not know, answers alone."""
     patch.setattr(Lease, "is_valid", property(lambda _: True))
+
+
+@mutation(44, hunt=ClusterHunt((Fault.ROT,), is_apart=True))
+def failed_replica_is_told_to_nobody(patch: Patch) -> None:
+    """It plays no part any more, and is counted with those that do."""
+    patch.setattr(BrokerSession, "report_damaged", lambda *_: None)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -11,6 +11,7 @@ from quorate.chaos.models.log import log_checkers as check
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
+from quorate.core.disk import Bytes
 from quorate.core.ids import Offset
 from quorate.core.records import BatchFault, BatchHeader, FaultKind, ScanResult, parse_header
 from quorate.errors import QuorateError
@@ -232,12 +233,24 @@ def sync_claims_what_was_appended_while_it_ran(patch: Patch) -> None:
     patch.setattr(GroupCommit, "_run", run)
 
 
+@mutation(46, 45, hunt=_story(check.check_segment_sealed_again_during_sync))
+def sync_forgets_what_was_sealed_again_while_it_ran(patch: Patch) -> None:
+    original = SyncState._sync
+
+    async def sync(self: SyncState) -> None:
+        sealed = list(self._sealed_unsynced)
+        await original(self)
+        self._sealed_unsynced = [each for each in self._sealed_unsynced if each not in sealed]
+
+    patch.setattr(SyncState, "_sync", sync)
+
+
 @mutation(5, hunt=_story(check.check_follower_epochs))
 def epoch_is_saved_after_its_first_batch(patch: Patch) -> None:
     save, write = LogWriter._save_epochs, LogWriter._write
 
-    def write_and_save(self: LogWriter, group: AppendGroup) -> None:
-        write(self, group)
+    def write_and_save(self: LogWriter, group: AppendGroup, batches: Bytes) -> None:
+        write(self, group, batches)
         save(self)
 
     patch.setattr(LogWriter, "_save_epochs", lambda self: None)

@@ -41,7 +41,7 @@ class QuorumFault:
     strike: Callable[[QuorumDrill], Awaitable[None]]
     settings: Mapping[str, str] = field(default_factory=dict)
     #: events that the voters' logs must hold afterwards, or the fault was none
-    leaves: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
     #: errors that may be logged besides
     may_leave: tuple[str, ...] = ()
 
@@ -192,10 +192,10 @@ async def _judge(drill: QuorumDrill, faults: Sequence[QuorumFault], report: Quor
     while_it_ran = list(ledger.findings)
     ledger.findings.clear()
     differing = await _compare_all(drill.voters, ledger)
-    left = {event for fault in faults for event in fault.leaves}
-    allowed = left.union(event for fault in faults for event in fault.may_leave)
+    signs = {event for fault in faults for event in fault.signs}
+    allowed = signs.union(event for fault in faults for event in fault.may_leave)
     events = drill.voters.log_events()
-    missing = [f"no voter has logged {event}" for event in sorted(left) if event not in events]
+    missing = [f"no voter has logged {event}" for event in sorted(signs) if event not in events]
     report.findings = {
         "answers, reads": while_it_ran,
         "lost, invented": ledger.findings,

@@ -196,19 +196,19 @@ async def _pause_leader(drill: QuorumDrill) -> None:
 
 
 FAULTS: Final[Sequence[QuorumFault]] = (
-    QuorumFault("kill -9 of the leader", 3, _kill_leader, leaves=("quorum_role",)),
+    QuorumFault("kill -9 of the leader", 3, _kill_leader, signs=("quorum_role",)),
     QuorumFault("kill -9 of a follower", 3, _kill_follower),
     QuorumFault("kill -9 of all at once", 3, _kill_all),
     QuorumFault(
         "kill -9 during a snapshot", 3, _kill_during_snapshot, _FREQUENT_SNAPSHOTS, ("snapshot_taken",)
     ),
-    QuorumFault("torn write", 3, _tear_write, leaves=("journal_tail_cut",)),
-    QuorumFault("lost tail", 3, _lose_tail, leaves=("journal_shortened", "journal_tail_damaged")),
+    QuorumFault("torn write", 3, _tear_write, signs=("journal_tail_cut",)),
+    QuorumFault("lost tail", 3, _lose_tail, signs=("journal_shortened", "journal_tail_damaged")),
     QuorumFault(
         "bit flip at the tail",
         3,
         _flip_bit_at_tail,
-        leaves=("journal_tail_damaged",),
+        signs=("journal_tail_damaged",),
         # Unless it died before the group was synced.
         may_leave=("journal_shortened",),
     ),

@@ -26,7 +26,7 @@ _CONFIGURATION: Final = {
 _TICK_S: Final = 0.005
 _IN_FLIGHT: Final = 100
 #: seconds under load, once there is a leader, before all are killed
-_LOAD_S: Final = (0.2, 1.5)
+_LOAD_S_RANGE: Final = (0.2, 1.5)
 _SETTLE_S: Final = 3.0
 
 
@@ -54,7 +54,7 @@ async def kill_all_repeatedly(*, for_s: float, seed: int) -> Losses:
         addresses = free_addresses()
         while time.monotonic() < end:
             async with _voters(addresses, directory) as voters:
-                await _load(voters, name=str(kills), for_s=chance.uniform(*_LOAD_S))
+                await _load(voters, name=str(kills), for_s=chance.uniform(*_LOAD_S_RANGE))
             kills += 1
             acknowledged.update(name for voter in voters for name in voter.acknowledged)
         async with _voters(addresses, directory) as voters:

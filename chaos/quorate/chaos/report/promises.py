@@ -39,6 +39,7 @@ _PROMISES: Final = {
     "aborted-read": Promise(Subject.READ, "Nothing that was refused is in a log"),
     "inconsistent-offsets": Promise(Subject.READ, "Each offset has one value, for everybody and for ever"),
     "truncated-after-read": Promise(Subject.READ, "What a reader was shown stays in the log"),
+    "silent-loss": Promise(Subject.READ, "A reader is told when what it has read is given up"),
     "int-poll-skip": Promise(Subject.ORDER, "No gap within what one poll returns"),
     "int-nonmonotonic-poll": Promise(Subject.ORDER, "No step back within what one poll returns"),
     "poll-skip": Promise(Subject.ORDER, "No gap from one poll to the next"),

@@ -1,225 +1,27 @@
-"""Time that passes only when there is nothing else to do.
+"""Clocks over virtual time that may drift and jump, and how a program is run on them.
 
-``SimLoop`` is an asyncio event loop without sockets, threads or waiting: when no callback is ready it
-jumps to the next timer. An hour of a cluster's life costs what its events cost, and the same program
-with the same seed does the same things in the same order, every time.
-
-What that takes beside the virtual clock:
-
-- Sets of tasks and futures are ordered by their hash, by default their address; ``TaskGroup`` cancels
-  its tasks in that order. Here the hash is a serial number.
-- A process can be frozen between any two of its turns, also those of one instant: see
-  ``quorate.chaos.sim.process``.
-- Nothing outside may call in. Threads, sockets and child processes are refused, not tolerated.
-- A program that waits for ever is told so, with what each task waits for, instead of hanging; so is
-  one that spins without time passing, and one that is not finished after a long (virtual) time.
-
-Sets of strings are ordered by Python's hash seed, which differs between processes: code under
-simulation sorts before it iterates over them, or a run replays only under the same PYTHONHASHSEED.
-
-Replacing ``time`` in an ordinary loop was rejected: it keeps the real selector and its self-pipe,
-and with them a way for real time to get in.
+How time passes stands in ``quorate.chaos.sim.loop``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import random
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from contextvars import Context
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple, Unpack
+from typing import Final, TypeVar
 
-from quorate.chaos.sim.process import SimProcess, process_in
+from quorate.chaos.sim.loop import TIME_LIMIT_S, SimLoop
 from quorate.core.clock import Timer
 from quorate.core.ids import TimestampMs
 
-__all__ = ["SimClock", "SimLoop", "Simulation", "SimulationStuck", "run_simulation"]
+__all__ = ["SimClock", "Simulation", "run_simulation"]
 
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 #: 2026-01-01, so that timestamps in simulated logs look like timestamps
 _WALL_START_MS: Final = 1_767_225_600_000
-_TIME_LIMIT_S: Final = 30 * 24 * 3600.0
 _ROUNDING_S: Final = 1e-9
-#: how many loop turns may pass at one instant before the program counts as spinning
-_TURNS_PER_INSTANT_MAX: Final = 1_000_000
-
-
-class SimulationStuck(RuntimeError):
-    """The simulated program cannot finish: it deadlocks, spins, or runs past its time limit."""
-
-
-class _SerialHash:
-    """Hash by order of first use in a set in place of the address; few futures ever are in one."""
-
-    _serial = 0
-
-    def __hash__(self) -> int:
-        if self._serial == 0:
-            loop = self.get_loop()  # type: ignore[attr-defined]  # every future has it
-            assert isinstance(loop, SimLoop)
-            self._serial = loop.next_serial()
-        return self._serial
-
-
-class _SimFuture(_SerialHash, asyncio.Future[Any]):
-    pass
-
-
-class _SimTask(_SerialHash, asyncio.Task[Any]):
-    pass
-
-
-class SimLoop(asyncio.BaseEventLoop):
-    """``time_limit_s`` is virtual; ``now`` starts at 0."""
-
-    # What asyncio's own loop has, and does not tell type checkers of.
-    _ready: deque[asyncio.Handle]
-    _stopping: bool
-
-    def __init__(self, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
-        self._serials = itertools.count(1)
-        super().__init__()
-        self._now = 0.0
-        self._time_limit_s = time_limit_s
-        self._turns_at_this_instant = 0
-        self._processes: dict[SimProcess, None] = {}
-        #: a heap; the serial number keeps timers of one instant in the order in which they were set
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        #: called after every callback of a process, to look at what it has done; what it raises ends the run
-        self.after_turn: Callable[[SimProcess], None] | None = None
-        #: what it raised
-        self.failure: Exception | None = None
-        self._main: asyncio.Task[Any] | None = None
-        self.set_task_factory(_make_task)
-
-    def time(self) -> float:
-        return self._now
-
-    def next_serial(self) -> int:
-        return next(self._serials)
-
-    def create_future(self) -> asyncio.Future[Any]:
-        return _SimFuture(loop=self)
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, next(self._serials), timer))
-        return timer
-
-    def _run_once(self) -> None:
-        """What asyncio's own does, for a loop that has nothing to wait for but timers.
-
-        Every callback looks whose it is at the moment at which it is run, so a process that is killed stands
-        still from the next callback on.
-        """
-        ready, processes, after_turn = self._ready, self._processes, self.after_turn
-        if not ready and not self._stopping:
-            self._pass_time()
-        self._turns_at_this_instant += 1
-        if self._turns_at_this_instant > _TURNS_PER_INSTANT_MAX:
-            self._turns_at_this_instant = 0
-            raise SimulationStuck(f"spinning at {self._now:.3f} s: time never passes{self._waiting()}")
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle.cancelled():
-                continue
-            process = process_in(handle._context)  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
-            if process is None:
-                handle._run()  # noqa: SLF001  # as asyncio's own loop does
-                continue
-            processes[process] = None
-            if process.is_ambushed:
-                process.turn_came()
-            if process.is_frozen:
-                process.held.append(handle)
-                continue
-            handle._run()  # noqa: SLF001  # as above
-            if after_turn is not None and self.failure is None:
-                try:
-                    after_turn(process)
-                except Exception as error:  # noqa: BLE001  # whatever it is, it is the outcome of the run
-                    self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        """The run is over. To raise it here would end the loop, and leave nothing to clean up with."""
-        self.failure = error
-        if self._main is not None:
-            self._main.cancel()
-
-    def _pass_time(self) -> None:
-        """To the next timer, with all that are due at the same instant."""
-        timers = self._timers
-        while timers and timers[0][-1].cancelled():
-            heapq.heappop(timers)
-        if not timers:
-            raise SimulationStuck(f"deadlock at {self._now:.3f} s: nothing is scheduled{self._waiting()}")
-        now = max(self._now, timers[0][0])
-        if now > self._now:
-            self._now = now
-            self._turns_at_this_instant = 0
-        if now > self._time_limit_s:
-            # Whoever cleans up gets as much time again.
-            self._time_limit_s += now
-            raise SimulationStuck(f"not finished at {now:.3f} s, the time limit{self._waiting()}")
-        while timers and timers[0][0] <= now:
-            self._ready.append(heapq.heappop(timers)[-1])
-
-    def watch_main(self) -> None:
-        """The task that calls this is the one that ends when ``after_turn`` raises."""
-        self._main = asyncio.current_task(self)
-
-    def run_soon(self, held: Iterable[asyncio.Handle]) -> None:
-        """Callbacks whose turn came while their process was frozen. Each can still be called off."""
-        self._ready.extend(held)
-
-    def unwind_processes(self) -> None:
-        """The simulation is over: frozen coroutines may end now, and nobody cares how."""
-        self.after_turn = None
-        if any(process.is_dead for process in self._processes):
-            self.set_exception_handler(lambda _loop, _context: None)
-        for process in self._processes:
-            process.unwind(self)
-
-    def run_in_executor(self, *_: object) -> NoReturn:
-        raise RuntimeError("a simulation has no threads: what needs one belongs behind a seam")
-
-    def _waiting(self) -> str:
-        """For the error: every unfinished task and the line it stands at."""
-        lines = []
-        for task in sorted(asyncio.all_tasks(self), key=hash):
-            frames = task.get_stack()
-            at = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "(not started)"
-            lines.append(f"\n  {task.get_name()} {getattr(task.get_coro(), '__qualname__', '')} at {at}")
-        return "".join(lines)
-
-    def _write_to_self(self) -> None:
-        """Wakes a loop that waits in its selector; this one never waits."""
-
-
-def _make_task(
-    loop: asyncio.AbstractEventLoop,
-    coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
-    *,
-    name: str | None = None,
-    **options: Any,
-) -> asyncio.Task[T]:
-    """Which options there are (a context, an eager start) depends on Python's version."""
-    assert isinstance(loop, SimLoop)
-    assert isinstance(coroutine, Coroutine)
-    # The default name counts over the whole process, so it would differ from run to run.
-    return _SimTask(coroutine, loop=loop, name=name or f"task-{loop.next_serial()}", **options)
 
 
 class SimClock:
@@ -253,7 +55,7 @@ class SimClock:
     def _true_seconds(self, seconds: float) -> float:
         """Never so few, by rounding, that somebody who waits for a moment finds that it has not come yet.
 
-        He would wait again, for a time that is too short to be added to the present, for ever.
+        The waiter would wait again, for a time that is too short to be added to the present, for ever.
         """
         shows_true_time = self._rate == 1.0 and self._anchor_local == self._anchor_true == 0.0
         return seconds if shows_true_time else seconds / self._rate + _ROUNDING_S
@@ -284,7 +86,7 @@ class Simulation:
 
 
 def run_simulation(
-    main: Callable[[Simulation], Awaitable[T]], *, seed: int, time_limit_s: float = _TIME_LIMIT_S
+    main: Callable[[Simulation], Awaitable[T]], *, seed: int, time_limit_s: float = TIME_LIMIT_S
 ) -> T:
     """Run ``main`` on a loop of its own; tasks that it leaves behind are cancelled at the end."""
 

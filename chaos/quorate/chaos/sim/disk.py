@@ -324,6 +324,11 @@ class SimDisk:
         self.page_cache_losses += 1
         self._lose_unsynced(None)
 
+    def write_back(self, path: str) -> None:
+        """What a kernel does of its own accord, with a file or the names of a directory, at any time."""
+        node = self._node(path)
+        node.sync(up_to=node.changes_made)
+
     def _lose_unsynced(self, rng: random.Random | None) -> None:
         self.crash()
         self.damages += self._has_failed_to_sync
@@ -384,9 +389,32 @@ class SimDisk:
         """What a reader would find in the file from ``start`` on; no operation, for whoever looks on."""
         return bytes(memoryview(self._inode(path).cached)[start:])
 
+    def peek_durable(self, path: str) -> bytes | None:
+        """What a loss of the page cache would leave of the file; None: no file."""
+        node: Node | None = self._root
+        for name in _parts(path):
+            node = node.durable.get(name) if isinstance(node, SimDirectory) else None
+        return bytes(node.durable) if isinstance(node, SimInode) else None
+
     def unsynced_bytes(self, path: str) -> int:
         """How much written content a power loss could take from the file."""
         return sum(len(content) for _, content in self._inode(path).unsynced if content is not None)
+
+    def first_unsynced(self, path: str) -> int | None:
+        """Where content begins that a power loss could take; 0 if it could take the name. None: nowhere.
+
+        What a failed sync has lost is not among it: that the kernel calls such pages clean is no fault of
+        whoever believes it.
+        """
+        node: Node = self._root
+        for name in _parts(path):
+            assert isinstance(node, SimDirectory)
+            found = node.cached[name]
+            if node.durable.get(name) is not found:
+                return 0
+            node = found
+        assert isinstance(node, SimInode)
+        return min((position for position, content in node.unsynced if content is not None), default=None)
 
     # ---- for SimFile
 

@@ -23,7 +23,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from quorate.chaos.sim.clock import SimLoop
+from quorate.chaos.sim.loop import SimLoop
 from quorate.errors import CannotListen
 
 if TYPE_CHECKING:

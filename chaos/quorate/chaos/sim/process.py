@@ -6,8 +6,8 @@ To freeze a process is to keep its turns back: nothing of it runs, not even a ``
 SIGSTOP; thawed, they run in their old order, and timers that were due meanwhile run late. A process that is
 killed stays frozen until the simulation is over; then its coroutines are unwound, when that cannot matter.
 
-Whoever freezes or kills a process at a moment of his own finds it asleep, since time passes only when nobody
-has anything to do: every await that takes no time would always be survived. ``ambush`` waits for one
+A process that is frozen or killed at a given time is found asleep, since time passes only when nobody has
+anything to do: it would always survive every await that takes no time. ``ambush`` waits for one
 of its turns, and springs in the middle of an instant.
 
 Cancelling the tasks of a process instead was rejected: cancellation runs code, which kill -9 does not.
@@ -23,7 +23,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from quorate.chaos.sim.clock import SimLoop
+    from quorate.chaos.sim.loop import SimLoop
 
 __all__ = ["SimProcess", "process_in"]
 

@@ -21,7 +21,7 @@ from quorate.client.admin.types import (
     VoterDescription,
     from_message,
 )
-from quorate.client.arguments import check_integer, check_topic_argument, shown
+from quorate.client.arguments import check_partition_argument, shown
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidConfig, InvalidRequest
 from quorate.rpc.error_detail import error_from_detail
@@ -32,6 +32,7 @@ __all__ = [
     "assignments_of",
     "cluster_from",
     "config_from",
+    "config_source_name",
     "config_text",
     "configs_of",
     "election_from",
@@ -63,8 +64,14 @@ def _partition(message: admin_pb2.PartitionDescription) -> PartitionDescription:
 
 
 def config_from(message: admin_pb2.ConfigEntry) -> ConfigEntry:
-    source = admin_pb2.ConfigSource.Name(message.source).removeprefix("CONFIG_SOURCE_").lower()
-    return from_message(ConfigEntry, message, source=source)
+    return from_message(ConfigEntry, message, source=config_source_name(message.source))
+
+
+def config_source_name(source: admin_pb2.ConfigSource) -> str:
+    """As people write it; "unknown" is one that only newer brokers have."""
+    if source not in admin_pb2.ConfigSource.values():
+        return "unknown"
+    return admin_pb2.ConfigSource.Name(source).removeprefix("CONFIG_SOURCE_").lower()
 
 
 def cluster_from(message: admin_pb2.DescribeClusterResponse) -> ClusterDescription:
@@ -111,11 +118,8 @@ def partition_from(message: admin_pb2.PartitionName) -> TopicPartition:
 
 
 def name_of(partition: tuple[str, int]) -> admin_pb2.PartitionName:
-    if isinstance(partition, str) or not isinstance(partition, Sequence) or len(partition) != 2:
-        raise InvalidRequest(f"a partition is a topic and a number, not {shown(partition)}")
-    topic, number = partition
-    check_topic_argument(topic)
-    return admin_pb2.PartitionName(topic=topic, partition=check_integer("partition", number, bits=32))
+    topic, number = check_partition_argument(partition)
+    return admin_pb2.PartitionName(topic=topic, partition=number)
 
 
 def configs_of(argument: str, settings: Mapping[str, T]) -> Mapping[str, T]:

@@ -52,8 +52,8 @@ from quorate.client.admin.types import (
 )
 from quorate.client.admin_calls import AdminCalls
 from quorate.client.arguments import check_integer, check_integer_or_none, check_topic_argument
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.cluster import ClusterView
-from quorate.client.connection import parse_bootstrap
 from quorate.client.failover import Failover
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.transport import client_transport

@@ -23,7 +23,7 @@ from quorate.client.admin.group_types import (
     offset_from,
 )
 from quorate.client.admin.offsets import OffsetAt, list_offsets
-from quorate.client.arguments import check_offset, check_partition, shown
+from quorate.client.arguments import check_offset, check_partition_argument, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.groups.coordinator import (
     COMMIT_OFFSETS,
@@ -172,7 +172,7 @@ class GroupCalls:
     async def delete_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]], timeout_s: float
     ) -> None:
-        named = [await self._identify(check_partition(each), timeout_s) for each in partitions]
+        named = [await self._identify(check_partition_argument(each), timeout_s) for each in partitions]
         if named:
             request = group_pb2.DeleteOffsetsRequest(group=_name(group), partitions=partitions_to(named))
             await self._ask(group, DELETE_OFFSETS, request, _check_results, timeout_s)
@@ -190,7 +190,11 @@ class GroupCalls:
         """An offset that the log does not hold becomes the nearest one that it does."""
         if (to is None) == (timestamp_ms is None):
             raise InvalidRequest("either to or timestamp_ms says where to")
-        wanted = partitions if isinstance(partitions, str) else [check_partition(each) for each in partitions]
+        wanted = (
+            partitions
+            if isinstance(partitions, str)
+            else [check_partition_argument(each) for each in partitions]
+        )
         before = await self.offsets(group, timeout_s)
         first, end = [await self._bounds(wanted, at, timeout_s) for at in ("earliest", "latest")]
         chosen: Mapping[TopicPartition, int | None] = {"earliest": first, "latest": end}.get(str(to), {})

@@ -8,12 +8,19 @@ from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 from quorate.client.admin.types import ListedOffset, from_message
+from quorate.client.arguments import check_partition_argument, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.retrying import retrying
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.transport import method_of
-from quorate.errors import NotLeaderOrFollower, QuorateError, UnknownServerError, UnknownTopicOrPartition
+from quorate.errors import (
+    InvalidRequest,
+    NotLeaderOrFollower,
+    QuorateError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import broker_pb2
 
@@ -79,7 +86,11 @@ async def _partitions(
     if isinstance(wanted, str):
         topic = await cluster.topic(wanted, timeout_s=timeout_s)
         return [TopicPartition(topic.name, each.partition) for each in topic.partitions]
-    named = list(dict.fromkeys(TopicPartition(TopicName(topic), PartitionId(each)) for topic, each in wanted))
+    if not isinstance(wanted, Iterable):
+        raise InvalidRequest(
+            f"partitions is {shown(wanted)}: a topic, or a list of (topic, number), is expected"
+        )
+    named = list(dict.fromkeys(check_partition_argument(each) for each in wanted))
     for each in named:
         count = len((await cluster.topic(each.topic, timeout_s=timeout_s)).partitions)
         if not 0 <= each.partition < count:

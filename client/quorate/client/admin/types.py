@@ -49,7 +49,7 @@ class TopicListing:
 class ConfigEntry:
     name: str
     value: str
-    #: "topic", "broker", "cluster" or "default"
+    #: "topic", "broker", "cluster" or "default"; "unknown": one that only newer brokers have
     source: str
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from quorate.client.connection import parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.group.committing import CommitCallback
 from quorate.client.consumer.group.session import GroupSession

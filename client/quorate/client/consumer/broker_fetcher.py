@@ -23,7 +23,7 @@ from quorate.client.consumer.buffer import Account, Chunk, FetchBuffer
 from quorate.client.consumer.options import ConsumerOptions
 from quorate.client.consumer.positions import PartitionReader
 from quorate.client.consumer.statistics import ConsumerStatistics
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock, Timer
 from quorate.core.transport import method_of
 from quorate.errors import QuorateError, RequestTimedOut, Unavailable, UnknownServerError

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from quorate.client.arguments import check_integer, check_offset, check_partition, shown
+from quorate.client.arguments import check_integer, check_offset, check_partition_argument, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.fetching import Fetching, start_for
@@ -141,7 +141,7 @@ class ConsumerEngine:
             )
         if isinstance(partitions, str) or not isinstance(partitions, Iterable):
             raise InvalidRequest(f"partitions is {shown(partitions)}: a list of (topic, number) is expected")
-        wanted = dict.fromkeys(check_partition(each) for each in partitions)
+        wanted = dict.fromkeys(check_partition_argument(each) for each in partitions)
         if any(each.partition < 0 for each in wanted):
             raise InvalidRequest("partitions are numbered from 0")
         self._topics.keep_only({each.topic for each in wanted})
@@ -296,7 +296,7 @@ class ConsumerEngine:
         return [self._reader(partition) for partition in partitions]
 
     def _reader(self, partition: tuple[str, int]) -> PartitionReader:
-        named = topic, number = check_partition(partition)
+        named = topic, number = check_partition_argument(partition)
         reader = self._readers.get(named)
         if reader is None and self._topics.is_awaited(topic):
             self._add_partition(named, is_new=False)

@@ -26,8 +26,8 @@ from quorate.client.consumer.lookups import Question, look_up_offsets, validate_
 from quorate.client.consumer.options import AutoOffsetReset, ConsumerOptions
 from quorate.client.consumer.positions import BEGINNING, END, Need, PartitionReader, Start
 from quorate.client.consumer.statistics import ConsumerStatistics
-from quorate.client.retrying import Backoff
 from quorate.client.topology import Leader, TopicView
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock, Timer
 from quorate.core.logging import get_logger
 from quorate.core.transport import Channel

@@ -14,7 +14,7 @@ from quorate.client.consumer.positions import END, EpochEnd, PartitionReader
 from quorate.core.transport import Channel, method_of
 from quorate.errors import QuorateError, UnknownServerError
 from quorate.rpc.error_detail import error_from_detail
-from quorate.v1 import broker_pb2, errors_pb2
+from quorate.v1 import broker_pb2
 
 __all__ = ["Question", "look_up_offsets", "validate_positions"]
 
@@ -71,7 +71,7 @@ async def look_up_offsets(
         if question.is_stale:
             continue
         if result.HasField("error"):
-            refused.append((question, _error(result.error)))
+            refused.append((question, error_from_detail(result.error)))
         elif result.HasField("offset"):
             epoch = result.leader_epoch if result.HasField("leader_epoch") else None
             question.reader.found(result.offset, epoch)
@@ -102,7 +102,7 @@ async def validate_positions(
         if question.is_stale:
             continue
         if result.HasField("error"):
-            refused.append((question, _error(result.error)))
+            refused.append((question, error_from_detail(result.error)))
             continue
         assert question.read_epoch is not None
         epoch = result.leader_epoch if result.HasField("leader_epoch") else None
@@ -114,7 +114,3 @@ async def validate_positions(
 def _check_count(channel: Channel, questions: Sequence[Question], results: Iterable[object]) -> None:
     if len(list(results)) != len(questions):
         raise UnknownServerError(f"{channel.address} answers what was not asked", address=channel.address)
-
-
-def _error(detail: errors_pb2.ErrorDetail) -> QuorateError:
-    return error_from_detail(detail)

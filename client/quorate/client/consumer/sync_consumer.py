@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, Unpack
 
 from quorate.client.background import BackgroundLoop
-from quorate.client.connection import parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.async_consumer import new_member_id, subscription_of
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.group.committing import CommitCallback

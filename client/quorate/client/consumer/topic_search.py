@@ -23,8 +23,8 @@ from typing import Final
 
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.buffer import FetchBuffer
-from quorate.client.retrying import Backoff
 from quorate.client.topology import TopicView
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicId, TopicName, TopicPartition
 from quorate.core.logging import get_logger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-from quorate.client.arguments import check_integer_or_none, check_offset, check_partition, shown
+from quorate.client.arguments import check_integer_or_none, check_offset, check_partition_argument, shown
 from quorate.client.groups.partitions import GroupPartition
 from quorate.core.ids import TopicPartition
 from quorate.core.records import ConsumerRecord
@@ -47,7 +47,7 @@ def offsets_given(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
         raise InvalidRequest(
             f"offsets is {shown(given)}: a mapping from partitions to offsets is expected", argument="offsets"
         )
-    return {check_partition(partition): offset_given(offset) for partition, offset in given.items()}
+    return {check_partition_argument(partition): offset_given(offset) for partition, offset in given.items()}
 
 
 def offset_to(partition: GroupPartition, offset: OffsetAndMetadata) -> group_pb2.OffsetToCommit:

@@ -178,7 +178,11 @@ class Accumulator:
         on_delivery: OnDelivery | None,
         ticket: Ticket | None,
     ) -> RecordFuture | NoRoom:
-        """Where there is no room: ``queue_up`` for it, and come back with the ticket and the partition."""
+        """Where there is no room: ``queue_up`` for it, and come back with the ticket and the partition.
+
+        Many arguments, and by position where records come from the application: that happens once for each
+        record, and names would have to be matched every time.
+        """
         size = record_bytes(value, key, headers)
         if partition is None and (key is not None or self._partitioner is not None):
             partition = self.partition_for(topic, key)

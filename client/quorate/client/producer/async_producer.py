@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from quorate.client.connection import parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.producer.accumulator import TopicQueues
 from quorate.client.producer.batch import OnDelivery
 from quorate.client.producer.buffer import Ticket

@@ -119,7 +119,7 @@ class ProducerEngine:
         expected_offset: int | None,
         on_delivery: OnDelivery | None,
     ) -> RecordFuture | Postponed:
-        """Put a record into a batch, if there is room."""
+        """Put a record into a batch, if there is room. By position: see ``Accumulator.append``."""
         if timestamp_ms is not None:
             timestamp_ms = check_integer("timestamp_ms", timestamp_ms)
         if on_delivery is not None and not callable(on_delivery):
@@ -139,9 +139,17 @@ class ProducerEngine:
         if isinstance(appended, RecordFuture):
             return appended
         return Postponed(
-            appended.bytes, topic, value, key, pairs, appended.partition, timestamp_ms, chosen_acks,
-            expected_offset, on_delivery,
-        )  # fmt: skip
+            size=appended.bytes,
+            topic=topic,
+            value=value,
+            key=key,
+            headers=pairs,
+            partition=appended.partition,
+            timestamp_ms=timestamp_ms,
+            acks=chosen_acks,
+            expected_offset=expected_offset,
+            on_delivery=on_delivery,
+        )
 
     def plan(
         self,

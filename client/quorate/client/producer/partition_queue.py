@@ -47,7 +47,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from quorate.client.producer.batch import ProducerBatch
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Timer
 from quorate.core.ids import TopicPartition
 from quorate.core.logging import get_logger

@@ -31,7 +31,18 @@ class Postponed(NamedTuple):
     def place(self, accumulator: Accumulator, ticket: Ticket) -> RecordFuture:
         """Whatever happens, the room that was granted is a batch's, or given back."""
         try:
-            appended = accumulator.append(*self[1:], ticket)
+            appended = accumulator.append(
+                topic=self.topic,
+                value=self.value,
+                key=self.key,
+                headers=self.headers,
+                partition=self.partition,
+                timestamp_ms=self.timestamp_ms,
+                acks=self.acks,
+                expected_offset=self.expected_offset,
+                on_delivery=self.on_delivery,
+                ticket=ticket,
+            )
             assert isinstance(appended, RecordFuture), "the ticket is its room"
             return appended
         except BaseException:

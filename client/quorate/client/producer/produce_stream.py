@@ -91,7 +91,7 @@ class ProduceStream:
         """The broker takes too long. What is unanswered is handed back."""
         self._task.cancel()
 
-    async def closed(self) -> None:
+    async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
 

@@ -394,7 +394,7 @@ class Sender:
             self._identifying.cancel()
             await asyncio.wait([self._identifying])
         for stream in list(self._streams.values()):
-            await stream.closed()
+            await stream.close()
 
 
 def _too_large(batch: ProducerBatch, refusal: BatchTooLarge) -> BatchTooLarge:

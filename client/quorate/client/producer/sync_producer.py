@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from quorate.client.background import BackgroundLoop
-from quorate.client.connection import parse_bootstrap
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.producer.accumulator import TopicQueues
 from quorate.client.producer.batch import OnDelivery
 from quorate.client.producer.buffer import Ticket

@@ -11,7 +11,7 @@ from quorate.console.waiting_options import waiting_options
 from quorate.errors import NotEnoughReplicas
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.v1 import admin_pb2
 
 __all__ = ["broker"]
@@ -83,7 +83,7 @@ def drain(
     from quorate.console.output import print_json
     from quorate.console.waiting import wait_until_none_left
 
-    async def work(connection: Connection) -> admin_pb2.DrainBrokerResponse:
+    async def work(connection: ImpatientAdmin) -> admin_pb2.DrainBrokerResponse:
         answer = await connection.drain_broker(broker_id, cancel=cancel)
 
         async def leaders_left() -> int:
@@ -139,7 +139,7 @@ def decommission(
     from quorate.console.output import print_json
     from quorate.console.waiting import wait_until_none_left
 
-    async def work(connection: Connection) -> admin_pb2.DecommissionBrokerResponse:
+    async def work(connection: ImpatientAdmin) -> admin_pb2.DecommissionBrokerResponse:
         answer = await connection.decommission_broker(broker_id, cancel=cancel)
 
         async def replicas_left() -> int:

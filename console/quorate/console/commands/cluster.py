@@ -10,7 +10,7 @@ from quorate.console.option_values import check_address
 from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.console.cluster_health import Health
 
 __all__ = ["cluster"]
@@ -57,6 +57,7 @@ def health(session: Session) -> int:
             {
                 "healthy": is_healthy,
                 "problems": found.problems,
+                "what_to_do": found.what_to_do,
                 "warnings": found.warnings,
                 "partitions": found.partitions,
             }
@@ -81,13 +82,7 @@ def _print_health(found: Health) -> None:
         click.echo(f"  warning: {warning}")
     if found.partitions:
         keys = ("topic", "partition", "leader", "replicas", "isr", "elr", "state")
-        rows = [
-            [
-                ",".join(map(str, each[key])) or None if isinstance(each[key], list) else each[key]
-                for key in keys
-            ]
-            for each in found.partitions
-        ]
+        rows = [[each[key] for key in keys] for each in found.partitions]
         print_table((key.upper() for key in keys), rows)
 
 
@@ -131,7 +126,7 @@ def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
 
-    async def remove(connection: Connection) -> str | None:
+    async def remove(connection: ImpatientAdmin) -> str | None:
         # Named by its directory: if the request is sent twice, it cannot hit a voter that came after.
         voters = (await connection.describe_quorum()).voters
         known = {voter.node_id: voter.directory_id for voter in voters}

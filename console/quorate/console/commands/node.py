@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quorate.console.option_values import parse_settings
 from quorate.console.plain_structlog import import_plain_structlog
 from quorate.console.session import QuorateGroup
 
@@ -18,11 +19,8 @@ def node() -> None:
 def _check_set_options(
     _context: click.Context, _parameter: click.Parameter, options: tuple[str, ...]
 ) -> tuple[str, ...]:
-    for text in options:
-        key, equals, _ = text.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE")
-    return options
+    parse_settings(options, hint="--set")
+    return options  # as texts: the configuration reads them, as it reads those of the environment
 
 
 @node.command()

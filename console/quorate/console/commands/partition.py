@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,7 +12,7 @@ from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.v1 import admin_pb2
 
 __all__ = ["partition"]
@@ -36,7 +37,7 @@ def elect(session: Session, names: tuple[str, ...]) -> int:
     from quorate.console.output import print_json
     from quorate.v1 import admin_pb2
 
-    async def work(connection: Connection) -> admin_pb2.ElectPreferredLeadersResponse:
+    async def work(connection: ImpatientAdmin) -> admin_pb2.ElectPreferredLeadersResponse:
         chosen = [each for name in names for each in await _partitions(connection, name)]
         request = admin_pb2.ElectPreferredLeadersRequest(partitions=chosen)
         return await connection.elect_preferred_leaders(request)
@@ -64,7 +65,7 @@ def elect(session: Session, names: tuple[str, ...]) -> int:
     return 1 if answer.refused else 0
 
 
-async def _partitions(connection: Connection, name: str) -> list[admin_pb2.PartitionName]:
+async def _partitions(connection: ImpatientAdmin, name: str) -> list[admin_pb2.PartitionName]:
     """``TOPIC:P``, or every partition of ``TOPIC``."""
     from quorate.v1 import admin_pb2
 
@@ -73,6 +74,22 @@ async def _partitions(connection: Connection, name: str) -> list[admin_pb2.Parti
         return [admin_pb2.PartitionName(topic=topic, partition=number)]
     description = await connection.describe_topic(name)
     return [admin_pb2.PartitionName(topic=name, partition=each.partition) for each in description.partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReassignOptions:
+    #: topic, number and replicas: of one move
+    topic: str | None
+    number: int | None
+    replicas: str | None
+    #: of a plan with many moves
+    path: str | None
+    #: bytes per second, as they were given
+    throttle: str | None
+    cancel: bool
+    dry_run: bool
+    #: until the moves are done
+    waits: bool
 
 
 @partition.command()
@@ -99,13 +116,17 @@ async def _partitions(connection: Connection, name: str) -> list[admin_pb2.Parti
 @pass_session
 def reassign(
     session: Session,
-    /,
-    *,
-    lists: bool,
+    topic: str | None,
+    number: int | None,
+    replicas: str | None,
+    path: str | None,
     throttle: str | None,
-    no_wait: bool,
     timeout_s: float | None,
-    **chosen: Any,
+    *,
+    cancel: bool,
+    lists: bool,
+    dry_run: bool,
+    no_wait: bool,
 ) -> None:
     """Move partitions to other brokers, all or none: grow, catch up, shrink.
 
@@ -121,31 +142,38 @@ def reassign(
     if lists:
         _list_moves(session)
         return
-    if throttle is not None and chosen["cancel"]:
-        raise click.UsageError("--cancel moves nothing: there is nothing to throttle")
-    moves = _moves(**chosen)
-    waits = not (no_wait or chosen["cancel"] or chosen["dry_run"])
+    options = _ReassignOptions(
+        topic=topic,
+        number=number,
+        replicas=replicas,
+        path=path,
+        throttle=throttle,
+        cancel=cancel,
+        dry_run=dry_run,
+        waits=not (no_wait or cancel or dry_run),
+    )
+    moves = _moves(options)
     names = {(each.partition.topic, each.partition.partition) for each in moves}
 
-    async def work(connection: Connection) -> None:
-        await _begin_moves(connection, moves, throttle, dry_run=chosen["dry_run"])
+    async def work(connection: ImpatientAdmin) -> None:
+        await _begin_moves(connection, moves, options)
 
         async def left() -> int:
             running = await connection.list_reassignments()
             return sum((each.partition.topic, each.partition.partition) in names for each in running)
 
-        if waits:
+        if options.waits:
             first = await left()
             await wait_until_none_left(session, "moves", left, first=first, timeout_s=timeout_s)
 
     with_connection(session.bootstrap, work)
-    outcome = _outcome(waits=waits, **chosen)
+    outcome = _outcome(options)
     if session.json:
         partitions = [_name_document(each.partition) for each in moves]
         print_json({"outcome": outcome, "partitions": partitions, "throttle": throttle})
         return
     session.note(f"{len(moves)} move(s) {outcome}")
-    if throttle is not None and not chosen["dry_run"]:
+    if throttle is not None and not dry_run:
         session.note(
             f"moves are held to {throttle}/s until `quorate cluster alter-config --delete-config "
             f"{_THROTTLE_KEY}` lifts that"
@@ -153,13 +181,14 @@ def reassign(
 
 
 async def _begin_moves(
-    connection: Connection, moves: list[admin_pb2.PartitionMove], throttle: str | None, *, dry_run: bool
+    connection: ImpatientAdmin, moves: list[admin_pb2.PartitionMove], options: _ReassignOptions
 ) -> None:
     """The throttle first, and everything checked before it: a refused move leaves no throttle behind."""
     from quorate.console.advice import AdvisedError
     from quorate.errors import InvalidConfig
     from quorate.v1 import admin_pb2
 
+    throttle, dry_run = options.throttle, options.dry_run
     check = admin_pb2.ReassignPartitionsRequest(moves=moves, validate_only=True)
     if throttle is not None:
         change = admin_pb2.ConfigChange(name=_THROTTLE_KEY, value=throttle)
@@ -177,26 +206,22 @@ async def _begin_moves(
         await connection.reassign_partitions(admin_pb2.ReassignPartitionsRequest(moves=moves))
 
 
-def _outcome(*, waits: bool, cancel: bool, dry_run: bool, **_rest: object) -> str:
-    if dry_run:
+def _outcome(options: _ReassignOptions) -> str:
+    if options.dry_run:
         return "checked"
-    if cancel:
+    if options.cancel:
         return "cancelled"
-    return "done" if waits else "started"
+    return "done" if options.waits else "started"
 
 
-def _moves(
-    *,
-    topic: str | None,
-    number: int | None,
-    replicas: str | None,
-    path: str | None,
-    cancel: bool,
-    dry_run: bool,  # noqa: ARG001  # of the request, not of a move
-) -> list[admin_pb2.PartitionMove]:
+def _moves(options: _ReassignOptions) -> list[admin_pb2.PartitionMove]:
     from quorate.console.move_plans import read_plan
     from quorate.v1 import admin_pb2
 
+    topic, number, replicas = options.topic, options.number, options.replicas
+    path, cancel = options.path, options.cancel
+    if cancel and options.throttle is not None:
+        raise click.UsageError("--cancel moves nothing: there is nothing to throttle")
     if path is not None:
         if topic is not None or number is not None or replicas is not None:
             raise click.UsageError(
@@ -232,10 +257,7 @@ def _list_moves(session: Session) -> None:
     if session.json:
         print_json({"reassignments": documents})
         return
-    rows = [
-        [",".join(map(str, value)) if isinstance(value, list) else value for value in document.values()]
-        for document in documents
-    ]
+    rows = [list(document.values()) for document in documents]
     print_table(("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "ISR"), rows)
 
 

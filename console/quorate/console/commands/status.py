@@ -29,5 +29,5 @@ def status(session: Session, directory: str) -> None:
         return
     click.echo(f"bootstrap {cluster.bootstrap}")
     keys = ("name", "id", "roles", "state", "pid", "address", "log_file")
-    rows = [[",".join(node[key]) if key == "roles" else node[key] for key in keys] for node in nodes]
+    rows = [[node[key] for key in keys] for node in nodes]
     print_table(("NAME", "ID", "ROLES", "STATE", "PID", "ADDRESS", "LOG"), rows)

@@ -10,7 +10,7 @@ from quorate.console.option_values import parse_replicas, parse_settings
 from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
-    from quorate.client.connection import Connection
+    from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.v1 import admin_pb2
 
 __all__ = ["topic"]
@@ -88,7 +88,7 @@ def describe(session: Session, name: str | None) -> None:
     from quorate.console.connecting import with_connection
     from quorate.console.topic_documents import print_topics
 
-    async def collect(connection: Connection) -> list[admin_pb2.TopicDescription]:
+    async def collect(connection: ImpatientAdmin) -> list[admin_pb2.TopicDescription]:
         names = [name] if name is not None else [each.name for each in await connection.list_topics()]
         return [await connection.describe_topic(each) for each in names]
 
@@ -122,7 +122,7 @@ def alter(
 
     changes = config_changes(configs, removed)
 
-    async def change(connection: Connection) -> admin_pb2.TopicDescription:
+    async def change(connection: ImpatientAdmin) -> admin_pb2.TopicDescription:
         for validate_only in (True, False):
             if changes:
                 await connection.alter_configs(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from quorate.client import AsyncProducer
-from quorate.client.connection import connect
+from quorate.client.impatient_admin import connect
 from quorate.console.measuring.bench_topic import BenchTopic, TopicOptions, bench_topic
 from quorate.console.session import Session
 from quorate.errors import QuorateError, RequestTimedOut

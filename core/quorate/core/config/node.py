@@ -387,12 +387,6 @@ class NodeConfig:
     def is_broker(self) -> bool:
         return NodeRole.BROKER in self.node_roles
 
-    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """Every setting of a topic that has these of its own; ``InvalidConfig`` names what is refused."""
-        config = self.topic_defaults.with_overrides(overrides)
-        self._check_fits_into_message("max.message.bytes", config.max_message_bytes)
-        return config
-
     def _check_fits_into_message(self, key: str, size: int) -> None:
         if size + _MESSAGE_OVERHEAD_BYTES > self.socket_request_max_bytes:
             raise InvalidConfig(

@@ -11,7 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 from typing import Final, TypeAlias
 
-from quorate.chaos.cluster.faults import clocks, disks, network, operations, power, processes, turns
+from quorate.chaos.cluster.faults import (
+    clocks,
+    disks,
+    network,
+    operations,
+    power,
+    processes,
+    recovery,
+    turns,
+    volumes,
+)
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.scene import Scene
 
@@ -19,7 +29,17 @@ __all__ = ["FAULTS", "Inflict"]
 
 Inflict: TypeAlias = Callable[[Scene, random.Random], Awaitable[str | None]]
 
-_FAMILIES: Final[tuple[ModuleType, ...]] = (processes, turns, power, disks, network, clocks, operations)
+_FAMILIES: Final[tuple[ModuleType, ...]] = (
+    processes,
+    turns,
+    power,
+    disks,
+    volumes,
+    network,
+    clocks,
+    operations,
+    recovery,
+)
 
 
 def _collect() -> dict[Fault, Inflict]:

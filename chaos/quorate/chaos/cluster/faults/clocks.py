@@ -12,11 +12,11 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from quorate.chaos.cluster.scene import LONG_S, Scene
+from quorate.chaos.cluster.scene import LONG_S_RANGE, Scene
 
 __all__ = ["drift", "jump_wall_clock"]
 
-_RATES: Final = (0.95, 1.05)
+_RATE_RANGE: Final = (0.95, 1.05)
 _JUMP_MS: Final = 6 * 3_600_000
 
 
@@ -29,8 +29,8 @@ async def jump_wall_clock(scene: Scene, rng: random.Random) -> str | None:
 
 async def drift(scene: Scene, rng: random.Random) -> str | None:
     machine = rng.choice(list(scene.cluster.machines.values()))
-    rate = rng.uniform(*_RATES)
+    rate = rng.uniform(*_RATE_RANGE)
     machine.clock.rate = rate
-    await scene.rest(rng, LONG_S)
+    await scene.rest(rng, LONG_S_RANGE)
     machine.clock.rate = 1.0
     return f"the clock of {machine.name} ran at {rate:.3f}"

@@ -12,25 +12,21 @@ import random
 from typing import Final
 
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.cluster.scene import LONG_S, MOMENT_S, SHORT_S, Scene
+from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.sim.disk_faults import Operation
 
 __all__ = [
     "fail_sync",
     "fill_disk",
     "lose_disk",
-    "lose_page_cache",
     "restore_old_copy",
     "rot",
     "rot_journal",
     "slow_disk",
 ]
 
-_ROOM_BYTES: Final = (0, 20_000)
-_SLOW_SYNC_S: Final = (0.02, 0.4)
-#: a session, and somebody who puts its end on record
-_ON_RECORD_S_MAX: Final = 4.0
-_LOOK_EVERY_S: Final = 0.05
+_ROOM_BYTES_RANGE: Final = (0, 20_000)
+_SLOW_SYNC_S_RANGE: Final = (0.02, 0.4)
 
 
 async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
@@ -39,35 +35,8 @@ async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
             return None
         machine.kill()
         machine.wipe()
-        await scene.rest(rng, SHORT_S)
+        await scene.rest(rng, SHORT_S_RANGE)
         return f"killed {machine.name} and wiped its disk"
-
-
-async def lose_page_cache(scene: Scene, rng: random.Random) -> str | None:
-    """The volume of a dead broker goes, and comes back without what was not synced, in the same boot.
-
-    Only once it is on record what was heard of the broker: see the fault model. What happens before that, the
-    controller's own model tries.
-    """
-    with scene.any_of(rng, scene.cluster.brokers) as machine:
-        if machine is None:
-            return None
-        machine.kill()
-        ends_at = scene.cluster.clock.monotonic() + _ON_RECORD_S_MAX
-        while not _is_fenced_on_record(scene, machine):
-            if scene.cluster.clock.monotonic() > ends_at:
-                return None
-            await scene.cluster.clock.sleep(_LOOK_EVERY_S)
-        if not scene.budget.spend_unsynced(machine):
-            return None
-        machine.lose_page_cache()
-        await scene.rest(rng, MOMENT_S)
-        return f"the volume of {machine.name} came back without what was not synced"
-
-
-def _is_fenced_on_record(scene: Scene, machine: SimMachine) -> bool:
-    broker = scene.image().brokers.get(machine.config.node_id)
-    return broker is not None and broker.is_fenced and broker.cache_witness is not None
 
 
 async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
@@ -81,12 +50,12 @@ async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
         copy = machine.disk.snapshot()
         machine.kill()
         machine.start()
-        await scene.rest(rng, LONG_S)
+        await scene.rest(rng, LONG_S_RANGE)
         if not machine.is_ready or not machine.is_running or not scene.budget.spend_disk(machine):
             return None
         machine.kill()
         machine.disk.restore(copy)
-        await scene.rest(rng, MOMENT_S)
+        await scene.rest(rng, MOMENT_S_RANGE)
         return f"put back an old copy of the disk of {machine.name}"
 
 
@@ -108,7 +77,7 @@ async def rot(scene: Scene, rng: random.Random) -> str | None:
             return None
         if is_stopped:
             machine.start()
-        await scene.rest(rng, SHORT_S)
+        await scene.rest(rng, SHORT_S_RANGE)
         is_refused = not machine.is_running
         if is_refused:
             # It does not know any more whose disk it has: the operator gives it a new one.
@@ -128,7 +97,7 @@ async def rot_journal(scene: Scene, rng: random.Random) -> str | None:
         if path is None:
             return None
         machine.start()
-        await scene.rest(rng, SHORT_S)
+        await scene.rest(rng, SHORT_S_RANGE)
         is_refused = not machine.is_running
         if is_refused:
             machine.disk.restore(before)
@@ -139,9 +108,9 @@ async def fill_disk(scene: Scene, rng: random.Random) -> str | None:
     with scene.any_of(rng, scene.cluster.machines.values()) as machine:
         if machine is None:
             return None
-        machine.disk.capacity_bytes = machine.disk.used_bytes + rng.randint(*_ROOM_BYTES)
+        machine.disk.capacity_bytes = machine.disk.used_bytes + rng.randint(*_ROOM_BYTES_RANGE)
         try:
-            await scene.rest(rng, rng.choice((SHORT_S, LONG_S)))
+            await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
         finally:
             machine.disk.capacity_bytes = None
         return f"the disk of {machine.name} was full"
@@ -163,7 +132,7 @@ async def fail_sync(scene: Scene, rng: random.Random) -> str | None:
 
         machine.disk.fault_hook = fail
         try:
-            await scene.rest(rng, SHORT_S)
+            await scene.rest(rng, SHORT_S_RANGE)
         finally:
             machine.disk.fault_hook = None
         return f"a sync of {failed[0]} failed at {machine.name}" if failed else None
@@ -174,9 +143,9 @@ async def slow_disk(scene: Scene, rng: random.Random) -> str | None:
         if machine is None:
             return None
         usual = machine.disk.sync_delay_s
-        machine.disk.sync_delay_s = rng.uniform(*_SLOW_SYNC_S)
+        machine.disk.sync_delay_s = rng.uniform(*_SLOW_SYNC_S_RANGE)
         try:
-            await scene.rest(rng, rng.choice((SHORT_S, LONG_S)))
+            await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
         finally:
             machine.disk.sync_delay_s = usual
         return f"the disk of {machine.name} was slow"

@@ -66,6 +66,7 @@ class Fault(StrEnum):
     CHANGE_CONFIG = "change_config"
     RECREATE_TOPIC = "recreate_topic"
     DELETE_OLD_RECORDS = "delete_old_records"
+    RECOVER_PARTITION = "recover_partition"
 
 
 OPERATIONS: Final = (
@@ -81,5 +82,6 @@ OPERATIONS: Final = (
     Fault.CHANGE_CONFIG,
     Fault.RECREATE_TOPIC,
     Fault.DELETE_OLD_RECORDS,
+    Fault.RECOVER_PARTITION,
 )
 UNPLANNED: Final = tuple(kind for kind in Fault if kind not in OPERATIONS)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from typing import Final
 
-from quorate.chaos.cluster.scene import LONG_S, MOMENT_S, SHORT_S, Scene
+from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.cluster.view import active_controller, leaders
 from quorate.chaos.sim.network import LinkFaults
 
@@ -25,12 +25,12 @@ __all__ = [
     "lose_answers",
 ]
 
-_FLAPS: Final = (3, 8)
+_FLAPS_RANGE: Final = (3, 8)
 
 
 async def _cut(scene: Scene, rng: random.Random, links: Iterable[tuple[str, str]], what: str) -> str:
     with scene.cut(links):
-        await scene.rest(rng, rng.choice((SHORT_S, LONG_S)))
+        await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
     return what
 
 
@@ -93,12 +93,12 @@ async def bridge(scene: Scene, rng: random.Random) -> str | None:
 
 async def flap(scene: Scene, rng: random.Random) -> str | None:
     one, other = rng.sample(list(scene.cluster.machines), k=2)
-    times = rng.randint(*_FLAPS)
+    times = rng.randint(*_FLAPS_RANGE)
     for _ in range(times):
         with scene.cut(_between([one], [other])):
-            await scene.rest(rng, MOMENT_S)
+            await scene.rest(rng, MOMENT_S_RANGE)
         scene.cluster.network.break_connections(one, other)
-        await scene.rest(rng, MOMENT_S)
+        await scene.rest(rng, MOMENT_S_RANGE)
     return f"cut {one} from {other} {times} times"
 
 
@@ -107,7 +107,7 @@ async def lose_answers(scene: Scene, rng: random.Random) -> str | None:
     machine = rng.choice(scene.cluster.brokers)
     clients = list(scene.cluster.clients)
     with scene.cut((machine.name, client) for client in clients):
-        await scene.rest(rng, MOMENT_S)
+        await scene.rest(rng, MOMENT_S_RANGE)
         for client in clients:
             scene.cluster.network.break_connections(machine.name, client)
     return f"lost the answers of {machine.name}"
@@ -119,7 +119,7 @@ async def _worsen(scene: Scene, rng: random.Random, faults: LinkFaults, what: st
     victim = rng.choice(names)
     links = _between([victim], [*names, *scene.cluster.clients])
     with scene.worse(links, faults):
-        await scene.rest(rng, rng.choice((SHORT_S, LONG_S)))
+        await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
     return f"{what} {victim}"
 
 

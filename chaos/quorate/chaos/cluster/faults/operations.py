@@ -14,11 +14,11 @@ from typing import Final
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.plan import TopicPlan
-from quorate.chaos.cluster.scene import LONG_S, MOMENT_S, SHORT_S, Scene
-from quorate.chaos.cluster.view import newest_image, partitions_of
+from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
+from quorate.chaos.cluster.view import newest_image, partitions_of, replicas_of
 from quorate.client.admin import AsyncAdmin
 from quorate.core.config import Durability
-from quorate.core.ids import TopicName, TopicPartition
+from quorate.core.ids import BrokerId, TopicName, TopicPartition
 from quorate.errors import QuorateError, TopicAlreadyExists, UnknownTopicOrPartition
 
 __all__ = [
@@ -47,7 +47,7 @@ async def move_replicas(scene: Scene, rng: random.Random) -> str | None:
     partition = _any_partition(scene, rng)
     if partition is None:
         return None
-    count = _replica_count(scene, partition)
+    count = len(_replicas(scene, partition))
     target = rng.sample(_broker_ids(scene), k=count)
     is_called_off = rng.random() < 0.3
     late = rng.choice(scene.cluster.brokers)
@@ -55,7 +55,7 @@ async def move_replicas(scene: Scene, rng: random.Random) -> str | None:
         async with scene.admin(rng) as admin:
             with contextlib.suppress(QuorateError):
                 await admin.reassign_partitions({partition: target})
-                await scene.rest(rng, SHORT_S)
+                await scene.rest(rng, SHORT_S_RANGE)
                 if is_called_off:
                     await admin.reassign_partitions({partition: None})
     return (
@@ -83,8 +83,8 @@ async def drain(scene: Scene, rng: random.Random) -> str | None:
         with scene.cut(_deaf(scene, rng, machine)):
             with contextlib.suppress(QuorateError):
                 await admin.drain_broker(number)
-            await scene.rest(rng, SHORT_S)
-        await _until_done(scene, rng, lambda: admin.drain_broker(number, cancel=True))
+            await scene.rest(rng, SHORT_S_RANGE)
+        await until_done(scene, rng, lambda: admin.drain_broker(number, cancel=True))
     return f"drained {machine.name}, which was deaf"
 
 
@@ -95,16 +95,28 @@ async def decommission(scene: Scene, rng: random.Random) -> str | None:
     async with scene.admin(rng) as admin:
         with contextlib.suppress(QuorateError):
             await admin.decommission_broker(number)
-        await scene.rest(rng, SHORT_S)
-        await _until_done(scene, rng, lambda: admin.decommission_broker(number, cancel=True))
+        await scene.rest(rng, SHORT_S_RANGE)
+        await until_done(scene, rng, lambda: admin.decommission_broker(number, cancel=True))
     return f"began to decommission {machine.name}, and called it off"
 
 
 async def elect_preferred(scene: Scene, rng: random.Random) -> str | None:
+    """Of one partition another replica comes to be preferred before, or there might be nobody to elect."""
+    partition = _any_partition(scene, rng)
+    if partition is None:
+        return None
+    first, *others = _replicas(scene, partition)
     async with scene.admin(rng) as admin:
         with contextlib.suppress(QuorateError):
-            await admin.elect_preferred_leaders()
-    return "had preferred leaders elected"
+            await admin.reassign_partitions({partition: [*rng.sample(others, k=len(others)), first]})
+        await scene.rest(rng, MOMENT_S_RANGE)
+        try:
+            result = await admin.elect_preferred_leaders()
+        except QuorateError:
+            return None
+    if not result.moved:
+        return None
+    return f"had preferred leaders elected: {' '.join(map(str, result.moved))}"
 
 
 async def transfer_controller(scene: Scene, rng: random.Random) -> str | None:
@@ -146,7 +158,7 @@ async def change_config(scene: Scene, rng: random.Random) -> str | None:
 
 async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
     """By a retention that is soon exceeded; for a while."""
-    topics = scene.plan.written_topics
+    topics = [each for each in scene.plan.written_topics if not each.may_lose]
     if not topics:
         return None
     topic = rng.choice(topics)
@@ -154,28 +166,28 @@ async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
     async with scene.admin(rng) as admin:
         with contextlib.suppress(QuorateError):
             await admin.alter_config(topic.name, {"retention.bytes": _RETENTION_BYTES})
-        await scene.rest(rng, LONG_S)
-        await _until_done(
+        await scene.rest(rng, LONG_S_RANGE)
+        await until_done(
             scene,
             rng,
             lambda: admin.alter_config(topic.name, {"retention.bytes": None}),
             done=UnknownTopicOrPartition,
         )
-    return f"had old records of {topic.name} deleted"
+    return f"had old records of {topic.name} deleted" if _has_lost_its_start(scene, topic) else None
 
 
 async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
     """Another topic under the same name: nothing of the old one may be in it (rule 43)."""
-    topics = scene.plan.written_topics
+    topics = [each for each in scene.plan.written_topics if not each.may_lose]
     if not topics:
         return None
     topic = rng.choice(topics)
     async with scene.admin(rng) as admin:
         deletion = scene.history.delete_topic(TopicName(topic.name))
-        await _until_done(scene, rng, lambda: admin.delete_topic(topic.name), done=UnknownTopicOrPartition)
+        await until_done(scene, rng, lambda: admin.delete_topic(topic.name), done=UnknownTopicOrPartition)
         scene.history.topic_deleted(deletion)
-        await scene.rest(rng, MOMENT_S)
-        await _until_done(scene, rng, lambda: create_topic(admin, topic), done=TopicAlreadyExists)
+        await scene.rest(rng, MOMENT_S_RANGE)
+        await until_done(scene, rng, lambda: create_topic(admin, topic), done=TopicAlreadyExists)
     return f"deleted {topic.name} and created it again"
 
 
@@ -199,7 +211,7 @@ async def _configure(scene: Scene, rng: random.Random, topic: TopicPlan, key: st
     return f"set {key}={value} for {topic.name}"
 
 
-async def _until_done(
+async def until_done(
     scene: Scene,
     rng: random.Random,
     attempt: Callable[[], Awaitable[object]],
@@ -214,7 +226,7 @@ async def _until_done(
             if done is not None and isinstance(error, done):
                 return
             last = error
-            await scene.rest(rng, MOMENT_S)
+            await scene.rest(rng, MOMENT_S_RANGE)
         else:
             return
     raise Violation(f"an operation is refused for ever: {last}", check="not-converged")
@@ -225,12 +237,21 @@ def _any_partition(scene: Scene, rng: random.Random) -> TopicPartition | None:
     return rng.choice(found) if found else None
 
 
-def _replica_count(scene: Scene, partition: TopicPartition) -> int:
-    """As many as it settles for."""
+def _replicas(scene: Scene, partition: TopicPartition) -> list[BrokerId]:
+    """Those that it settles for."""
     for name, found in partitions_of(newest_image(scene.cluster)):
         if name == partition:
-            return len(found.replicas) - len(found.adding_replicas)
+            return [each for each in found.replicas if each not in found.adding_replicas]
     raise AssertionError(partition)
+
+
+def _has_lost_its_start(scene: Scene, topic: TopicPlan) -> bool:
+    return any(
+        replica.log.log_start_offset > 0
+        for name, replicas in replicas_of(scene.cluster).items()
+        if name.topic == topic.name
+        for replica in replicas
+    )
 
 
 def _broker_ids(scene: Scene) -> list[int]:

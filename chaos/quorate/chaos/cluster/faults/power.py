@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from quorate.chaos.cluster.scene import MOMENT_S, SHORT_S, Scene
+from quorate.chaos.cluster.scene import MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 
 __all__ = ["lose_power", "lose_power_everywhere"]
 
@@ -14,7 +14,7 @@ async def lose_power(scene: Scene, rng: random.Random) -> str | None:
         if machine is None:
             return None
         machine.lose_power(rng)
-        await scene.rest(rng, SHORT_S)
+        await scene.rest(rng, SHORT_S_RANGE)
         return f"power failed at {machine.name}"
 
 
@@ -28,5 +28,5 @@ async def lose_power_everywhere(scene: Scene, rng: random.Random) -> str | None:
             machine.lose_power(rng)
         for machine in rng.sample(machines, k=len(machines)):
             scene.bring_back(machine)
-            await scene.rest(rng, MOMENT_S)
+            await scene.rest(rng, MOMENT_S_RANGE)
     return "power failed everywhere"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.cluster.scene import LONG_S, MOMENT_S, SHORT_S, Scene
+from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.cluster.view import active_controller, leaders
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied
 
@@ -33,7 +33,7 @@ async def _kill_one(scene: Scene, rng: random.Random, machines: list[SimMachine]
         if machine is None:
             return None
         machine.kill()
-        await scene.rest(rng, rng.choice((MOMENT_S, SHORT_S, LONG_S)))
+        await scene.rest(rng, rng.choice((MOMENT_S_RANGE, SHORT_S_RANGE, LONG_S_RANGE)))
         return f"killed {machine.name}"
 
 
@@ -69,7 +69,7 @@ async def crash_loop(scene: Scene, rng: random.Random) -> str | None:
             if machine.is_running:
                 machine.kill()
             machine.start()
-            await scene.rest(rng, MOMENT_S)
+            await scene.rest(rng, MOMENT_S_RANGE)
         if machine.is_running:
             machine.kill()
         return f"killed {machine.name} {crashes + 1} times in a row"
@@ -83,7 +83,7 @@ async def _kill_many(scene: Scene, rng: random.Random, machines: list[SimMachine
         for machine in victims:
             machine.kill()
         for machine in rng.sample(victims, k=len(victims)):
-            await scene.rest(rng, MOMENT_S)
+            await scene.rest(rng, MOMENT_S_RANGE)
             scene.bring_back(machine)
     return f"killed at once: {_names(victims)}"
 
@@ -107,14 +107,14 @@ async def kill_one_by_one(scene: Scene, rng: random.Random) -> str | None:
         for machine in killed:
             if machine.is_running:
                 machine.kill()
-            await scene.rest(rng, SHORT_S)
+            await scene.rest(rng, SHORT_S_RANGE)
         is_power_lost = last.is_running and scene.budget.spend_unsynced(last)
         if is_power_lost:
             last.lose_power(rng)
         elif last.is_running:
             last.kill()
         for machine in rng.sample(brokers, k=len(brokers)):
-            await scene.rest(rng, SHORT_S)
+            await scene.rest(rng, SHORT_S_RANGE)
             scene.bring_back(machine)
     return f"killed one by one: {_names(order)}{', which lost its power' if is_power_lost else ''}"
 
@@ -140,12 +140,12 @@ async def kill_at_a_disk_operation(scene: Scene, rng: random.Random) -> str | No
 
         machine.disk.fault_hook = die
         try:
-            await scene.rest(rng, SHORT_S)
+            await scene.rest(rng, SHORT_S_RANGE)
         finally:
             machine.disk.fault_hook = None
         if not died_at:
             return None
-        await scene.rest(rng, MOMENT_S)
+        await scene.rest(rng, MOMENT_S_RANGE)
         return f"killed {machine.name} at {died_at[0].name} of {died_at[0].path}"
 
 
@@ -154,7 +154,7 @@ async def _pause_one(scene: Scene, rng: random.Random, machines: list[SimMachine
         if machine is None:
             return None
         machine.pause()
-        await scene.rest(rng, rng.choice((SHORT_S, LONG_S)))
+        await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
         return f"paused {machine.name}"
 
 
@@ -171,7 +171,7 @@ async def stop_cleanly(scene: Scene, rng: random.Random) -> str | None:
         if machine is None:
             return None
         await machine.stop()
-        await scene.rest(rng, SHORT_S)
+        await scene.rest(rng, SHORT_S_RANGE)
         return f"restarted {machine.name}"
 
 

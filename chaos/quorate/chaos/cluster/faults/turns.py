@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.cluster.scene import LONG_S, MOMENT_S, SHORT_S, Scene
+from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.cluster.view import active_controller, leaders
 
 __all__ = ["kill_at_a_turn", "lose_power_at_a_turn", "pause_at_a_turn"]
@@ -29,7 +29,7 @@ async def kill_at_a_turn(scene: Scene, rng: random.Random) -> str | None:
         machine.kill()
         return True
 
-    return await _strike(scene, rng, "killed", kill, (MOMENT_S, SHORT_S, LONG_S))
+    return await _strike(scene, rng, "killed", kill, (MOMENT_S_RANGE, SHORT_S_RANGE, LONG_S_RANGE))
 
 
 async def pause_at_a_turn(scene: Scene, rng: random.Random) -> str | None:
@@ -37,7 +37,7 @@ async def pause_at_a_turn(scene: Scene, rng: random.Random) -> str | None:
         machine.pause()
         return True
 
-    return await _strike(scene, rng, "paused", pause, (MOMENT_S, SHORT_S, LONG_S))
+    return await _strike(scene, rng, "paused", pause, (MOMENT_S_RANGE, SHORT_S_RANGE, LONG_S_RANGE))
 
 
 async def lose_power_at_a_turn(scene: Scene, rng: random.Random) -> str | None:
@@ -48,7 +48,7 @@ async def lose_power_at_a_turn(scene: Scene, rng: random.Random) -> str | None:
         machine.lose_power(rng)
         return True
 
-    return await _strike(scene, rng, "took the power from", lose_power, (MOMENT_S, SHORT_S))
+    return await _strike(scene, rng, "took the power from", lose_power, (MOMENT_S_RANGE, SHORT_S_RANGE))
 
 
 async def _strike(

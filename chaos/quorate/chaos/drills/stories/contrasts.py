@@ -23,7 +23,7 @@ _ALONE_S: Final = 0.8
     needs=(Ability.KILL, Ability.PAUSE),
     topics={"none": _TWO_PARTITIONS, "one": _TWO_PARTITIONS, "all": _TWO_PARTITIONS},
     weak_acks={"none": "0", "one": "1"},
-    leaves=(EventKind.ELECTION,),
+    signs=(EventKind.ELECTION,),
 )
 async def acks_contrast(drill: Drill) -> None:
     # Whoever leads where acks=1 is asked for; by and by that is each of them.
@@ -33,7 +33,7 @@ async def acks_contrast(drill: Drill) -> None:
         # For a moment nobody but the leader has what is written: acks=1 is told that all is well.
         for name in others:
             await drill.pause(name)
-        await drill.lasts(_ALONE_S)
+        await drill.rest(_ALONE_S)
         await drill.kill(leader)
         for name in others:
             await drill.resume(name)

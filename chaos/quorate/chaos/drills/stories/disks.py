@@ -15,7 +15,7 @@ __all__ = ["disk_full", "failing_fsync", "power_loss", "power_loss_of_one", "wip
     shows="a broker returns with an empty disk: it counts for nothing until it has caught up",
     needs=(Ability.KILL, Ability.WIPE),
     layout=APART,
-    leaves=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
+    signs=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
     is_in_the_mix=True,
 )
 async def wiped_disk(drill: Drill) -> None:
@@ -39,11 +39,11 @@ async def wiped_disk(drill: Drill) -> None:
 async def disk_full(drill: Drill) -> None:
     partition = drill.a_partition()
     leader = await drill.leader(partition)
-    drill.leaves_in_logs.add("disk_full")
+    drill.signs_in_logs.add("disk_full")
     with drill.fault("a full disk under a leader", leader):
         drill.agent.disk(leader).fill()
         full_s = drill.history.now_s()
-        await drill.lasts(drill.pace.fault_s)
+        await drill.rest(drill.pace.fault_s)
         # Leaders are moved to where they belong now and then; one that has room may acknowledge.
         if await drill.leader(partition) == leader:
             drill.expect_silence(full_s, [partition], f"{leader}, whose disk is full")
@@ -56,7 +56,7 @@ async def disk_full(drill: Drill) -> None:
     shows="fsync fails under a leader: what it could not sync it never acknowledges",
     needs=(Ability.KILL, Ability.DISK),
     layout=APART,
-    leaves=(EventKind.ISR_SHRUNK,),
+    signs=(EventKind.ISR_SHRUNK,),
 )
 async def failing_fsync(drill: Drill) -> None:
     partition = drill.a_partition("synced")
@@ -81,7 +81,7 @@ async def failing_fsync(drill: Drill) -> None:
             "configs": {**SMALL_SEGMENTS, "durability": "fsync"},
         }
     },
-    leaves=(EventKind.CONTROLLER,),
+    signs=(EventKind.CONTROLLER,),
 )
 async def power_loss(drill: Drill) -> None:
     with drill.fault("power loss of all nodes at once", ", ".join(drill.nodes)):
@@ -96,7 +96,7 @@ async def power_loss(drill: Drill) -> None:
     "power-loss-of-one",
     shows="one node loses power: the others have what it has lost, with either durability",
     needs=(Ability.KILL, Ability.DISK),
-    leaves=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
+    signs=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
 )
 async def power_loss_of_one(drill: Drill) -> None:
     victim = await drill.leader(drill.a_partition())

@@ -34,7 +34,7 @@ _BESIDE_RECORDS: Final = (
     shows="damaged files under a broker: found when they are read, never served, and fetched anew",
     needs=(Ability.KILL, Ability.FILES),
     layout=APART,
-    leaves=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
+    signs=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
 )
 async def bit_rot(drill: Drill) -> None:
     partition = drill.a_partition()
@@ -95,7 +95,7 @@ def _segments(directory: str) -> list[str]:
     shows="a broker's directory is put back from an old copy: it is found out and counts for nothing",
     needs=(Ability.KILL, Ability.FILES),
     layout=APART,
-    leaves=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
+    signs=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
 )
 async def old_copy(drill: Drill) -> None:
     victim = drill.random.choice(drill.brokers)
@@ -118,7 +118,7 @@ async def old_copy(drill: Drill) -> None:
     shows="two brokers find each other's directories: both refuse to start, and are fine with their own",
     needs=(Ability.KILL, Ability.FILES),
     layout=APART,
-    leaves=(EventKind.ISR_SHRUNK,),
+    signs=(EventKind.ISR_SHRUNK,),
 )
 async def swapped_disks(drill: Drill) -> None:
     one, other = drill.shuffled(drill.brokers)[:2]

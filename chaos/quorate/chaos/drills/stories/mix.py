@@ -27,7 +27,7 @@ def everything_of(stories: Sequence[Story]) -> Story:
         names = [each.name for each in possible]
         name = drill.choices.next_of("kinds of faults", names)
         chosen = next(each for each in possible if each.name == name)
-        drill.leaves.update(chosen.leaves)
+        drill.signs.update(chosen.signs)
         await chosen.strike(drill)
 
     return everything

@@ -28,15 +28,15 @@ class _Cut(StrEnum):
 
 #: The controllers still hear it, so that it goes on to lead.
 _LEAVES_THE_LEADER: Final = frozenset({_Cut.FROM_FOLLOWERS, _Cut.FROM_CLIENTS})
-_SLOW_MS: Final = (50.0, 400.0)
-_LOSS_PERCENT: Final = (5.0, 30.0)
+_SLOW_MS_RANGE: Final = (50.0, 400.0)
+_LOSS_PERCENT_RANGE: Final = (5.0, 30.0)
 
 
 @story(
     "isolated-leader",
     shows="a leader that nobody reaches: another takes over, and the old one returns as a follower",
     needs=(Ability.ISOLATE,),
-    leaves=(EventKind.ELECTION, EventKind.FENCED),
+    signs=(EventKind.ELECTION, EventKind.FENCED),
     is_in_the_mix=True,
 )
 async def isolated_leader(drill: Drill) -> None:
@@ -64,12 +64,12 @@ async def split_brain(drill: Drill) -> None:
         await _inflict(drill, cut, leader, followers)
         if cut in _LEAVES_THE_LEADER:
             begun_s = drill.history.now_s()
-            await drill.lasts(drill.pace.fault_s)
+            await drill.rest(drill.pace.fault_s)
             # Leaders are moved to where they belong now and then; one that is not cut off may acknowledge.
             if await drill.leader(partition) == leader:
                 drill.expect_silence(begun_s, [partition], cut)
         else:
-            drill.leaves.add(EventKind.ELECTION)
+            drill.signs.add(EventKind.ELECTION)
             await drill.another_leads(partition, leader)
             await drill.acknowledges()
         await drill.heal()
@@ -105,8 +105,8 @@ async def _inflict(drill: Drill, cut: _Cut, leader: str, followers: list[str]) -
 async def slow_follower(drill: Drill) -> None:
     partition = drill.a_partition()
     slow = drill.random.choice(await drill.followers(partition))
-    delay_ms = drill.random.uniform(*_SLOW_MS)
-    percent = drill.random.uniform(*_LOSS_PERCENT)
+    delay_ms = drill.random.uniform(*_SLOW_MS_RANGE)
+    percent = drill.random.uniform(*_LOSS_PERCENT_RANGE)
     network = drill.disturb_network()
     with drill.fault("slow and lossy links of a follower", f"{slow}: {delay_ms:.0f} ms, {percent:.0f} %"):
         for other in (name for name in drill.nodes if name != slow):
@@ -114,7 +114,7 @@ async def slow_follower(drill: Drill) -> None:
                 await network.delay(source, target, delay_ms=delay_ms, jitter_ms=delay_ms / 4)
                 await network.loss(source, target, percent=percent)
         slow_s = drill.history.now_s()
-        await drill.lasts(drill.pace.fault_s)
+        await drill.rest(drill.pace.fault_s)
         await drill.acknowledges()
         _expect_slowness(drill, slow_s, partition, delay_ms)
         await drill.heal()

@@ -21,7 +21,7 @@ _FEW_PARTITIONS: Final = {"partitions": 2, "replication_factor": 3, "configs": S
     "rolling-restart",
     shows="every broker is stopped with SIGTERM and started again: leaders move away before it ends",
     needs=(Ability.STOP,),
-    leaves=(EventKind.ELECTION,),
+    signs=(EventKind.ELECTION,),
     is_in_the_mix=True,
 )
 async def rolling_restart(drill: Drill) -> None:
@@ -36,7 +36,7 @@ async def rolling_restart(drill: Drill) -> None:
     "drain",
     shows="leaders are moved away from each broker before it is killed: nobody waits for an election",
     needs=(Ability.KILL,),
-    leaves=(EventKind.ELECTION,),
+    signs=(EventKind.ELECTION,),
     is_in_the_mix=True,
 )
 async def drain(drill: Drill) -> None:
@@ -59,7 +59,7 @@ async def drain(drill: Drill) -> None:
     shows="a broker joins and takes replicas, a topic gets partitions, and the broker leaves for good",
     needs=(Ability.GROW, Ability.STOP),
     layout=Layout(is_combined=False),
-    leaves=(EventKind.ISR_GREW, EventKind.ISR_SHRUNK),
+    signs=(EventKind.ISR_GREW, EventKind.ISR_SHRUNK),
 )
 async def grow_and_shrink(drill: Drill) -> None:
     newcomer = await drill.agent.add_broker()
@@ -71,7 +71,7 @@ async def grow_and_shrink(drill: Drill) -> None:
     with drill.fault("a broker joins, takes replicas, and is decommissioned", newcomer):
         await drill.admin.reassign_partitions({**moves})
         await drill.stops_moving()
-        await drill.grows("replicated")
+        await drill.add_partition("replicated")
         await drill.acknowledges()
         await _decommissioned(drill, newcomer, lambda found: found.remaining_replica_count == 0)
         await drill.agent.stop(newcomer)
@@ -90,7 +90,7 @@ async def _decommissioned(drill: Drill, name: str, is_so: Callable[[Decommission
     shows="partitions move while brokers die; some moves are called off half-way",
     needs=(Ability.KILL,),
     layout=Layout(brokers=4, is_combined=False),
-    leaves=(EventKind.ISR_GREW,),
+    signs=(EventKind.ISR_GREW,),
 )
 async def reassign_under_fire(drill: Drill) -> None:
     moving = drill.shuffled(drill.partitions)[: max(2, len(drill.partitions) // 2)]
@@ -118,7 +118,7 @@ async def reassign_under_fire(drill: Drill) -> None:
     topics={"kept": _FEW_PARTITIONS, "again": _FEW_PARTITIONS},
     # One is dead when the topic is made again, and three have to take it.
     layout=Layout(brokers=4),
-    leaves=(EventKind.ISR_SHRUNK,),
+    signs=(EventKind.ISR_SHRUNK,),
 )
 async def topic_recreate(drill: Drill) -> None:
     partitions = drill.of_topic("again")
@@ -128,7 +128,7 @@ async def topic_recreate(drill: Drill) -> None:
         await drill.acknowledges()
         # Whatever had its outcome before the deletion was of the old topic.
         old = {sent.value for sent in drill.history.sent if sent.ended_s is not None}
-        await drill.recreates("again", _FEW_PARTITIONS)
+        await drill.recreate_topic("again", _FEW_PARTITIONS)
         await drill.acknowledges()
         # It comes back with the old topic's files, and without knowing that there is another one.
         await drill.start(victim)

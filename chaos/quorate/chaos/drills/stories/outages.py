@@ -34,7 +34,7 @@ _FUTILE_S: Final = 3.0
     shows="most controllers gone: no change of metadata commits; with them back all goes on",
     needs=(Ability.KILL,),
     layout=APART,
-    leaves=(EventKind.CONTROLLER,),
+    signs=(EventKind.CONTROLLER,),
 )
 async def quorum_loss(drill: Drill) -> None:
     controllers = drill.shuffled(drill.controllers)
@@ -43,15 +43,15 @@ async def quorum_loss(drill: Drill) -> None:
         await drill.kill(*victims)
         try:
             async with asyncio.timeout(_FUTILE_S):
-                await drill.changes_metadata()
+                await drill.change_metadata()
             has_changed = True
         except (QuorateError, TimeoutError):
             has_changed = False
         drill.expect(not has_changed, "a change of metadata was confirmed without a quorum")
-        await drill.lasts(drill.pace.fault_s)
+        await drill.rest(drill.pace.fault_s)
         await drill.start(*victims)
         await drill.acknowledges()
-    await drill.changes_metadata()
+    await drill.change_metadata()
 
 
 @story(
@@ -60,7 +60,7 @@ async def quorum_loss(drill: Drill) -> None:
     needs=(Ability.KILL,),
     topics=_COUNTED,
     layout=APART,
-    leaves=(EventKind.ISR_SHRUNK, EventKind.OFFLINE),
+    signs=(EventKind.ISR_SHRUNK, EventKind.OFFLINE),
 )
 async def last_replica_standing(drill: Drill) -> None:
     killed, started = drill.choices.next_in_turn("orders", _ORDERS)
@@ -83,7 +83,7 @@ async def last_replica_standing(drill: Drill) -> None:
     needs=(Ability.KILL,),
     topics={"alone": _COUNTED["alone"]},
     layout=APART,
-    leaves=(EventKind.ISR_SHRUNK, EventKind.OFFLINE),
+    signs=(EventKind.ISR_SHRUNK, EventKind.OFFLINE),
 )
 async def unclean_stays_off(drill: Drill) -> None:
     [partition] = drill.partitions
@@ -99,7 +99,7 @@ async def unclean_stays_off(drill: Drill) -> None:
         await drill.start(*stale)
         await drill.are_unfenced(stale)
         await drill.admin.alter_config(partition.topic, {"durability": Durability.FSYNC})
-        await drill.lasts(drill.pace.fault_s)
+        await drill.rest(drill.pace.fault_s)
         waiting = await drill.describe(partition)
         drill.expect(waiting.leader is None, f"{waiting.leader} leads without the acknowledged records")
         drill.expect(waiting.isr == (drill.id_of(leader),), f"the ISR became {waiting.isr} without a leader")

@@ -30,7 +30,7 @@ _SPARED_S: Final = 1.0
     "leader-kill",
     shows="kill -9 of a leader: a replica in sync takes over, writes go on",
     needs=(Ability.KILL,),
-    leaves=(EventKind.ELECTION, EventKind.ISR_SHRUNK),
+    signs=(EventKind.ELECTION, EventKind.ISR_SHRUNK),
     is_in_the_mix=True,
 )
 async def leader_kill(drill: Drill) -> None:
@@ -47,7 +47,7 @@ async def leader_kill(drill: Drill) -> None:
     "rolling-kill",
     shows="kill -9 of every broker in turn, the next as soon as the last is back in sync",
     needs=(Ability.KILL,),
-    leaves=(EventKind.ELECTION, EventKind.ISR_SHRUNK),
+    signs=(EventKind.ELECTION, EventKind.ISR_SHRUNK),
     is_in_the_mix=True,
 )
 async def rolling_kill(drill: Drill) -> None:
@@ -64,7 +64,7 @@ async def rolling_kill(drill: Drill) -> None:
     shows="kill -9 of the active controller: another serves changes, writes do not stop for it",
     needs=(Ability.KILL,),
     layout=Layout(is_combined=False),
-    leaves=(EventKind.CONTROLLER,),
+    signs=(EventKind.CONTROLLER,),
     is_in_the_mix=True,
 )
 async def controller_kill(drill: Drill) -> None:
@@ -72,7 +72,7 @@ async def controller_kill(drill: Drill) -> None:
     with drill.fault("kill -9 of the active controller", victim):
         await drill.kill(victim)
         await drill.acknowledges()
-        await drill.changes_metadata()
+        await drill.change_metadata()
         await drill.start(victim)
 
 
@@ -80,7 +80,7 @@ async def controller_kill(drill: Drill) -> None:
     "kill-all",
     shows="kill -9 of all nodes at once: what was acknowledged is there when they come back",
     needs=(Ability.KILL,),
-    leaves=(EventKind.CONTROLLER,),
+    signs=(EventKind.CONTROLLER,),
     is_in_the_mix=True,
 )
 async def kill_all(drill: Drill) -> None:
@@ -94,7 +94,7 @@ async def kill_all(drill: Drill) -> None:
     "crash-loop",
     shows="a broker that dies again and again while it starts, wherever it is then",
     needs=(Ability.KILL,),
-    leaves=(EventKind.ISR_SHRUNK,),
+    signs=(EventKind.ISR_SHRUNK,),
     is_in_the_mix=True,
 )
 async def crash_loop(drill: Drill) -> None:
@@ -112,7 +112,7 @@ async def crash_loop(drill: Drill) -> None:
     "zombie-leader",
     shows="a leader that is paused beyond its session: replaced meanwhile, and without authority after",
     needs=(Ability.PAUSE,),
-    leaves=(EventKind.ELECTION, EventKind.FENCED),
+    signs=(EventKind.ELECTION, EventKind.FENCED),
     is_in_the_mix=True,
 )
 async def zombie_leader(drill: Drill) -> None:
@@ -140,7 +140,7 @@ async def short_pause(drill: Drill) -> None:
         asked_s = drill.history.now_s()
         await drill.pause(leader)
         paused_s = drill.history.now_s()
-        await drill.lasts(_SHORT_S)
+        await drill.rest(_SHORT_S)
         drill.expect_silence(paused_s, [partition], f"{leader}, which stood still")
         await drill.resume(leader)
         stood_still_s = drill.history.now_s() - asked_s

@@ -45,7 +45,7 @@ async def journal_rot(drill: Drill) -> None:
     with drill.fault(f"damage to a controller's file: {kind}", victim):
         await drill.kill(victim)
         # The others go on without it first: what was confirmed so far is then not on this disk alone.
-        await drill.changes_metadata()
+        await drill.change_metadata()
         told_before = _times_told(drill)
         done = _damage(drill, victim, kind, harm)
         drill.tell(f"  {done}")
@@ -58,7 +58,7 @@ async def journal_rot(drill: Drill) -> None:
             drill.expect(_times_told(drill) > told_before, f"{victim} has not noticed the {done}")
         if refusal is not None or not await _is_taken_back(drill, victim):
             await _replace(drill, victim)
-        await drill.changes_metadata()
+        await drill.change_metadata()
         await drill.acknowledges()
     await _quorum_until(drill, lambda quorum: all(_counts(each.state) for each in quorum.voters))
     drill.figures[_REFUSALS] = str(drill.counted[_REFUSALS])
@@ -80,7 +80,7 @@ async def _until_snapshot(drill: Drill, name: str) -> None:
     for _ in range(_CHANGES):
         if files_of(drill.data_dir(name), FileKind.QUORUM_SNAPSHOT):
             return
-        await drill.changes_metadata()
+        await drill.change_metadata()
 
 
 def _counts(state: str) -> bool:

@@ -31,8 +31,10 @@ from quorate.chaos.models.log.log_harness import (
     ProcessEnded,
     batch,
     os_error,
+    producers_of,
     read_all,
     record_operations,
+    replay,
     small_config,
 )
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
@@ -69,6 +71,7 @@ __all__ = [
     "check_reads",
     "check_retention_below_high_watermark",
     "check_retention_when_the_wall_clock_jumps",
+    "check_segment_sealed_again_during_sync",
     "check_torn_bytes_are_cut",
     "check_truncation_and_power_loss",
     "check_truncation_during_sync",
@@ -158,13 +161,18 @@ async def _operations(*names: str) -> list[Operation]:
 
 
 async def check_failed_append_is_undone() -> None:
-    """Half of each write to a segment, then no space; the process goes on, and dies at the end."""
-    for operation in await _operations("pwritev"):
-        fault = ShortWrite(errno.ENOSPC, written=operation.length * 3 // 4)
-        harness, ledger = await _life_that_fails(operation, fault)
-        harness.disk.crash()
-        await harness.open()
-        check_survivors(harness, ledger, lost_power=False)
+    """A follower finds room for a part of a fetch: it knows the producers of that part, and of no more."""
+    sent = b"".join(_stamped(offset, epoch=1, producer=(7, 0, offset)) for offset in range(1, 4))
+    for written in range(0, len(sent), 45):
+        harness = LogHarness(small_config(segment_bytes=100_000))
+        log = await harness.open()
+        log.append_as_follower(_stamped(0, epoch=1, producer=(7, 0, 0)))
+        harness.disk.fault_hook = fail_nth(1, ShortWrite(errno.ENOSPC, written=written), names={"pwrite"})
+        with suppress(DiskFull):
+            log.append_as_follower(sent)
+            raise AssertionError(f"{written} of {len(sent)} bytes fitted, and nobody was told")
+        found, expected = producers_of(log), replay(read_all(log)).producers
+        assert found == expected, f"{written} bytes fitted: producers {found}, the batches say {expected}"
 
 
 async def check_torn_bytes_are_cut() -> None:
@@ -252,6 +260,23 @@ async def check_truncation_during_sync() -> None:
     assert harness.log.recovery_point == 2, f"{harness.log.recovery_point} is promised, 2 are on the device"
 
 
+async def check_segment_sealed_again_during_sync() -> None:
+    harness = LogHarness(small_config(segment_bytes=2 * len(BATCH)))
+    await harness.lead(1)
+    harness.append(*[BATCH] * 3)
+    harness.disk.sync_delay_s = 0.02
+    sync = asyncio.create_task(harness.log.checkpoint())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    harness.disk.sync_delay_s = 0.0
+    await harness.log.truncate_to(Offset(1))
+    harness.append(BATCH, BATCH)
+    await sync
+    await harness.log.flush()
+    unsynced = harness.disk.first_unsynced(harness.path(f"{0:020}.log"))
+    assert unsynced is None, f"{harness.log.recovery_point} is promised, and byte {unsynced} is not synced"
+
+
 async def check_flush_covers_what_was_before_it() -> None:
     harness = LogHarness()
     await harness.lead(1)
@@ -321,8 +346,8 @@ async def check_no_append_before_a_cut_that_was_asked_for() -> None:
     assert appended < harness.log.log_end_offset, f"what a leader appended at {appended} was cut off"
 
 
-def _stamped(offset: int, *, epoch: int) -> bytes:
-    stamped = bytearray(BATCH)
+def _stamped(offset: int, *, epoch: int, producer: tuple[int, int, int] | None = None) -> bytes:
+    stamped = bytearray(batch(b"x" * 60, producer=producer))
     patch_header(stamped, 0, base_offset=offset, leader_epoch=epoch)
     return bytes(stamped)
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -33,7 +34,7 @@ from quorate.chaos.models.log.log_harness import (
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.core.records import patch_header
 from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageError
-from quorate.storage import Appended, LogConfig
+from quorate.storage import LogConfig
 
 __all__ = ["LIFE_CONFIG", "Ledger", "Life", "busy_life", "check_goes_on", "check_survivors", "random_life"]
 
@@ -106,15 +107,11 @@ def _make_batch(content: Content, sequences: dict[int, int]) -> bytes:
     return batch(*values, producer=(producer_id, 0, base_sequence))
 
 
-def _stamp_all(batches: list[bytes], base_offset: int, leader_epoch: int) -> list[bytes]:
-    """As they lie in the log, one after the other from ``base_offset`` on."""
-    stamped = []
-    for each in batches:
-        buffer = bytearray(each)
-        patch_header(buffer, 0, base_offset=base_offset, leader_epoch=leader_epoch)
-        stamped.append(bytes(buffer))
-        base_offset = _end_of(stamped)
-    return stamped
+def _stamp(sent: bytes, base_offset: int, leader_epoch: int) -> bytes:
+    """As it lies in the log."""
+    buffer = bytearray(sent)
+    patch_header(buffer, 0, base_offset=base_offset, leader_epoch=leader_epoch)
+    return bytes(buffer)
 
 
 class Life:
@@ -150,48 +147,64 @@ class Life:
             assert await self.attempt(step), f"refused although there is room again: {self.errors[-1]}"
 
     async def append(self, *values: bytes, producer_id: int | None = None) -> None:
-        await self.append_all([(values, producer_id)])
+        """As leader."""
+        await self._append(lambda: self._append_as_leader((values, producer_id)))
 
-    async def append_all(self, contents: Sequence[Content]) -> None:
-        """Batches of several requests. What found no room is tried once more, and must find some then."""
+    async def replicate(self, *contents: Content, leader_epoch: int) -> None:
+        """As follower, with one call."""
         pending = list(contents)
+        await self._append(lambda: self._append_as_follower(pending, leader_epoch))
+
+    async def _append(self, append: Callable[[], None]) -> None:
+        """What finds no room is tried once more, and must find some then."""
 
         async def step() -> None:
-            error = self._append_group(pending)
-            if error is not None:
-                raise error
+            append()
 
         if not await self.attempt(step) and isinstance(self.errors[-1], DiskFull):
             assert await self.attempt(step), f"refused although there is room again: {self.errors[-1]}"
 
-    def _append_group(self, pending: list[Content]) -> QuorateError | None:
-        """Removes from ``pending`` what was accepted; returns the first error, if there is one."""
+    def _append_as_leader(self, content: Content) -> None:
         log, sequences = self.harness.log, dict(self._sequences)
-        batches = [_make_batch(content, sequences) for content in pending]
-        self.ledger.in_flight = _stamp_all(batches, self.ledger.end, log.latest_leader_epoch)
+        sent, epoch = _make_batch(content, sequences), log.latest_leader_epoch
+        stamped = _stamp(sent, self.ledger.end, epoch)
+        with self._in_flight([stamped]):
+            done = log.append_as_leader(sent, leader_epoch=epoch)
+        assert not done.is_duplicate
+        assert done.base_offset == self.ledger.end, f"offset {done.base_offset}, due was {self.ledger.end}"
+        self.ledger.append(stamped)
+        self._sequences = sequences
+
+    def _append_as_follower(self, pending: list[Content], leader_epoch: int) -> None:
+        """Removes from ``pending`` what is in the log now: if this fails, that may be a part of it."""
+        log, sequences = self.harness.log, dict(self._sequences)
+        before, end, stamped = log.log_end_offset, self.ledger.end, list[bytes]()
+        for content in pending:
+            stamped.append(_stamp(_make_batch(content, sequences), end, leader_epoch))
+            end = _end_of(stamped)
+        error = None
         try:
-            outcomes = log.append_all_as_leader(batches, leader_epoch=log.latest_leader_epoch)
+            with self._in_flight(stamped):
+                log.append_as_follower(b"".join(stamped))
+        except QuorateError as refused:
+            error = refused
+        written = [each for each in stamped if before < _end_of([each]) <= log.log_end_offset]
+        for content, each in zip(pending, written, strict=False):
+            self.ledger.append(each)
+            _make_batch(content, self._sequences)
+        del pending[: len(written)]
+        if error is not None:
+            raise error
+
+    @contextmanager
+    def _in_flight(self, stamped: list[bytes]) -> Iterator[None]:
+        self.ledger.in_flight = stamped
+        try:
+            yield
         except QuorateError:
             self.ledger.in_flight = []  # this is an answer too; only a process that dies gives none
             raise
         self.ledger.in_flight = []
-        sent, pending[:] = list(zip(pending, batches, strict=True)), []
-        first_error = None
-        for (content, bytes_sent), outcome in zip(sent, outcomes, strict=True):
-            if isinstance(outcome, Appended):
-                self._note(content, bytes_sent, outcome)
-            else:
-                # Later ones may be other errors: of the same producer, what follows a gap is refused.
-                first_error = first_error or outcome
-                pending.append(content)
-        return first_error
-
-    def _note(self, content: Content, sent: bytes, done: Appended) -> None:
-        assert not done.is_duplicate
-        assert done.base_offset == self.ledger.end, f"offset {done.base_offset}, due was {self.ledger.end}"
-        (stamped,) = _stamp_all([sent], done.base_offset, self.harness.log.latest_leader_epoch)
-        self.ledger.append(stamped)
-        _make_batch(content, self._sequences)
 
     async def flush(self) -> None:
         end = self.ledger.end
@@ -246,11 +259,13 @@ async def busy_life(life: Life, *, with_close: bool = True) -> None:
     await life.open()
     await life.lead(1)
     await life.append(b"a" * 20, producer_id=7)
-    await life.append_all([((b"b",), None), ((b"c", b"d"), 8), ((b"e" * 60,), 7)])
+    await life.append(b"b")
+    await life.append(b"c", b"d", producer_id=8)
+    await life.append(b"e" * 60, producer_id=7)
     await life.flush()
     life.check_alive()
-    await life.append_all([((b"%d" % n * 30,), 7) for n in range(5)])
-    await life.lead(2)
+    await life.replicate(*[((b"%d" % n * 30,), 7) for n in range(5)], leader_epoch=2)
+    await life.lead(3)
     await life.append(b"f" * 50, producer_id=8)
     await life.checkpoint()
     life.check_alive()

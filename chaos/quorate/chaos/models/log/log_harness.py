@@ -12,7 +12,7 @@ import dataclasses
 import os
 import random
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
 from quorate.chaos.sim.disk_faults import Operation
@@ -58,7 +58,7 @@ SMALL_CONFIG: Final = LogConfig(
 )
 
 
-def small_config(**changes: int) -> LogConfig:
+def small_config(**changes: Any) -> LogConfig:
     return dataclasses.replace(SMALL_CONFIG, **changes)
 
 

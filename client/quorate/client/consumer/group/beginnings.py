@@ -27,7 +27,7 @@ from quorate.client.groups.committed import fetch_committed
 from quorate.client.groups.coordinator import CoordinatorLink
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.groups.partitions import GroupPartition
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import TopicId, TopicName
 from quorate.core.logging import get_logger

@@ -18,7 +18,7 @@ from quorate.client.consumer.group.committing import Committing, partition_of
 from quorate.client.consumer.positions import PartitionReader, Position
 from quorate.client.groups.committed import fetch_committed
 from quorate.client.groups.coordinator import CoordinatorLink
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import TopicPartition
 from quorate.errors import QuorateError

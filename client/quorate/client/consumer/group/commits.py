@@ -25,7 +25,7 @@ from quorate.client.consumer.group.member import Identity
 from quorate.client.groups.coordinator import COMMIT_OFFSETS, CoordinatorLink
 from quorate.client.groups.offsets import OffsetAndMetadata, offset_to
 from quorate.client.groups.partitions import GroupPartition
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.errors import (
     BufferExhausted,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
-from quorate.client.arguments import check_partition
+from quorate.client.arguments import check_partition_argument
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.group.commits import Commits, Offsets
 from quorate.client.consumer.positions import PartitionReader
@@ -244,7 +244,7 @@ class Committing:
     async def committed(
         self, names: Sequence[tuple[str, int]], *, timeout_s: float
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        partitions = [await self.identify(check_partition(name), timeout_s) for name in names]
+        partitions = [await self.identify(check_partition_argument(name), timeout_s) for name in names]
         found = await fetch_committed(self._link, partitions, timeout_s=timeout_s)
         return {partition.name: offset for partition, offset in found.items()}
 

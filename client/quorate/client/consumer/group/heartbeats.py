@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from quorate.client.consumer.group.member import Changes, Identity, Member
 from quorate.client.groups.coordinator import GROUP_HEARTBEAT, CoordinatorLink
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock, Timer
 from quorate.core.logging import get_logger
 from quorate.errors import FencedMemberEpoch, GroupFull, QuorateError, UnknownMember, UnreleasedInstance

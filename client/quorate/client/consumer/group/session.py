@@ -49,7 +49,7 @@ from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.consumer.topic_search import TopicSearch
 from quorate.client.groups.coordinator import CoordinatorLink
 from quorate.client.groups.partitions import GroupPartition
-from quorate.client.retrying import Backoff
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import TopicPartition
 from quorate.core.logging import get_logger

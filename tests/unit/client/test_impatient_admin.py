@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.client.connection import Connection
+from quorate.client.impatient_admin import ImpatientAdmin
 from quorate.errors import (
     ControllerMoved,
     InvalidTopic,
@@ -30,9 +30,9 @@ from tests.unit.client.scripted_nodes import (
 T = TypeVar("T")
 
 
-def on(transport: ScriptedTransport, work: Callable[[Connection], Awaitable[T]]) -> T:
+def on(transport: ScriptedTransport, work: Callable[[ImpatientAdmin], Awaitable[T]]) -> T:
     async def scenario(simulation: Simulation) -> T:
-        connection = Connection(
+        connection = ImpatientAdmin(
             transport, list(transport.behaviour), clock=simulation.clock, rng=simulation.rng
         )
         async with connection:
@@ -41,7 +41,7 @@ def on(transport: ScriptedTransport, work: Callable[[Connection], Awaitable[T]])
     return run_simulation(scenario, seed=1)
 
 
-async def describe(connection: Connection) -> int:
+async def describe(connection: ImpatientAdmin) -> int:
     return (await connection.describe_cluster()).controller
 
 
@@ -55,7 +55,7 @@ def test_next_address_is_asked_when_the_first_is_no_help(trouble: Behaviour) -> 
 def test_address_that_answered_is_asked_first_from_then_on() -> None:
     transport = ScriptedTransport(a=dead, b=describes)
 
-    async def twice(connection: Connection) -> None:
+    async def twice(connection: ImpatientAdmin) -> None:
         await describe(connection)
         await describe(connection)
 

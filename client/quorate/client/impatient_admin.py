@@ -1,8 +1,8 @@
 """Administration by fixed addresses, for one command or one step of a drill.
 
-A connection lives briefly and asks the nodes that it was given, and no others: a drill means that very node,
-and a person at a terminal wants to hear soon that nobody is there. So one silent round of them ends a call,
-while an election is waited for. `AsyncAdmin` is for programs that live longer than a node does.
+An impatient admin lives briefly and asks the nodes that it was given, and no others: a drill means that very
+node, and a person at a terminal wants to hear soon that nobody is there. So one silent round of them ends a
+call, while an election is waited for. `AsyncAdmin` is for programs that live longer than a node does.
 """
 
 from __future__ import annotations
@@ -14,38 +14,21 @@ from types import TracebackType
 from typing import Self
 
 from quorate.client.admin_calls import AdminCalls
-from quorate.client.arguments import shown
+from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.failover import Failover, FixedNodes
 from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
-from quorate.core.config import parse_address
 from quorate.core.transport import Transport
-from quorate.errors import InvalidConfig
 
-__all__ = ["Connection", "connect", "parse_bootstrap"]
-
-
-def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[str]:
-    """The addresses in ``HOST:PORT[,HOST:PORT…]``, or in a sequence of such."""
-    addresses = [bootstrap] if isinstance(bootstrap, str) else bootstrap
-    if not isinstance(addresses, Sequence) or not all(isinstance(each, str) for each in addresses):
-        raise InvalidConfig(
-            f"bootstrap is {shown(bootstrap)}; expected HOST:PORT[,HOST:PORT…], or a list of such",
-            key="bootstrap",
-        )
-    text = ",".join(addresses)
-    try:
-        return [str(parse_address(part.strip())) for part in text.split(",")]
-    except ValueError as error:
-        raise InvalidConfig(f"bootstrap: {error}; expected HOST:PORT[,HOST:PORT…]", key="bootstrap") from None
+__all__ = ["ImpatientAdmin", "connect"]
 
 
-def connect(bootstrap: str) -> Connection:
+def connect(bootstrap: str) -> ImpatientAdmin:
     """To a cluster on the network, by gRPC."""
-    return Connection(client_transport(), parse_bootstrap(bootstrap))
+    return ImpatientAdmin(client_transport(), parse_bootstrap(bootstrap))
 
 
-class Connection(AdminCalls):
+class ImpatientAdmin(AdminCalls):
     """Use as an asynchronous context manager."""
 
     def __init__(
