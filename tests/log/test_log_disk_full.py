@@ -84,7 +84,7 @@ async def test_retention_frees_a_full_disk_and_appends_go_on(room: int) -> None:
     harness = await full_log(retention_bytes=8 * len(BATCH))
     harness.disk.capacity_bytes = harness.disk.used_bytes + room
     log = harness.log
-    deleted = await log.apply_retention(high_watermark=log.log_end_offset)
+    deleted = await log.apply_retention(below=log.log_end_offset)
     assert deleted > 0
     assert fill(harness) > 0
     expected = image_of(log)
@@ -96,7 +96,7 @@ async def test_a_full_disk_is_filled_and_freed_any_number_of_times() -> None:
     harness = await full_log(retention_bytes=8 * len(BATCH))
     for _ in range(5):
         log = harness.log
-        await log.apply_retention(high_watermark=log.log_end_offset)
+        await log.apply_retention(below=log.log_end_offset)
         assert fill(harness) > 0
         await harness.crash()
         assert harness.context.storage_error is None

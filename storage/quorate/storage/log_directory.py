@@ -185,14 +185,14 @@ class LogDirectory:
 
     # -- all logs at once
 
-    async def maintain(self, high_watermark_of: Callable[[PartitionKey], Offset]) -> None:
+    async def maintain(self, deletable_below: Callable[[PartitionKey], Offset]) -> None:
         """What has to be done now and then: retention, old segments, recovery points."""
         for key, partition_log in self:
             if partition_log.damage is not None or key not in self._logs:
                 continue
             try:
                 # Retention first: on a full disk it is what lets the rest succeed.
-                await partition_log.apply_retention(high_watermark=high_watermark_of(key))
+                await partition_log.apply_retention(below=deletable_below(key))
                 partition_log.expire_producers()
                 partition_log.roll_if_old()
                 await partition_log.checkpoint()

@@ -1,4 +1,4 @@
-"""Which segments may go: whole ones, oldest first, and only below the high watermark (rule 48)."""
+"""Which segments may go: whole ones, oldest first, and only as far as the replica may delete (rule 48)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def count_deletable(
     config: LogConfig,
     *,
     now_ms: TimestampMs,
-    high_watermark: Offset,
+    below: Offset,
     log_start_offset: Offset,
 ) -> int:
     """How many segments from the front are past their retention: by time, by size, or forgotten already."""
     excess_bytes = sum(segment.size for segment in segments) - config.retention_bytes
     count = 0
     for segment in segments:
-        if segment.size == 0 or segment.next_offset > high_watermark:
+        if segment.size == 0 or segment.next_offset > below:
             break
         too_many_bytes = config.retention_bytes != NO_LIMIT and excess_bytes >= segment.size
         forgotten = segment.next_offset <= log_start_offset and segment is not segments[-1]
