@@ -8,7 +8,7 @@ synced survives every power failure.
 MinISR is the smallest that the run ever uses. A replica that is just being added does not count: what was
 committed without it is not on it. A change of MinISR voids the ELR (rule 29): while fewer than MinISR are in
 sync after it, only those are certain to be complete, and one of them has to keep what it has. So it is not
-asked for where all of them have lost something that nobody may have noticed yet, and from the moment at which
+asked for where all who run have lost something, as nobody may have noticed yet, and from the moment at which
 it is asked for the ELR counts no more.
 
 Some losses cannot be seen to be repaired: a bit that rotted in a file that nobody has read, or a page that
@@ -73,7 +73,7 @@ class FaultBudget:
         lost = {self._cluster.machine(name).config.node_id for name in self._losses}
         self._changing[topic] += 1
         yield all(
-            not partition.elr or not lost.issuperset(partition.isr)
+            any(self._is_running(each) and each not in lost for each in partition.isr)
             for name, partition in partitions_of(self._image())
             if name.topic == topic
         )
@@ -97,9 +97,10 @@ class FaultBudget:
             lost = self._lost_without(machine, topic_partition.topic, partition)
             if len(lost) >= self._room(topic_partition.topic, partition):
                 return False
-            complete = {*partition.isr}
-            if not self._changing[topic_partition.topic]:
-                complete.update(partition.elr)
+            complete = {*partition.isr, *partition.elr}
+            if self._changing[topic_partition.topic]:
+                # When the change comes, the dead may have been taken out of the ISR.
+                complete = {each for each in partition.isr if self._is_running(each)}
             if number in complete and complete.issubset({number, *lost}):
                 return False
         before = self._losses.get(machine.name)
@@ -109,6 +110,9 @@ class FaultBudget:
             is_lasting or (before is not None and before.is_lasting),
         )
         return True
+
+    def _is_running(self, broker_id: BrokerId) -> bool:
+        return any(each.is_running for each in self._cluster.brokers if each.config.node_id == broker_id)
 
     def _is_synced(self, topic: str, partition: PartitionImage) -> bool:
         """After an unclean election not before the metadata says so again."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorate.broker.replica.divergence import Divergence
 from quorate.broker.replica.leadership import Leadership
@@ -30,7 +30,8 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.chaos.models.controller.broker_requests import beat, registration
 from quorate.chaos.models.controller.small_cluster import SmallCluster
-from quorate.chaos.models.replica_set.plain_log import Entry, PlainLog
+from quorate.chaos.models.replica_set.messages import Answer, Ask, Fetch, Message, Reset, Update
+from quorate.chaos.models.replica_set.plain_log import PlainLog
 from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker, register_broker
@@ -48,7 +49,7 @@ from quorate.core.ids import (
 from quorate.errors import OffsetNotAvailable, OffsetOutOfRange, QuorateError
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
-from quorate.v1.controller_pb2 import AlterPartitionRequest, PartitionAlterationResult
+from quorate.v1.controller_pb2 import AlterPartitionRequest
 
 __all__ = ["LAG_S", "ReplicaModel", "walk"]
 
@@ -74,49 +75,6 @@ class _Broker:
         self.lease_end = 0.0
 
 
-class _Fetch(NamedTuple):
-    """A follower's position, on its way to the leader."""
-
-    follower: BrokerId
-    broker_epoch: BrokerEpoch
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    offset: Offset
-    last_epoch: LeaderEpoch
-    log_start: Offset
-
-
-class _Update(NamedTuple):
-    """The leader's answer, on its way to the follower."""
-
-    fetch: _Fetch
-    answer: Divergence | list[Entry]
-    high_watermark: Offset
-    log_start: Offset
-
-
-class _Reset(NamedTuple):
-    """What comes next is deleted at the leader: begin where it begins (rule 12)."""
-
-    fetch: _Fetch
-    leader_log: PlainLog
-
-
-class _Ask(NamedTuple):
-    """An AlterPartition on its way to the controller. A copy that nobody waits for has no ``asked_by``."""
-
-    request: AlterPartitionRequest
-    asked_by: Leadership | None
-
-
-class _Answer(NamedTuple):
-    asked_by: Leadership
-    result: PartitionAlterationResult
-
-
-_Message = _Fetch | _Update | _Reset | _Ask | _Answer
-
-
 class _Produced:
     """One record whose producer waits."""
 
@@ -136,7 +94,7 @@ class ReplicaModel:
         self.history: dict[int, MetadataImage] = {}
         self._remember()
         self.brokers = {BrokerId(each): _Broker(BrokerId(each)) for each in range(1, _BROKERS + 1)}
-        self.network: list[_Message] = []
+        self.network: list[Message] = []
         #: offset -> value, of every record that some leader has committed
         self.committed: dict[int, bytes] = {}
         #: highest offset (exclusive) that was acknowledged, by leader epoch
@@ -297,11 +255,11 @@ class ReplicaModel:
             assert position is not None
             self.network.append(position)
 
-    def _position(self, broker: _Broker) -> _Fetch | None:
+    def _position(self, broker: _Broker) -> Fetch | None:
         partition = broker.partition
         if partition is None or not partition.is_following(partition.leader_epoch):
             return None
-        return _Fetch(
+        return Fetch(
             broker.broker_id,
             broker.broker_epoch,
             partition.leader,
@@ -311,7 +269,7 @@ class ReplicaModel:
             broker.log.log_start_offset,
         )
 
-    def _serve(self, fetch: _Fetch) -> None:
+    def _serve(self, fetch: Fetch) -> None:
         leader = self.brokers[fetch.leader]
         if leader.partition is None:
             return
@@ -321,17 +279,17 @@ class ReplicaModel:
                 fetch.follower, fetch.broker_epoch, fetch.offset, fetch.last_epoch, fetch.log_start
             )
         except OffsetOutOfRange:
-            self.network.append(_Reset(fetch, leader.log))
+            self.network.append(Reset(fetch, leader.log))
             return
         except QuorateError as error:
             self.counts[f"fetch: {error.code}"] += 1
             return
         batches = leader.log.entries[fetch.offset : fetch.offset + self.rng.choice((1, 2, 50))]
         self.network.append(
-            _Update(fetch, divergence or batches, leadership.high_watermark, leader.log.log_start_offset)
+            Update(fetch, divergence or batches, leadership.high_watermark, leader.log.log_start_offset)
         )
 
-    def _is_awaited(self, fetch: _Fetch) -> bool:
+    def _is_awaited(self, fetch: Fetch) -> bool:
         """Its answer still belongs to what the follower is doing (rule 10)."""
         broker = self.brokers[fetch.follower]
         partition, log = broker.partition, broker.log
@@ -343,13 +301,13 @@ class ReplicaModel:
             and log.last_fetched_epoch == fetch.last_epoch
         )
 
-    def _reset(self, reset: _Reset) -> None:
+    def _reset(self, reset: Reset) -> None:
         broker = self.brokers[reset.fetch.follower]
         if self._is_awaited(reset.fetch) and reset.leader_log.log_start_offset > broker.log.log_end_offset:
             broker.log.reset_to(reset.leader_log)
             self.counts["reset"] += 1
 
-    def _receive(self, update: _Update) -> None:
+    def _receive(self, update: Update) -> None:
         broker = self.brokers[update.fetch.follower]
         partition, log = broker.partition, broker.log
         if not self._is_awaited(update.fetch):
@@ -394,9 +352,9 @@ class ReplicaModel:
                 request = AlterPartitionRequest(
                     broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, partitions=[alteration]
                 )
-                self.network.append(_Ask(request, leadership))
+                self.network.append(Ask(request, leadership))
 
-    def _decide(self, ask: _Ask) -> None:
+    def _decide(self, ask: Ask) -> None:
         try:
             decision = alter_partition(self.cluster.image, ask.request)
         except QuorateError as error:
@@ -408,7 +366,7 @@ class ReplicaModel:
         self._remember()
         self.counts[f"alter: {result.error.code or 'done'}"] += 1
         if ask.asked_by is not None:
-            self.network.append(_Answer(ask.asked_by, result))
+            self.network.append(Answer(ask.asked_by, result))
 
     # -- the network
 
@@ -418,34 +376,34 @@ class ReplicaModel:
 
     def deliver_twice(self) -> None:
         """And the second time later, if at all."""
-        messages = [each for each in self.network if not isinstance(each, _Answer)]
+        messages = [each for each in self.network if not isinstance(each, Answer)]
         if messages:
             message = self.rng.choice(messages)
-            self.network.append(message._replace(asked_by=None) if isinstance(message, _Ask) else message)
+            self.network.append(message._replace(asked_by=None) if isinstance(message, Ask) else message)
 
     def lose(self) -> None:
         """Lost, or so late that nobody waits any more."""
         if not self.network:
             return
         message = self.network.pop(self.rng.randrange(len(self.network)))
-        if isinstance(message, _Ask) and message.asked_by is not None:
+        if isinstance(message, Ask) and message.asked_by is not None:
             message.asked_by.alteration_unanswered()
             if self.rng.random() < 0.7:
                 self.network.append(message._replace(asked_by=None))
-        elif isinstance(message, _Answer):
+        elif isinstance(message, Answer):
             message.asked_by.alteration_unanswered()
 
-    def _deliver(self, message: _Message) -> None:
+    def _deliver(self, message: Message) -> None:
         match message:
-            case _Fetch():
+            case Fetch():
                 self._serve(message)
-            case _Update():
+            case Update():
                 self._receive(message)
-            case _Reset():
+            case Reset():
                 self._reset(message)
-            case _Ask():
+            case Ask():
                 self._decide(message)
-            case _Answer():
+            case Answer():
                 message.asked_by.alteration_answered(message.result)
 
     # -- what happens to brokers
