@@ -145,7 +145,7 @@ class Life:
         self.clock.now_ms += 10 * CONFIG.retention_ms
 
         async def retain() -> None:
-            await self.log.apply_retention(high_watermark=Offset(log_start_offset))
+            await self.log.apply_retention(below=Offset(log_start_offset))
             assert self.log.log_start_offset == log_start_offset
 
         await self.do("raise_log_start", log_start_offset, action=retain)

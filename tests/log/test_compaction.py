@@ -318,10 +318,10 @@ async def test_log_that_is_only_compacted_deletes_nothing_by_age_or_size() -> No
     log.put((A, b"1"), (B, b"2"))
     await log.seal()
     log.harness.clock.now_ms += 1_000_000
-    assert await log.log.apply_retention(high_watermark=log.log.log_end_offset) == 0
+    assert await log.log.apply_retention(below=log.log.log_end_offset) == 0
     both = (CleanupPolicy.COMPACT, CleanupPolicy.DELETE)
     log.log.reconfigure(compacted_config(retention_ms=1, cleanup_policy=both))
-    assert await log.log.apply_retention(high_watermark=log.log.log_end_offset) == 1
+    assert await log.log.apply_retention(below=log.log.log_end_offset) == 1
 
 
 async def test_emptied_segments_expire_as_if_they_had_their_records() -> None:
@@ -334,7 +334,7 @@ async def test_emptied_segments_expire_as_if_they_had_their_records() -> None:
     await log.clean()
     assert log.log.segment_count == 3
     log.harness.clock.now_ms += 2000
-    assert await log.log.apply_retention(high_watermark=log.log.log_end_offset) == 2
+    assert await log.log.apply_retention(below=log.log.log_end_offset) == 2
     assert log.log.log_start_offset == 6
 
 

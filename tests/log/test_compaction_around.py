@@ -12,6 +12,7 @@ from quorate.chaos.models.log.log_harness import (
     LogHarness,
     ProcessEnded,
     image_of,
+    maintain,
     make_context,
     os_error,
     read_all,
@@ -308,11 +309,11 @@ async def test_maintenance_compacts_and_one_full_log_is_no_trouble_for_others() 
             log.append_as_leader(keyed((A, b"%d" % n)), leader_epoch=LeaderEpoch(1))
     directory.context.clock.now_ms += 10  # type: ignore[attr-defined]
     disk.fault_hook = fail_path("orders-1", lambda: os_error(errno.ENOSPC), names=("pwrite",))
-    await directory.maintain(lambda key: Offset(20))
+    await maintain(directory, below=Offset(20))
     ends = {key.partition: log.first_dirty_offset for key, log in directory}
     assert ends == {0: 20, 1: 0, 2: 20}
     disk.fault_hook = None
-    await directory.maintain(lambda key: Offset(20))
+    await maintain(directory, below=Offset(20))
     for _, log in directory:
         assert [record.offset for record in records_of(log)] == [19]
     assert await directory.close()

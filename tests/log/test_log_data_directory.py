@@ -13,6 +13,7 @@ from quorate.chaos.models.log.log_harness import (
     ManualClock,
     batch,
     image_of,
+    maintain,
     make_context,
     os_error,
     read_all,
@@ -286,14 +287,14 @@ async def test_maintenance_does_what_is_due_for_every_log() -> None:
                 batch(b"x" * 60, timestamp=NOW_MS + 4000 * n, producer=(n, 0, 0)), leader_epoch=LeaderEpoch(1)
             )
     clock.now_ms = NOW_MS + 15_000
-    await directory.maintain(lambda key: Offset(4))
+    await maintain(directory, below=Offset(4))
     for _, log in directory:
         assert log.log_start_offset == 2
         assert log.recovery_point == 4
         assert len(log._state.producers) == 4
         log.append_as_leader(batch(b"y", producer=(3, 0, 1)), leader_epoch=LeaderEpoch(1))
     clock.now_ms += 5_001
-    await directory.maintain(lambda key: Offset(4))
+    await maintain(directory, below=Offset(4))
     for _, log in directory:
         assert len(log._state.producers) == 1
 
@@ -307,7 +308,7 @@ async def test_trouble_of_one_log_does_not_keep_maintenance_from_the_others() ->
         for _ in range(3):
             log.append_as_leader(batch(b"x" * 60), leader_epoch=LeaderEpoch(1))
     disk.fault_hook = fail_path(KEY.directory_name, lambda: os_error(errno.EIO), names={"rename"})
-    await directory.maintain(lambda key: Offset(0))
+    await maintain(directory, below=Offset(0))
     other = directory.get(OTHER)
     assert other is not None
     assert b'"recovery_point":3' in disk.read_file(f"{PATH}/{OTHER.directory_name}/log-checkpoint")

@@ -10,6 +10,7 @@ from quorate.chaos.models.log.log_harness import (
     LogHarness,
     batch,
     image_of,
+    maintain,
     make_context,
     read_all,
     replay,
@@ -84,7 +85,7 @@ async def test_retention_frees_a_full_disk_and_appends_go_on(room: int) -> None:
     harness = await full_log(retention_bytes=8 * len(BATCH))
     harness.disk.capacity_bytes = harness.disk.used_bytes + room
     log = harness.log
-    deleted = await log.apply_retention(high_watermark=log.log_end_offset)
+    deleted = await log.apply_retention(below=log.log_end_offset)
     assert deleted > 0
     assert fill(harness) > 0
     expected = image_of(log)
@@ -96,7 +97,7 @@ async def test_a_full_disk_is_filled_and_freed_any_number_of_times() -> None:
     harness = await full_log(retention_bytes=8 * len(BATCH))
     for _ in range(5):
         log = harness.log
-        await log.apply_retention(high_watermark=log.log_end_offset)
+        await log.apply_retention(below=log.log_end_offset)
         assert fill(harness) > 0
         await harness.crash()
         assert harness.context.storage_error is None
@@ -181,7 +182,7 @@ async def test_node_whose_disk_is_full_starts_cleans_up_and_goes_on() -> None:
     ((_, log),) = directory
     assert log.log_end_offset == end
     assert len(read_all(log)) == end * len(BATCH)
-    await directory.maintain(lambda key: log.log_end_offset)
+    await maintain(directory, below=log.log_end_offset)
     log.become_leader(LeaderEpoch(2))
     assert append_until_full(log) > end
     disk.capacity_bytes = None

@@ -74,7 +74,7 @@ async def test_an_older_index_never_comes_back_for_a_sealed_segment(stop: str) -
         harness.disk.power_loss()
         await harness.open(StartKind.CLEAN)
     assert harness.log.find_timestamp(newest) == (1, newest)
-    assert await harness.log.apply_retention(high_watermark=Offset(2)) == 0
+    assert await harness.log.apply_retention(below=Offset(2)) == 0
 
 
 @pytest.mark.parametrize("operation", ["truncate_to", "reset_to"])

@@ -275,6 +275,25 @@ async def test_without_the_epoch_checkpoint_epochs_are_taken_from_the_batches() 
     assert image_of(log) == expected
 
 
+async def test_an_epoch_that_there_never_was_is_damage_although_no_checkpoint_says_so() -> None:
+    """The field lies outside the checksum of a batch."""
+    harness = await log_of()
+    newest = harness.log.latest_leader_epoch
+    harness.log.reject_epochs_beyond(newest)
+    assert harness.log.damage is None
+    last = harness.log._state.segments[-1]
+    *_, (position, header) = last.walk(0)
+    harness.disk.unlink(harness.path("leader-epoch-checkpoint"))
+    harness.disk.flip_bit(last.path, 8 * (position + 14) + 7)
+    log = await harness.crash()
+    assert log.damage is None
+    assert log.latest_leader_epoch == newest + 0x8000
+    log.reject_epochs_beyond(newest)
+    assert log.damage is not None
+    assert (log.damage.path, log.damage.offset) == (last.path, header.base_offset)
+    assert f"there has been none beyond {newest}" in log.damage.reason
+
+
 async def test_missing_segments_are_damage() -> None:
     for number, expected in ((0, "before"), (1, "next segment starts"), (-1, "synced")):
         harness = await log_of()
@@ -434,7 +453,7 @@ async def assert_refuses_everything(log: PartitionLog) -> None:
     for change in (
         log.truncate_to(Offset(0)),
         log.flush(),
-        log.apply_retention(high_watermark=Offset(0)),
+        log.apply_retention(below=Offset(0)),
         log.advance_log_start(Offset(1)),
     ):
         with pytest.raises(LogDamaged):

@@ -143,7 +143,7 @@ async def test_closed_log_refuses_everything() -> None:
     for change in (
         log.flush(),
         log.truncate_to(Offset(0)),
-        log.apply_retention(high_watermark=Offset(0)),
+        log.apply_retention(below=Offset(0)),
         log.advance_log_start(Offset(0)),
         log.reset_to(Offset(0)),
     ):

@@ -36,9 +36,9 @@ async def test_new_retention_counts_at_the_next_round() -> None:
     harness = LogHarness(small_config(segment_bytes=len(BATCH)))
     log = await harness.lead()
     harness.append(*[BATCH] * 6)
-    assert await log.apply_retention(high_watermark=Offset(6)) == 0
+    assert await log.apply_retention(below=Offset(6)) == 0
     log.reconfigure(small_config(segment_bytes=len(BATCH), retention_bytes=2 * len(BATCH)))
-    assert await log.apply_retention(high_watermark=Offset(6)) == 4
+    assert await log.apply_retention(below=Offset(6)) == 4
 
 
 async def test_density_of_an_index_may_change_within_a_segment() -> None:

@@ -43,16 +43,16 @@ async def test_without_limits_nothing_is_deleted() -> None:
     harness = one_batch_each()
     log = await log_of(harness, 4)
     harness.clock.now_ms = NOW_MS * 2
-    assert await log.apply_retention(high_watermark=Offset(4)) == 0
+    assert await log.apply_retention(below=Offset(4)) == 0
 
 
 async def test_by_time_a_segment_goes_when_its_newest_record_is_too_old() -> None:
     harness = one_batch_each(retention_ms=10_000)
     log = await log_of(harness, 4)
     harness.clock.now_ms = NOW_MS + 11_000
-    assert await log.apply_retention(high_watermark=Offset(4)) == 1
+    assert await log.apply_retention(below=Offset(4)) == 1
     harness.clock.now_ms += 1
-    assert await log.apply_retention(high_watermark=Offset(4)) == 1
+    assert await log.apply_retention(below=Offset(4)) == 1
     assert log.log_start_offset == 2
     assert read_all(log) == b"".join(harness.files(".log").values())
 
@@ -65,9 +65,9 @@ async def test_records_grow_old_beside_a_wall_clock_that_has_jumped() -> None:
     harness = one_batch_each(retention_ms=10_000)
     log = await log_of(harness, 4)
     harness.clock.wall_jump_ms = 7 * 86_400_000
-    assert await log.apply_retention(high_watermark=Offset(4)) == 0
+    assert await log.apply_retention(below=Offset(4)) == 0
     harness.clock.now_ms = NOW_MS + 12_001
-    assert await log.apply_retention(high_watermark=Offset(4)) == 2
+    assert await log.apply_retention(below=Offset(4)) == 2
 
 
 @pytest.mark.parametrize("jump_ms", [-7 * 86_400_000, -3_600_000])
@@ -77,9 +77,9 @@ async def test_a_wall_clock_that_jumps_back_is_believed_by_retention(jump_ms: in
     log = await log_of(harness, 4)
     harness.clock.now_ms = NOW_MS + 100_000
     harness.clock.wall_jump_ms = jump_ms
-    assert await log.apply_retention(high_watermark=Offset(4)) == 0
+    assert await log.apply_retention(below=Offset(4)) == 0
     harness.clock.wall_jump_ms = 0
-    assert await log.apply_retention(high_watermark=Offset(4)) == 4
+    assert await log.apply_retention(below=Offset(4)) == 4
 
 
 async def test_a_clock_that_is_slewed_is_followed() -> None:
@@ -88,7 +88,7 @@ async def test_a_clock_that_is_slewed_is_followed() -> None:
     for _ in range(10):
         harness.clock.now_ms += 500
         harness.clock.wall_jump_ms += 200_000
-        await log.apply_retention(high_watermark=Offset(4))
+        await log.apply_retention(below=Offset(4))
     assert log.log_start_offset == 4
 
 
@@ -99,7 +99,7 @@ async def test_by_time_an_older_segment_waits_behind_a_newer_one() -> None:
     for timestamp in (NOW_MS + 50_000, NOW_MS, NOW_MS):
         harness.append(batch(b"x" * 60, timestamp=timestamp))
     harness.clock.now_ms = NOW_MS + 30_000
-    assert await log.apply_retention(high_watermark=Offset(3)) == 0
+    assert await log.apply_retention(below=Offset(3)) == 0
 
 
 async def test_by_time_an_out_of_order_record_protects_its_segment() -> None:
@@ -110,7 +110,7 @@ async def test_by_time_an_out_of_order_record_protects_its_segment() -> None:
     assert await harness.log.close()
     log = await harness.open()
     harness.clock.now_ms = NOW_MS + 30_000
-    assert await log.apply_retention(high_watermark=Offset(3)) == 0
+    assert await log.apply_retention(below=Offset(3)) == 0
 
 
 async def test_records_without_time_never_grow_old() -> None:
@@ -118,7 +118,7 @@ async def test_records_without_time_never_grow_old() -> None:
     log = await harness.lead()
     harness.append(*(batch(b"x" * 60, timestamp=-1) for _ in range(3)))
     harness.clock.now_ms = NOW_MS * 2
-    assert await log.apply_retention(high_watermark=Offset(3)) == 0
+    assert await log.apply_retention(below=Offset(3)) == 0
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ async def test_records_without_time_never_grow_old() -> None:
 async def test_by_size_no_segment_goes_that_the_limit_still_needs(retention_bytes: int, left: int) -> None:
     harness = one_batch_each(retention_bytes=retention_bytes)
     log = await log_of(harness, 5)
-    await log.apply_retention(high_watermark=Offset(5))
+    await log.apply_retention(below=Offset(5))
     if retention_bytes == 0:
         assert (log.segment_count, log.size_in_bytes) == (1, 0)
     else:
@@ -141,7 +141,7 @@ async def test_by_size_no_segment_goes_that_the_limit_still_needs(retention_byte
 async def test_nothing_at_or_above_the_high_watermark_is_deleted(high_watermark: int) -> None:
     harness = one_batch_each(retention_bytes=0)
     log = await log_of(harness, 4)
-    assert await log.apply_retention(high_watermark=Offset(high_watermark)) == high_watermark
+    assert await log.apply_retention(below=Offset(high_watermark)) == high_watermark
     assert log.log_start_offset == high_watermark
     assert log.log_end_offset == 4
 
@@ -150,8 +150,8 @@ async def test_a_segment_that_reaches_beyond_the_high_watermark_stays_whole() ->
     harness = LogHarness(small_config(segment_bytes=3 * SIZE, retention_bytes=0))
     log = await harness.lead()
     harness.append(*[BATCH] * 5)
-    assert await log.apply_retention(high_watermark=Offset(2)) == 0
-    assert await log.apply_retention(high_watermark=Offset(4)) == 1
+    assert await log.apply_retention(below=Offset(2)) == 0
+    assert await log.apply_retention(below=Offset(4)) == 1
     assert log.log_start_offset == 3
 
 
@@ -159,9 +159,9 @@ async def test_when_all_is_old_the_log_goes_on_at_its_end_with_nothing_to_read()
     harness = one_batch_each(retention_ms=0)
     log = await log_of(harness, 3)
     harness.clock.now_ms = NOW_MS + 100_000
-    assert await log.apply_retention(high_watermark=Offset(3)) == 3
+    assert await log.apply_retention(below=Offset(3)) == 3
     assert (log.log_start_offset, log.log_end_offset, log.size_in_bytes) == (3, 3, 0)
-    assert await log.apply_retention(high_watermark=Offset(3)) == 0
+    assert await log.apply_retention(below=Offset(3)) == 0
     harness.append(BATCH)
     await harness.crash()
     assert (harness.log.log_start_offset, harness.log.log_end_offset) == (3, 4)
@@ -170,7 +170,7 @@ async def test_when_all_is_old_the_log_goes_on_at_its_end_with_nothing_to_read()
 async def test_deleted_offsets_are_refused_and_their_files_gone() -> None:
     harness = one_batch_each(retention_bytes=2 * SIZE)
     log = await log_of(harness, 4)
-    await log.apply_retention(high_watermark=Offset(4))
+    await log.apply_retention(below=Offset(4))
     with pytest.raises(OffsetOutOfRange) as caught:
         log.read(Offset(1), bytes_max=EVERYTHING)
     assert (caught.value.facts["log_start_offset"], caught.value.facts["log_end_offset"]) == (2, 4)
@@ -260,6 +260,6 @@ async def test_a_segment_that_came_to_lie_before_the_log_start_goes_too() -> Non
     assert log.segment_count == 1
     harness.append(BATCH)
     assert log.segment_count == 2
-    assert await log.apply_retention(high_watermark=Offset(2)) == 1
+    assert await log.apply_retention(below=Offset(2)) == 1
     assert (log.log_start_offset, log.segment_count) == (1, 1)
     assert read_all(log) == b"".join(harness.files(".log").values())

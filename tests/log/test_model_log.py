@@ -327,7 +327,7 @@ class LogMachine(RuleBasedStateMachine):
     def apply_retention(self, place: int) -> None:
         high_watermark = self.offset_at(place)
         stages = self.model.raise_log_start(self.log_start_after_retention(high_watermark))
-        self.perform(stages, lambda: self.log.apply_retention(high_watermark=Offset(high_watermark)))
+        self.perform(stages, lambda: self.log.apply_retention(below=Offset(high_watermark)))
 
     def log_start_after_retention(self, high_watermark: int) -> int:
         """The log decides where segments end; which of them may go follows from the batches."""

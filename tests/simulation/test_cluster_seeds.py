@@ -42,6 +42,13 @@ REGRESSIONS: Final = {
     "failed-sync-of-a-checkpoint": "a failed sync of a checkpoint, while it ran",
     "elr-voided-and-power-lost": "a change of MinISR voids the ELR; then the only one in the ISR lost power",
     "a-clock-that-has-drifted": "the simulated clock itself: a wait until a moment ended before it, for ever",
+    "min-isr-changed-while-nobody-leads": "a change of MinISR voided the ELR, the last in the ISR was away",
+    "min-isr-changed-when-the-quorum-is-back": "the same, asked for while the quorum was gone",
+    "an-epoch-that-rotted": "after a power loss a batch's epoch that had rotted was believed",
+    "a-log-start-that-went-back": "a new leader had not deleted yet what the one before it had",
+    "a-write-later-than-its-timeout": "the simulator itself: a write still on its way when all was looked at",
+    "a-topic-deleted-behind-the-back-of-its-brokers": "the same: writes to it went on until they heard of it",
+    "an-earlier-attempt-that-was-given-up-last": "the checks: what was given up may stand where it first was",
 }
 REGRESSIONS_UNDER: Final = Path(__file__).parent / "regressions"
 

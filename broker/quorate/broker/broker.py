@@ -307,7 +307,10 @@ class Broker:
         """Retention and recovery points, now and then."""
         while True:
             await self._clock.sleep(self._config.log_retention_check_interval_ms / 1000)
-            await self._directory.logs.maintain(self._replicas.high_watermark_of)
+            await self._directory.logs.maintain(
+                deletable_below=self._replicas.deletable_below,
+                high_watermark_of=self._replicas.high_watermark_of,
+            )
 
     async def _checkpoint_high_watermarks(self) -> NoReturn:
         while True:

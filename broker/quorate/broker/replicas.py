@@ -109,9 +109,19 @@ class Replicas:
         return any(name.topic_id == topic_id for name in self._creating)
 
     def high_watermark_of(self, key: PartitionKey) -> Offset:
-        """0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48)."""
+        """0 where the metadata knows of no replica here: nothing of it may be compacted (rules 42 and 48)."""
         replica = self._replicas.get(ReplicaKey(key.topic_id, key.partition))
         return replica.high_watermark if replica is not None else Offset(0)
+
+    def deletable_below(self, key: PartitionKey) -> Offset:
+        """0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48)."""
+        replica = self._replicas.get(ReplicaKey(key.topic_id, key.partition))
+        if replica is None:
+            return Offset(0)
+        if replica.leadership is not None:
+            # For the next time.
+            replica.leadership.ask_log_starts()
+        return replica.deletable_below
 
     def high_watermarks(self) -> dict[PartitionKey, Offset]:
         return {_log_key(replica): replica.high_watermark for replica in self._replicas.values()}

@@ -185,11 +185,16 @@ class LogDirectory:
 
     # -- all logs at once
 
-    async def maintain(self, high_watermark_of: Callable[[PartitionKey], Offset]) -> None:
+    async def maintain(
+        self,
+        *,
+        deletable_below: Callable[[PartitionKey], Offset],
+        high_watermark_of: Callable[[PartitionKey], Offset],
+    ) -> None:
         """What has to be done now and then: retention, old segments, recovery points, compaction."""
         sound: list[PartitionKey] = []
         for key, partition_log in self:
-            if await self._try_to(self._tidy, key, partition_log, high_watermark_of):
+            if await self._try_to(self._tidy, key, partition_log, deletable_below):
                 sound.append(key)
         # Of all logs after that: it may take long, and on a full disk the rest is what makes room.
         for key in sound:
@@ -202,13 +207,13 @@ class LogDirectory:
         work: Callable[[PartitionLog, Offset], Awaitable[None]],
         key: PartitionKey,
         partition_log: PartitionLog,
-        high_watermark_of: Callable[[PartitionKey], Offset],
+        below: Callable[[PartitionKey], Offset],
     ) -> bool:
-        """One log's trouble is no reason to neglect the others."""
+        """Up to where the replica may. One log's trouble is no reason to neglect the others."""
         if partition_log.damage is not None or key not in self._logs:
             return False
         try:
-            await work(partition_log, high_watermark_of(key))
+            await work(partition_log, below(key))
         except StorageError as error:
             # Said once, not every time.
             if key not in self._neglected and key in self._logs:
@@ -218,16 +223,16 @@ class LogDirectory:
         return True
 
     @staticmethod
-    async def _tidy(partition_log: PartitionLog, high_watermark: Offset) -> None:
+    async def _tidy(partition_log: PartitionLog, below: Offset) -> None:
         # Retention first: on a full disk it is what lets the rest succeed.
-        await partition_log.apply_retention(high_watermark=high_watermark)
+        await partition_log.apply_retention(below=below)
         partition_log.expire_producers()
         partition_log.roll_if_old()
         await partition_log.checkpoint()
 
     @staticmethod
-    async def _compact(partition_log: PartitionLog, high_watermark: Offset) -> None:
-        await partition_log.compact(below=high_watermark)
+    async def _compact(partition_log: PartitionLog, below: Offset) -> None:
+        await partition_log.compact(below=below)
 
     async def close(self) -> bool:
         """Sync and close every log. True if, of all that is sound here, nothing depends on the page cache.

@@ -119,11 +119,11 @@ class LogTrimmer:
 
     # -- the start
 
-    async def apply_retention(self, high_watermark: Offset) -> int:
+    async def apply_retention(self, below: Offset) -> int:
         state = self._state
         async with self._sync_state.files_lock:
             state.check_writable()
-            count = self._count_deletable(high_watermark)
+            count = self._count_deletable(below)
             if count == 0:
                 return 0
             if count == len(state.segments):
@@ -131,7 +131,7 @@ class LogTrimmer:
             await self._raise_log_start(max(state.log_start_offset, state.segments[count].base_offset))
             return count
 
-    def _count_deletable(self, high_watermark: Offset) -> int:
+    def _count_deletable(self, below: Offset) -> int:
         state = self._state
         now_ms = state.context.retention_time.now_ms()
         try:
@@ -139,7 +139,7 @@ class LogTrimmer:
                 state.segments,
                 state.config,
                 now_ms=now_ms,
-                high_watermark=high_watermark,
+                below=below,
                 log_start_offset=state.log_start_offset,
             )
         except OSError as error:

@@ -209,6 +209,20 @@ class PartitionLog:
     def latest_leader_epoch(self) -> LeaderEpoch:
         return self._state.epochs.latest
 
+    def reject_epochs_beyond(self, newest: LeaderEpoch) -> None:
+        """``newest``: that there has been. A batch of a later one is damaged, and the log quarantined.
+
+        The epoch lies outside the batch's checksum, and after a power loss there may be no checkpoint to
+        vouch for it: then a start believes it.
+        """
+        state = self._state
+        if state.damage is not None or self.latest_leader_epoch <= newest:
+            return
+        wrong = next(entry for entry in state.epochs.entries if entry.epoch > newest)
+        path = state.segment_of(wrong.start_offset).path
+        reason = f"leader epoch is {wrong.epoch}, there has been none beyond {newest}"
+        state.quarantine(Damage(path, 0, wrong.start_offset, reason))
+
     def leader_epoch_at(self, offset: Offset) -> LeaderEpoch:
         """Of the batch that holds the offset; -1 for one before all batches whose epoch is known."""
         return self._state.epochs.epoch_at(offset)
@@ -283,9 +297,9 @@ class PartitionLog:
         """Drop every batch that ends at or behind ``offset``; for followers that diverged (rule 8)."""
         await self._trimmer.truncate_to(offset)
 
-    async def apply_retention(self, *, high_watermark: Offset) -> int:
-        """Delete segments past their retention, below the high watermark; returns how many."""
-        return await self._trimmer.apply_retention(high_watermark)
+    async def apply_retention(self, *, below: Offset) -> int:
+        """Delete segments past their retention that end at or before ``below``; returns how many."""
+        return await self._trimmer.apply_retention(below)
 
     async def compact(self, *, below: Offset) -> CompactionReport | None:
         """Of every key keep the latest record, in sealed segments below the offset (exclusive), if due.

@@ -1,4 +1,4 @@
-"""Which segments may go: whole ones, oldest first, and only below the high watermark (rule 48)."""
+"""Which segments may go: whole ones, oldest first, and only as far as the replica may delete (rule 48)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def count_deletable(
     config: LogConfig,
     *,
     now_ms: TimestampMs,
-    high_watermark: Offset,
+    below: Offset,
     log_start_offset: Offset,
 ) -> int:
     """How many segments from the front are past their retention: by time, by size, or forgotten already.
@@ -26,7 +26,7 @@ def count_deletable(
     excess_bytes = sum(segment.size for segment in segments) - config.retention_bytes
     count = 0
     for segment in segments:
-        if segment.size == 0 or segment.next_offset > high_watermark:
+        if segment.size == 0 or segment.next_offset > below:
             break
         forgotten = segment.next_offset <= log_start_offset and segment is not segments[-1]
         if not forgotten and not (config.deletes and _has_expired(segment, config, excess_bytes, now_ms)):

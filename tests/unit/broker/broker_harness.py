@@ -227,9 +227,8 @@ class OneBroker:
         """A follower has everything below ``offset`` and asks for what comes next: its acknowledgement."""
         leadership = self.partition(number).leadership
         assert leadership is not None
-        leadership.follower_at(
-            broker_id, self.image.brokers[broker_id].broker_epoch, Offset(offset), leadership.epoch
-        )
+        broker_epoch = self.image.brokers[broker_id].broker_epoch
+        leadership.follower_at(broker_id, broker_epoch, Offset(offset), leadership.epoch, Offset(0))
 
     def validate(self) -> None:
         for found in self.replicas.found.values():

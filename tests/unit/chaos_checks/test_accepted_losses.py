@@ -37,6 +37,16 @@ def test_what_was_given_up_may_be_missing_and_is_counted() -> None:
     assert case.verdicts()["silent-loss"].examined > 0
 
 
+def test_what_was_given_up_may_stand_where_an_earlier_attempt_put_it() -> None:
+    case = Case()
+    sent = case.begin("late")
+    case.history.acknowledge(sent, Offset(END + 5))
+    case.append(sent)
+    assert "inconsistent-offsets" in case.flagged()
+    with_loss(case)
+    assert case.flagged() == set()
+
+
 def test_without_consent_nothing_may() -> None:
     case = Case()
     lose_two(case)

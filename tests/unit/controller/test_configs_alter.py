@@ -162,14 +162,17 @@ def test_lower_min_isr_needs_no_new_partition_epoch() -> None:
     assert cluster.partition() is before
 
 
-def test_min_isr_cannot_be_changed_while_the_elr_is_all_that_is_left_of_a_partition() -> None:
+@pytest.mark.parametrize(("isr", "elr"), [([], [2, 3]), ([3], [2])])
+def test_min_isr_cannot_be_changed_while_the_elr_may_be_all_that_is_left_of_a_partition(
+    isr: list[int], elr: list[int]
+) -> None:
     cluster = SmallCluster()
     cluster.create("t", [1, 2, 3])
-    cluster.set_partition(isr=[], elr=[2, 3], leader=NO_LEADER)
+    cluster.set_partition(isr=isr, elr=elr, leader=NO_LEADER)
     for name in ("t", ""):
         with pytest.raises(NotEnoughReplicas, match="only the brokers 2, 3 are known to hold all"):
             cluster.configure(name, {MIN_ISR: "1"})
-    assert cluster.partition().elr == (2, 3)
+    assert cluster.partition().elr == tuple(elr)
 
 
 # --- unclean election

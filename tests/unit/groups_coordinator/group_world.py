@@ -142,6 +142,7 @@ class GroupWorld(World):
             self.image.brokers[SECOND].broker_epoch,
             replica.log.log_end_offset,
             replica.leadership.epoch if replica.log.log_end_offset else LeaderEpoch(-1),
+            replica.log.log_start_offset,
         )
 
     def log_end(self, group: str = GROUP) -> Offset:

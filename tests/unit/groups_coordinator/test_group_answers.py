@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.core.ids import LeaderEpoch
+from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import (
     BrokerFenced,
     CoordinatorNotAvailable,
@@ -107,7 +107,8 @@ def test_a_read_does_not_wait_for_what_comes_after_it() -> None:
         assert world.log_end() > end
         leadership = world.replica().leadership
         assert leadership is not None
-        leadership.follower_at(SECOND, world.image.brokers[SECOND].broker_epoch, end, leadership.epoch)
+        broker_epoch = world.image.brokers[SECOND].broker_epoch
+        leadership.follower_at(SECOND, broker_epoch, end, leadership.epoch, Offset(0))
         assert [each.offset for each in (await read).offsets] == [5]
         assert first.done()
         assert not later.done()

@@ -11,7 +11,7 @@ from quorate.broker.replica.news import News
 from quorate.chaos.models.replica_set import leader_stories
 from quorate.chaos.models.replica_set.plain_log import Entry
 from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness
-from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from quorate.errors import (
     FencedLeaderEpoch,
     NotEnoughReplicas,
@@ -282,7 +282,8 @@ def test_end_of_a_leadership_ends_what_waits_as_unknown_exactly_once(how: str) -
         lambda: leadership.append_if(b"v", Offset(1)),
         lambda: leadership.read(Offset(0), bytes_max=1),
         lambda: leadership.latest_offset(),
-        lambda: leadership.follower_at(BrokerId(2), 102, Offset(1), LeaderEpoch(0)),  # type: ignore[arg-type]
+        lambda: leadership.earliest_offset(),
+        lambda: leadership.follower_at(BrokerId(2), BrokerEpoch(102), Offset(1), LeaderEpoch(0), Offset(0)),
         lambda: leadership.wake_on_news(BrokerId(2), news.append),
     ):
         with pytest.raises(NotLeaderOrFollower):

@@ -29,6 +29,7 @@ from quorate.storage import PartitionLog
 from quorate.v1.controller_pb2 import PartitionAlterationResult
 from tests.mutants import assert_is_noticed, assert_story_notices
 from tests.unit.replica import test_replica_isr as isr_rules
+from tests.unit.replica import test_replica_log_start as log_start_rules
 from tests.unit.replica import test_replica_storage as storage_rules
 
 # -- epochs
@@ -141,6 +142,19 @@ class _NeverRecovering:
     NORMAL = Recovery.RECOVERING
 
 
+def followers_that_have_not_deleted_are_admitted(patch: Patch) -> None:
+    def is_complete(self: IsrMembership, follower: Follower) -> bool:
+        end = follower.log_end_offset
+        return follower.has_fetched and end >= max(self._high_watermark.offset, self._epoch_start_offset)
+
+    patch.setattr(IsrMembership, "_is_complete", is_complete)
+
+
+def leader_deletes_before_its_followers(patch: Patch) -> None:
+    """Nothing goes back by that, but nobody is told where the log begins until they have caught up."""
+    patch.setattr(Leadership, "deletable_below", property(lambda self: self.high_watermark))
+
+
 def members_leave_before_they_know(patch: Patch) -> None:
     """Those that a reassignment takes away: one of them may have led until now."""
     original = IsrMembership._dispensable
@@ -183,6 +197,14 @@ FOUND_BY_SCRIPT: Final[list[tuple[Callable[[Patch], None], Callable[[], Awaitabl
     (
         members_leave_before_they_know,
         isr_rules.test_member_that_is_to_leave_is_let_go_once_it_has_fetched_in_this_epoch,
+    ),
+    (
+        followers_that_have_not_deleted_are_admitted,
+        log_start_rules.test_a_follower_that_has_not_deleted_what_the_leader_has_is_not_admitted,
+    ),
+    (
+        leader_deletes_before_its_followers,
+        log_start_rules.test_a_leader_deletes_what_is_gone_at_everybody_who_may_lead_next,
     ),
     (own_copy_counts_before_it_is_synced, _synced_first),
     (conditional_append_looks_for_no_duplicate, _retry_of_a_conditional_append),

@@ -42,6 +42,7 @@ class StoredReplica(ReplicaHarness):
             BrokerEpoch(100 + broker_id),
             Offset(offset),
             LeaderEpoch(self.log.latest_leader_epoch if offset else -1),
+            Offset(0),
         )
         self.partition.validate()
 

@@ -11,6 +11,7 @@ from quorate.chaos.models.follower.scripted_leader import (
     with_follower,
 )
 from quorate.core.config import Durability
+from quorate.core.ids import NO_LEADER_EPOCH
 from quorate.errors import LogDamaged, OffsetOutOfRange, UnknownServerError
 
 
@@ -235,6 +236,16 @@ def test_rule_44_damage_after_a_refetch_waits_for_the_controller_again() -> None
         await harness.clock.sleep(5)
         assert not leader.has_position
         assert partition.log.damage is not None
+
+    with_follower(script)
+
+
+def test_rule_44_records_of_an_epoch_that_there_never_was_are_damage_and_refetched() -> None:
+    async def script(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1 << 15))
+        leader = harness.follow_leader(2, 2, isr=(2, 3))
+        assert (await leader.position()).fetch_offset == 0
+        assert partition.log.latest_leader_epoch == NO_LEADER_EPOCH
 
     with_follower(script)
 

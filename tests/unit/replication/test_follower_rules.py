@@ -62,6 +62,32 @@ def test_high_watermark_never_passes_its_own_log_end_and_never_moves_back() -> N
     with_follower(script)
 
 
+def test_rule_48_what_the_leader_has_deleted_goes_before_the_next_position() -> None:
+    async def script(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), (2, 1))
+        leader = harness.follow_leader(2, 1)
+        assert (await leader.position()).log_start_offset == 0
+        leader.send(update(1, high_watermark=3, log_start_offset=2))
+        position = await leader.position()
+        assert (position.log_start_offset, position.fetch_offset) == (2, 3)
+        assert partition.log.log_start_offset == 2
+        leader.send(update(1, high_watermark=3, log_start_offset=1))
+        assert (await leader.position()).log_start_offset == 2
+
+    with_follower(script)
+
+
+def test_rule_48_nothing_goes_that_is_not_known_to_be_committed() -> None:
+    async def script(harness: FollowerHarness) -> None:
+        await harness.open_with((0, 1), (1, 1), (2, 1))
+        leader = harness.follow_leader(2, 1)
+        await leader.position()
+        leader.send(update(1, high_watermark=1, log_start_offset=2))
+        assert (await leader.position()).log_start_offset == 1
+
+    with_follower(script)
+
+
 def test_rule_8_cuts_to_the_end_of_the_common_epoch_and_asks_again() -> None:
     async def script(harness: FollowerHarness) -> None:
         partition = await harness.open_with((0, 1), (1, 1), (2, 1), (3, 2), (4, 2), high_watermark=1)

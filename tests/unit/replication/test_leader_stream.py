@@ -190,6 +190,40 @@ def test_a_high_watermark_alone_waits_for_a_moment() -> None:
     with_leader(script)
 
 
+def test_who_waits_at_the_end_of_a_quiet_log_is_asked_where_its_log_begins() -> None:
+    async def script(harness: LeaderHarness) -> None:
+        partition = await harness.lead()
+        harness.name(position(0))
+        await harness.only_update()  # of the high watermark
+        harness.name(position(0))
+        assert await harness.is_silent(10)
+        assert partition.leadership is not None
+        partition.leadership.ask_log_starts()
+        assert (await harness.only_update()).batches == b""
+        harness.name(position(0))
+        assert await harness.is_silent(10), "it was asked once"
+
+    with_leader(script)
+
+
+def test_who_has_not_deleted_what_the_leader_has_is_told_at_once() -> None:
+    async def script(harness: LeaderHarness) -> None:
+        partition = await harness.lead()
+        harness.append(b"a")
+        harness.name(position(0))
+        await harness.only_update()
+        harness.name(position(1, 1))
+        await partition.log.advance_log_start(Offset(1))
+        await harness.only_update()
+        began = harness.clock.monotonic()
+        harness.name(position(1, 1))
+        update = await harness.only_update()
+        assert harness.clock.monotonic() == began
+        assert (update.log_start_offset, update.batches) == (1, b"")
+
+    with_leader(script)
+
+
 def test_a_high_watermark_rides_with_the_records_of_another_partition() -> None:
     async def script(harness: LeaderHarness) -> None:
         await harness.lead(0)

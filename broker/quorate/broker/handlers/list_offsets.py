@@ -23,7 +23,7 @@ def find_offset(
     leadership = partition.require_leadership(known_epoch(entry))
     result.leader_epoch = leadership.epoch
     if entry.spec == broker_pb2.OFFSET_SPEC_EARLIEST:
-        result.offset = partition.log.log_start_offset
+        result.offset = leadership.earliest_offset()
         return
     latest = leadership.latest_offset()
     if entry.spec != broker_pb2.OFFSET_SPEC_AT_TIMESTAMP:

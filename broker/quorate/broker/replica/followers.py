@@ -41,6 +41,7 @@ class Follower:
         "caught_up_at",
         "is_at_end",
         "log_end_offset",
+        "log_start_offset",
     )
 
     def __init__(self, broker_id: BrokerId, *, caught_up_at: float) -> None:
@@ -49,6 +50,8 @@ class Follower:
         self.broker_epoch = _NO_EPOCH
         #: exclusive; -1 before its first fetch in this leader epoch
         self.log_end_offset = _UNKNOWN
+        #: the first that it holds; -1 before its first fetch in this leader epoch
+        self.log_start_offset = _UNKNOWN
         #: by the monotonic clock; out of date while ``is_at_end``
         self.caught_up_at = caught_up_at
         #: at its last fetch its log ended where the leader's ended
@@ -62,9 +65,14 @@ class Follower:
         return self.log_end_offset != _UNKNOWN
 
     def note(
-        self, broker_epoch: BrokerEpoch, fetch_offset: Offset, log_end_offset: Offset, now: float
+        self,
+        broker_epoch: BrokerEpoch,
+        fetch_offset: Offset,
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+        now: float,
     ) -> None:
-        """Its log ends at ``fetch_offset``, the leader's at ``log_end_offset``."""
+        """Its log begins at ``log_start_offset`` and ends at ``fetch_offset``, the leader's at the other."""
         if broker_epoch < self.broker_epoch:
             raise StaleBrokerEpoch(
                 f"broker {self.broker_id} fetched with epoch {self.broker_epoch} before, now {broker_epoch}",
@@ -73,6 +81,7 @@ class Follower:
             )
         self.broker_epoch = broker_epoch
         self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
         self.is_at_end = fetch_offset >= log_end_offset
         if self.is_at_end:
             self.caught_up_at = now
@@ -127,11 +136,12 @@ class Followers:
         follower: Follower,
         broker_epoch: BrokerEpoch,
         fetch_offset: Offset,
+        log_start_offset: Offset,
         log_end_offset: Offset,
         now: float,
     ) -> None:
         was_at_end = follower.is_at_end
-        follower.note(broker_epoch, fetch_offset, log_end_offset, now)
+        follower.note(broker_epoch, fetch_offset, log_start_offset, log_end_offset, now)
         if follower.is_at_end != was_at_end:
             if was_at_end:
                 self._at_end.remove(follower)

@@ -30,6 +30,7 @@ from quorate.broker.replica.partition_state import PartitionState
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerId, Offset
 from quorate.metadata.image import Recovery
+from quorate.storage import PartitionLog
 from quorate.v1.controller_pb2 import IsrMember, PartitionAlteration
 from quorate.v1.metadata_pb2 import RECOVERY_STATE_NORMAL, RECOVERY_STATE_UNSPECIFIED
 
@@ -37,6 +38,7 @@ __all__ = ["JOIN_WAIT_S", "IsrMembership"]
 
 #: Several exchanges with a follower on a busy machine, and short beside a session's time-out.
 JOIN_WAIT_S: Final = 0.5
+_BEYOND_ALL: Final = Offset((1 << 63) - 1)
 
 
 class IsrMembership:
@@ -50,6 +52,7 @@ class IsrMembership:
         "_lag_s",
         "_leader",
         "_leaving",
+        "_log",
         "_state",
         "followers",
         "isr",
@@ -58,6 +61,7 @@ class IsrMembership:
     def __init__(
         self,
         state: PartitionState,
+        partition_log: PartitionLog,
         high_watermark: HighWatermark,
         *,
         epoch_start_offset: Offset,
@@ -66,6 +70,7 @@ class IsrMembership:
     ) -> None:
         image = state.image
         self._state = state
+        self._log = partition_log
         self._high_watermark = high_watermark
         self._epoch_start_offset = epoch_start_offset
         self._lag_s = replica_lag_s
@@ -140,6 +145,21 @@ class IsrMembership:
     @property
     def is_anyone_outside(self) -> bool:
         return bool(self._joining)
+
+    # -- the log start
+
+    def lowest_log_start(self) -> Offset:
+        """Of all others who may be elected; -1 if one of them has not fetched yet.
+
+        Also who left while too few were in sync: the ELR is as good as the ISR. And who was in the ISR by the
+        last metadata: an answer of the controller tells of a smaller one, but not of the ELR.
+        """
+        image = self._state.image
+        electable = self.isr.maximal.union(image.isr, image.elr)
+        return min(
+            (each.log_start_offset for each in self.followers if each.broker_id in electable),
+            default=_BEYOND_ALL,
+        )
 
     # -- syncs
 
@@ -248,9 +268,17 @@ class IsrMembership:
         return self._is_complete(follower) and self._may_join(follower)
 
     def _is_complete(self, follower: Follower) -> bool:
-        """Rule 23, what its log has to hold: all that is committed, and all of earlier epochs."""
+        """Rule 23, what its log has to hold: all that is committed, and all of earlier epochs.
+
+        And nothing that the leader has deleted (rule 48).
+        """
         end = follower.log_end_offset
-        return follower.has_fetched and end >= self._high_watermark.offset and end >= self._epoch_start_offset
+        return (
+            follower.has_fetched
+            and end >= self._high_watermark.offset
+            and end >= self._epoch_start_offset
+            and follower.log_start_offset >= self._log.log_start_offset
+        )
 
     def _may_join(self, follower: Follower) -> bool:
         """Rule 23, who its broker has to be: active, and the process that fetched."""

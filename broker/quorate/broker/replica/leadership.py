@@ -119,6 +119,7 @@ class Leadership:
         self._hooks = hooks
         self._membership = IsrMembership(
             state,
+            partition_log,
             high_watermark,
             epoch_start_offset=self.epoch_start_offset,
             replica_lag_s=replica_lag_s,
@@ -412,6 +413,18 @@ class Leadership:
             )
         return self._high_watermark.offset
 
+    def earliest_offset(self) -> Offset:
+        """The log start, once nobody who may lead next has an earlier one: it never goes back."""
+        self._check_leading()
+        log_start_offset = self._log.log_start_offset
+        if self._membership.lowest_log_start() < log_start_offset:
+            raise OffsetNotAvailable(
+                f"{self._topic_partition}: the log begins at {log_start_offset} here, and is not known to do "
+                "so at every replica in sync",
+                log_start_offset=log_start_offset,
+            )
+        return log_start_offset
+
     def _read_failed(self, error: StorageError) -> QuorateError:
         self._hooks.on_failure(error)
         return self._unreadable(error)
@@ -426,7 +439,12 @@ class Leadership:
     # -- followers
 
     def follower_at(
-        self, broker_id: BrokerId, broker_epoch: BrokerEpoch, fetch_offset: Offset, last_epoch: LeaderEpoch
+        self,
+        broker_id: BrokerId,
+        broker_epoch: BrokerEpoch,
+        fetch_offset: Offset,
+        last_epoch: LeaderEpoch,
+        log_start_offset: Offset,
     ) -> Divergence | None:
         """A follower's log ends at ``fetch_offset`` with a batch of ``last_epoch`` (-1: it has none).
 
@@ -449,7 +467,7 @@ class Leadership:
             if divergence is not None:
                 return divergence
         now = self._clock.monotonic()
-        membership.followers.note(follower, broker_epoch, fetch_offset, log_end_offset, now)
+        membership.followers.note(follower, broker_epoch, fetch_offset, log_start_offset, log_end_offset, now)
         self._advance_high_watermark()
         if membership.is_wish_due(follower, now):
             self._hooks.on_isr_wish()
@@ -480,6 +498,17 @@ class Leadership:
 
     def forget(self, broker_id: BrokerId) -> None:
         self._wakers.remove(broker_id)
+
+    # -- retention
+
+    @property
+    def deletable_below(self) -> Offset:
+        """What is committed, and gone at everybody who may lead next (rule 48): the leader deletes last."""
+        return min(self._high_watermark.offset, self._membership.lowest_log_start())
+
+    def ask_log_starts(self) -> None:
+        """Who waits at the end of a quiet log says nothing, whatever it deletes meanwhile."""
+        self._wakers.wake(News.LOG_STARTS_WANTED)
 
     # -- the ISR
 

@@ -56,6 +56,7 @@ class Partition:
         "_high_watermark",
         "_is_stopped",
         "_is_waiting_to_lead",
+        "_leader_log_start",
         "_on_failure",
         "_on_isr_wish",
         "_reader",
@@ -96,6 +97,8 @@ class Partition:
         self._on_isr_wish = on_isr_wish
         self._on_failure = on_failure
         self._reader = FollowerReader(partition_log, self._high_watermark, self.fail)
+        #: the first offset that the leader holds, as it said last
+        self._leader_log_start = Offset(0)
         self._is_waiting_to_lead = False
         self._is_stopped = False
         #: why the replica is of no use, beside damage, of which the log itself tells
@@ -113,6 +116,11 @@ class Partition:
     def high_watermark(self) -> Offset:
         """Exclusive; a lower bound of what is committed, never beyond this log's end."""
         return min(max(self._high_watermark.offset, self.log.log_start_offset), self.log.log_end_offset)
+
+    @property
+    def deletable_below(self) -> Offset:
+        """As far as retention may go (rule 48)."""
+        return self.high_watermark if self.leadership is None else self.leadership.deletable_below
 
     @property
     def leader(self) -> BrokerId:
@@ -154,6 +162,8 @@ class Partition:
         if before is not None and state.image.partition_epoch < before.image.partition_epoch:
             return
         self.state = state
+        if before is None:
+            self.log.reject_epochs_beyond(state.image.leader_epoch)
         if before is not None and before.image.leader_epoch == state.image.leader_epoch:
             if self.leadership is not None:
                 self.leadership.apply(state)
@@ -267,6 +277,15 @@ class Partition:
         if offset > self._high_watermark.offset:
             self._high_watermark.advance(offset)
             self._high_watermark.wake_watches()
+
+    def note_leader_log_start(self, offset: Offset) -> None:
+        self._leader_log_start = offset
+
+    @property
+    def log_start_due(self) -> Offset | None:
+        """What is deleted at the leader has to go here, too, before this replica may lead (rule 48)."""
+        offset = min(self._leader_log_start, self.high_watermark)
+        return offset if offset > self.log.log_start_offset else None
 
     # -- waiting for something to read
 

@@ -52,6 +52,7 @@ class _Served:
 
     __slots__ = (
         "high_watermark_told",
+        "is_asked",
         "is_waiting",
         "key",
         "leader_epoch",
@@ -70,6 +71,8 @@ class _Served:
         #: an answer is owed
         self.is_waiting = False
         self.high_watermark_told = _NOT_TOLD
+        #: it has to name its position again, whatever else is new
+        self.is_asked = False
 
     @property
     def has_records(self) -> bool:
@@ -135,6 +138,7 @@ class FollowerStream:
                 self.broker_epoch,
                 Offset(position.fetch_offset),
                 LeaderEpoch(position.last_fetched_epoch),
+                Offset(position.log_start_offset),
             )
         except StaleBrokerEpoch:
             # Whoever speaks here has been replaced by a later run of the same broker (rule 25).
@@ -153,7 +157,8 @@ class FollowerStream:
             leadership.wake_on_news(self.broker_id, partial(self._hear, served))
         served.offset = Offset(position.fetch_offset)
         served.is_waiting = True
-        if served.has_records:
+        served.is_asked = position.log_start_offset < partition.log.log_start_offset
+        if served.has_records or served.is_asked:
             self._serve(served)
         elif served.has_high_watermark:
             self._serve_in_a_moment(served)
@@ -189,8 +194,9 @@ class FollowerStream:
             return
         if news is News.HIGH_WATERMARK:
             self._serve_in_a_moment(served)
-        else:
-            self._serve(served)
+            return
+        served.is_asked = served.is_asked or news is News.LOG_STARTS_WANTED
+        self._serve(served)
 
     def _serve(self, served: _Served) -> None:
         self._quiet.pop(served.key, None)
@@ -254,7 +260,7 @@ class FollowerStream:
         return response if response.updates else None
 
     def _read(self, served: _Served, bytes_max: int) -> bytes | None:
-        """Empty: there is only a new high watermark. None: nothing is new, it goes on waiting."""
+        """Empty: there are no records. None: nothing is new, it goes on waiting."""
         partition, leadership = served.partition, served.leadership
         if partition.leadership is not leadership:
             # Asked again, it says what is the case now.
@@ -262,7 +268,7 @@ class FollowerStream:
             raise NotLeaderOrFollower(f"{partition.topic_partition}: leader epoch {leadership.epoch} is over")
         if served.has_records:
             return leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
-        return b"" if served.has_high_watermark else None
+        return b"" if served.has_high_watermark or served.is_asked else None
 
     def _wake(self) -> None:
         if self._sender is not None and not self._sender.done():
@@ -309,5 +315,5 @@ def _add_update(
         high_watermark=high_watermark,
         log_start_offset=partition.log.log_start_offset,
     )
-    served.is_waiting = False
+    served.is_waiting = served.is_asked = False
     served.high_watermark_told = high_watermark

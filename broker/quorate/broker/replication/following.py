@@ -67,6 +67,13 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class RaiseLogStart:
+    """First what the leader has deleted has to go."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
 class WaitForCut:
     """First a cut has to be finished that was begun in an earlier leader epoch."""
 
@@ -98,7 +105,7 @@ class Fail:
     error: QuorateError
 
 
-Next: TypeAlias = NamePosition | Sync | WaitForCut | TruncateTo | ResetTo | TryAgain | Fail
+Next: TypeAlias = NamePosition | Sync | RaiseLogStart | WaitForCut | TruncateTo | ResetTo | TryAgain | Fail
 
 NAME_POSITION: Final = NamePosition()
 SYNC: Final = Sync()
@@ -114,6 +121,9 @@ def before_naming(partition: Partition, *, may_refetch: bool = False) -> Next:
     if log.failure is not None:
         # Refetched, it is as good as empty; if the leader begins later, it says so.
         return ResetTo(_FIRST_OFFSET) if may_refetch else Fail(log.failure)
+    log_start = partition.log_start_due
+    if log_start is not None:
+        return RaiseLogStart(log_start)
     if _state_of(partition).durability is Durability.FSYNC and log.recovery_point < log.log_end_offset:
         return SYNC
     return NAME_POSITION
@@ -156,6 +166,7 @@ def take_update(partition: Partition, update: ReplicaUpdate) -> Next:
         except QuorateError as error:
             return Fail(error) if is_log_trouble(error) else TryAgain(error)
     partition.advance_high_watermark_from_leader(Offset(update.high_watermark))
+    partition.note_leader_log_start(Offset(update.log_start_offset))
     return before_naming(partition)
 
 

@@ -8,7 +8,7 @@ A partition is in one of these states:
 
     READY     its position waits in the outbox, or for a connection
     NAMED     the leader knows its position and owes an answer; what comes in another state is stale
-    WORKING   a task of its own syncs or cuts its log, and goes on when that is done
+    WORKING   a task of its own syncs or shortens its log, and goes on when that is done
     PAUSED    a timer goes on with it
     CUT_ELSEWHERE  a cut that began in an earlier leader epoch is not finished; its task goes on with this one
     FAILED    nothing goes on until metadata changes
@@ -35,6 +35,7 @@ from quorate.broker.replication.following import (
     Fail,
     NamePosition,
     Next,
+    RaiseLogStart,
     ResetTo,
     Sync,
     TruncateTo,
@@ -265,8 +266,10 @@ class LeaderFetcher:
             case Fail(error):
                 self._fail(followed, error)
             case Sync():
-                followed.state = _State.WORKING
-                self._context.spawn(partial(self._sync, followed), "sync-follower")
+                self._work_on(followed, followed.partition.log.flush, "sync-follower")
+            case RaiseLogStart(offset):
+                raise_log_start = partial(followed.partition.log.advance_log_start, offset)
+                self._work_on(followed, raise_log_start, "raise-log-start")
             case TruncateTo() | ResetTo():
                 followed.state = _State.WORKING
                 self._context.spawn(partial(self._cut, followed, what), "cut-follower")
@@ -314,9 +317,13 @@ class LeaderFetcher:
 
     # -- what waits for the disk
 
-    async def _sync(self, followed: _Followed) -> None:
+    def _work_on(self, followed: _Followed, work: Work, name: str) -> None:
+        followed.state = _State.WORKING
+        self._context.spawn(partial(self._work, followed, work), name)
+
+    async def _work(self, followed: _Followed, work: Work) -> None:
         try:
-            await followed.partition.log.flush()
+            await work()
         except QuorateError as error:
             if self._is_current(followed):
                 self._proceed(followed, Fail(error) if is_log_trouble(error) else TryAgain(error))

@@ -7,7 +7,9 @@ synced survives every power failure.
 
 MinISR is the smallest that the run ever uses. A replica that is just being added does not count: what was
 committed without it is not on it. A change of MinISR voids the ELR (rule 29): while fewer than MinISR are in
-sync after it, only those are certain to be complete, and one of them has to keep what it has.
+sync after it, only those are certain to be complete, and one of them has to keep what it has. So it is not
+asked for where all who run have lost something, as nobody may have noticed yet, and from the moment at which
+it is asked for the ELR counts no more.
 
 Some losses cannot be seen to be repaired: a bit that rotted in a file that nobody has read, or a page that
 the kernel takes for written and the device does not have. They count to the end of the run.
@@ -15,7 +17,9 @@ the kernel takes for written and the device does not have. They count to the end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from quorate.chaos.cluster.cluster import SimCluster
@@ -49,6 +53,8 @@ class FaultBudget:
         self._min_isr = {topic.name: topic.min_insync_replicas for topic in topics}
         self._synced = {topic.name for topic in topics if topic.durability == Durability.FSYNC}
         self._losses: dict[str, _Loss] = {}
+        #: topics for which a change of MinISR is under way, or may be
+        self._changing: Counter[str] = Counter()
 
     def no_longer_synced(self, topic: str) -> None:
         """Its durability was changed: from here on what it acknowledges may not be on any device."""
@@ -59,6 +65,19 @@ class FaultBudget:
         return len(self._synced) == len(self._min_isr) and all(
             self._is_synced(name.topic, partition) for name, partition in partitions_of(self._image())
         )
+
+    @contextmanager
+    def changing_min_isr(self, topic: str) -> Iterator[bool]:
+        """Whether it may be changed. If an error ends it, it may be carried out at any time after."""
+        self._forget_what_is_restored()
+        lost = {self._cluster.machine(name).config.node_id for name in self._losses}
+        self._changing[topic] += 1
+        yield all(
+            any(self._is_running(each) and each not in lost for each in partition.isr)
+            for name, partition in partitions_of(self._image())
+            if name.topic == topic
+        )
+        self._changing[topic] -= 1
 
     def spend_unsynced(self, machine: SimMachine) -> bool:
         """Whether the machine may lose its power now; if so, it counts as having lost it."""
@@ -79,6 +98,9 @@ class FaultBudget:
             if len(lost) >= self._room(topic_partition.topic, partition):
                 return False
             complete = {*partition.isr, *partition.elr}
+            if self._changing[topic_partition.topic]:
+                # When the change comes, the dead may have been taken out of the ISR.
+                complete = {each for each in partition.isr if self._is_running(each)}
             if number in complete and complete.issubset({number, *lost}):
                 return False
         before = self._losses.get(machine.name)
@@ -88,6 +110,9 @@ class FaultBudget:
             is_lasting or (before is not None and before.is_lasting),
         )
         return True
+
+    def _is_running(self, broker_id: BrokerId) -> bool:
+        return any(each.is_running for each in self._cluster.brokers if each.config.node_id == broker_id)
 
     def _is_synced(self, topic: str, partition: PartitionImage) -> bool:
         """After an unclean election not before the metadata says so again."""

@@ -59,6 +59,8 @@ _POLL_S: Final = 0.05
 _REPAIR_S: Final = 0.5
 _REPAIRS_MAX: Final = 10
 _HEALED_WITHIN_S: Final = 30.0
+#: what a client has sent and given up arrives within this, on a network that is healed
+_LATE_S: Final = 0.2
 #: in quiet times: a connection over which a frame was lost is silent for 15 s before it breaks
 _ACKNOWLEDGED_WITHIN_S: Final = 25.0
 _TIME_LIMIT_S: Final = 600.0
@@ -155,6 +157,7 @@ class _Run:
         await asyncio.gather(*clients)
         if competition is not None:
             await competition.end()
+        await self._cluster.clock.sleep(_LATE_S)
         await self._until_quiet()
         final = self._final_state()
         await self._read_everything(final)

@@ -32,12 +32,12 @@ def diverged_logs_count(patch: Patch) -> None:
 def position_counts_before_it_is_checked(patch: Patch) -> None:
     original = Leadership.follower_at
 
-    def follower_at(self: Leadership, broker_id: Any, broker_epoch: Any, offset: Any, last_epoch: Any) -> Any:
+    def follower_at(self: Leadership, broker_id: Any, broker_epoch: Any, offset: Any, *rest: Any) -> Any:
         follower = self._membership.followers.get(broker_id)
         if follower is not None:
             follower.log_end_offset = min(offset, self._log.log_end_offset)
             follower.broker_epoch = broker_epoch
-        return original(self, broker_id, broker_epoch, offset, last_epoch)
+        return original(self, broker_id, broker_epoch, offset, *rest)
 
     patch.setattr(Leadership, "follower_at", follower_at)
 
@@ -161,6 +161,22 @@ def followers_below_the_epochs_start_are_admitted(patch: Patch) -> None:
 @mutation(23, hunt=REPLICAS)
 def caught_up_followers_are_not_admitted(patch: Patch) -> None:
     patch.setattr(IsrMembership, "can_admit", lambda *_: False)
+
+
+# -- the log start
+
+
+@mutation(48, hunt=REPLICAS)
+def log_start_is_told_before_it_is_known(patch: Patch) -> None:
+    patch.setattr(Leadership, "earliest_offset", lambda self: self.log_start_offset)
+
+
+@mutation(48, hunt=REPLICAS)
+def the_elr_may_have_an_earlier_log_start(patch: Patch) -> None:
+    def lowest_log_start(self: IsrMembership) -> Offset:
+        return min((each.log_start_offset for each in self._gating), default=Offset(1 << 62))
+
+    patch.setattr(IsrMembership, "lowest_log_start", lowest_log_start)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -297,7 +297,7 @@ def retention_ignores_the_high_watermark(patch: Patch) -> None:
     original = retention.count_deletable
 
     def count(segments: Any, config: Any, **facts: Any) -> int:
-        return original(segments, config, **{**facts, "high_watermark": Offset(1 << 62)})
+        return original(segments, config, **{**facts, "below": Offset(1 << 62)})
 
     patch.setattr(log_trimmer, "count_deletable", count)
 

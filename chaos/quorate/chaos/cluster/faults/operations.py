@@ -142,7 +142,13 @@ async def change_min_isr(scene: Scene, rng: random.Random) -> str | None:
     """Never below the plan's: that one decides what may be lost."""
     topic = rng.choice(scene.plan.topics)
     value = topic.min_insync_replicas + rng.choice((0, 1))
-    return await _configure(scene, rng, topic, "min.insync.replicas", value)
+    # The error passes through the budget, which knows then that the change may come yet.
+    with contextlib.suppress(QuorateError), scene.budget.changing_min_isr(topic.name) as may_change:
+        if not may_change:
+            return None
+        async with scene.admin(rng) as admin:
+            await admin.alter_config(topic.name, {"min.insync.replicas": value})
+    return f"set min.insync.replicas={value} for {topic.name}"
 
 
 async def change_durability(scene: Scene, rng: random.Random) -> str | None:
@@ -185,10 +191,26 @@ async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
     async with scene.admin(rng) as admin:
         deletion = scene.history.delete_topic(TopicName(topic.name))
         await until_done(scene, rng, lambda: admin.delete_topic(topic.name), done=UnknownTopicOrPartition)
-        scene.history.topic_deleted(deletion)
         await scene.rest(rng, MOMENT_S_RANGE)
         await until_done(scene, rng, lambda: create_topic(admin, topic), done=TopicAlreadyExists)
+    # Brokers that are cut off from the controller take writes for the old topic until they hear of it.
+    while not _is_old_topic_gone(scene, topic):
+        await scene.rest(rng, MOMENT_S_RANGE)
+    scene.history.topic_deleted(deletion)
     return f"deleted {topic.name} and created it again"
+
+
+def _is_old_topic_gone(scene: Scene, topic: TopicPlan) -> bool:
+    """No process holds a replica of another topic of that name than the newest."""
+    newest = scene.image().topic_ids.get(TopicName(topic.name))
+    brokers = [each.node.broker for each in scene.cluster.brokers if each.node is not None]
+    return all(
+        replica.topic_id == newest
+        for broker in brokers
+        if broker is not None
+        for replica in broker.replicas
+        if replica.topic_partition.topic == topic.name
+    )
 
 
 async def create_topic(admin: AsyncAdmin, topic: TopicPlan) -> None:

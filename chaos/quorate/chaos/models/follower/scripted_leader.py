@@ -81,7 +81,12 @@ class ScriptedLeader:
 
         service = Service(
             replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"],
-            {"Replicate": self._replicate, "DescribeLogEnds": never, "DescribeReplicas": never},
+            {
+                "Replicate": self._replicate,
+                "DescribeEnds": never,
+                "DescribeLogEnds": never,
+                "DescribeReplicas": never,
+            },
         )
         address = address_of(self.broker_id)
         transport = SimTransport(self._harness.network, f"b{self.broker_id}")

@@ -359,7 +359,7 @@ async def check_retention_below_high_watermark() -> None:
     harness = LogHarness(small_config(segment_bytes=len(BATCH), retention_bytes=0))
     log = await harness.lead()
     harness.append(*[BATCH] * 4)
-    await log.apply_retention(high_watermark=Offset(2))
+    await log.apply_retention(below=Offset(2))
     assert log.log_start_offset <= 2, f"the log starts at {log.log_start_offset}, behind the high watermark"
 
 
@@ -370,7 +370,7 @@ async def check_retention_when_the_wall_clock_jumps() -> None:
     harness.append(*[BATCH] * 4)
     harness.clock.now_ms += 1000
     harness.clock.wall_jump_ms = 30 * 86_400_000
-    await log.apply_retention(high_watermark=Offset(4))
+    await log.apply_retention(below=Offset(4))
     assert log.log_start_offset == 0, "deleted because of a clock"
 
 

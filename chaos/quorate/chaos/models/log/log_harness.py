@@ -18,9 +18,9 @@ from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
 from quorate.chaos.sim.disk_faults import Operation
 from quorate.core.clock import SystemClock
 from quorate.core.disk import Disk
-from quorate.core.ids import LeaderEpoch, ProducerId, TimestampMs
+from quorate.core.ids import LeaderEpoch, Offset, ProducerId, TimestampMs
 from quorate.core.records import BatchHeader, Compression, encode_values, parse_header
-from quorate.storage import LogConfig, LogContext, OpenFiles, PartitionLog, StartKind
+from quorate.storage import LogConfig, LogContext, LogDirectory, OpenFiles, PartitionLog, StartKind
 
 __all__ = [
     "DIRECTORY",
@@ -36,6 +36,7 @@ __all__ = [
     "epochs_of",
     "headers_in",
     "image_of",
+    "maintain",
     "make_context",
     "os_error",
     "producers_of",
@@ -281,3 +282,8 @@ class LogHarness:
         """Name -> content of the files in the log's directory."""
         found = self.disk.snapshot(self.directory).files
         return {name: content for name, content in found.items() if name.endswith(suffix)}
+
+
+async def maintain(directory: LogDirectory, *, below: Offset) -> None:
+    """As a broker does whose replicas may all be shortened up to there."""
+    await directory.maintain(deletable_below=lambda _: below, high_watermark_of=lambda _: below)

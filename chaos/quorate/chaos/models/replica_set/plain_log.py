@@ -49,6 +49,10 @@ class PlainLog:
     def last_fetched_epoch(self) -> int:
         return self.entries[-1].leader_epoch if self.entries else -1
 
+    def reject_epochs_beyond(self, newest: LeaderEpoch) -> None:
+        """Nothing rots here."""
+        assert self.latest_leader_epoch <= newest
+
     def become_leader(self, leader_epoch: LeaderEpoch) -> None:
         self._assign(leader_epoch, len(self.entries))
 
@@ -74,6 +78,12 @@ class PlainLog:
         assert not self.epochs or self.epochs[-1][0] <= leader_epoch
         if not self.epochs or self.epochs[-1][0] < leader_epoch:
             self.epochs.append((leader_epoch, offset))
+
+    def reset_to(self, leader: PlainLog) -> None:
+        """Begin where the leader begins. What lies before that is kept, to count offsets by."""
+        self.log_start_offset = leader.log_start_offset
+        self.entries = leader.entries[: self.log_start_offset]
+        self.epochs = [each for each in leader.epochs if each[1] < self.log_start_offset]
 
     def truncate_to(self, offset: int) -> None:
         del self.entries[offset:]

@@ -119,6 +119,7 @@ class ReplicaHarness:
         leader_epoch: int | None = None,
         partition_epoch: int | None = None,
         isr: Sequence[int] | None = None,
+        elr: Sequence[int] = (),
         replicas: Sequence[int] | None = None,
         adding: Sequence[int] = (),
         removing: Sequence[int] = (),
@@ -134,7 +135,7 @@ class ReplicaHarness:
             partition=self._number,
             replicas=before.replicas if replicas is None else tuple(map(BrokerId, replicas)),
             isr=before.isr if isr is None else tuple(map(BrokerId, isr)),
-            elr=(),
+            elr=tuple(map(BrokerId, elr)),
             last_known_elr=(),
             leader=before.leader if leader is None else BrokerId(leader),
             leader_epoch=before.leader_epoch if leader_epoch is None else LeaderEpoch(leader_epoch),
@@ -197,7 +198,13 @@ class ReplicaHarness:
         assert self.leadership.when_committed(Offset(next_offset), self.outcomes.append) is not None
 
     def fetch(
-        self, broker_id: int, offset: int, *, last_epoch: int | None = None, broker_epoch: int | None = None
+        self,
+        broker_id: int,
+        offset: int,
+        *,
+        last_epoch: int | None = None,
+        broker_epoch: int | None = None,
+        log_start: int = 0,
     ) -> Divergence | None:
         """``last_epoch``: None: as the leader has it there."""
         if last_epoch is None:
@@ -207,6 +214,7 @@ class ReplicaHarness:
             BrokerEpoch(100 + broker_id if broker_epoch is None else broker_epoch),
             Offset(offset),
             LeaderEpoch(last_epoch),
+            Offset(log_start),
         )
         self.partition.validate()
         return divergence

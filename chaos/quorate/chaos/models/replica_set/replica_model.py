@@ -10,6 +10,7 @@ with old metadata. After every step:
 - no follower is told to cut off what it knows to be committed (rule 11);
 - each producer is told exactly one outcome, and "done" only of what is committed (rule 19);
 - a leader that says where the log ends knows all that was acknowledged before it was elected (rule 17);
+- a log start that was told is no later than that of whoever could lead next (rule 48);
 - a leader that was replaced by plan, and does not know, is in the ISR until it lags, so that nothing is
   committed without it while it may hold a lease (rule 37).
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorate.broker.replica.divergence import Divergence
 from quorate.broker.replica.leadership import Leadership
@@ -29,11 +30,13 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.chaos.models.controller.broker_requests import beat, registration
 from quorate.chaos.models.controller.small_cluster import SmallCluster
-from quorate.chaos.models.replica_set.plain_log import Entry, PlainLog
+from quorate.chaos.models.replica_set.messages import Answer, Ask, Fetch, Message, Reset, Update
+from quorate.chaos.models.replica_set.plain_log import PlainLog
 from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker, register_broker
 from quorate.controller.heartbeats import heartbeat
+from quorate.controller.reassignment import complete_reassignments
 from quorate.core.ids import (
     BrokerEpoch,
     BrokerId,
@@ -43,10 +46,10 @@ from quorate.core.ids import (
     TopicName,
     TopicPartition,
 )
-from quorate.errors import OffsetNotAvailable, QuorateError
+from quorate.errors import OffsetNotAvailable, OffsetOutOfRange, QuorateError
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
-from quorate.v1.controller_pb2 import AlterPartitionRequest, PartitionAlterationResult
+from quorate.v1.controller_pb2 import AlterPartitionRequest
 
 __all__ = ["LAG_S", "ReplicaModel", "walk"]
 
@@ -72,40 +75,6 @@ class _Broker:
         self.lease_end = 0.0
 
 
-class _Fetch(NamedTuple):
-    """A follower's position, on its way to the leader."""
-
-    follower: BrokerId
-    broker_epoch: BrokerEpoch
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    offset: Offset
-    last_epoch: LeaderEpoch
-
-
-class _Update(NamedTuple):
-    """The leader's answer, on its way to the follower."""
-
-    fetch: _Fetch
-    answer: Divergence | list[Entry]
-    high_watermark: Offset
-
-
-class _Ask(NamedTuple):
-    """An AlterPartition on its way to the controller. A copy that nobody waits for has no ``asked_by``."""
-
-    request: AlterPartitionRequest
-    asked_by: Leadership | None
-
-
-class _Answer(NamedTuple):
-    asked_by: Leadership
-    result: PartitionAlterationResult
-
-
-_Message = _Fetch | _Update | _Ask | _Answer
-
-
 class _Produced:
     """One record whose producer waits."""
 
@@ -125,11 +94,13 @@ class ReplicaModel:
         self.history: dict[int, MetadataImage] = {}
         self._remember()
         self.brokers = {BrokerId(each): _Broker(BrokerId(each)) for each in range(1, _BROKERS + 1)}
-        self.network: list[_Message] = []
+        self.network: list[Message] = []
         #: offset -> value, of every record that some leader has committed
         self.committed: dict[int, bytes] = {}
         #: highest offset (exclusive) that was acknowledged, by leader epoch
         self.acknowledged_end: dict[int, int] = {}
+        #: the latest log start that a leader told
+        self.log_start_told = 0
         self.waiting: list[tuple[Leadership, _Produced]] = []
         self._values = 0
         self._actions: list[tuple[Callable[[], None], int]] = [
@@ -139,6 +110,7 @@ class ReplicaModel:
             (self.follow_metadata, 14),
             (self.ask_for_isr, 12),
             (self.pass_time, 6),
+            (self.delete_old, 12),
             (self.lose, 4),
             (self.deliver_twice, 3),
             (self.fence, 2),
@@ -283,45 +255,64 @@ class ReplicaModel:
             assert position is not None
             self.network.append(position)
 
-    def _position(self, broker: _Broker) -> _Fetch | None:
+    def _position(self, broker: _Broker) -> Fetch | None:
         partition = broker.partition
         if partition is None or not partition.is_following(partition.leader_epoch):
             return None
-        return _Fetch(
+        return Fetch(
             broker.broker_id,
             broker.broker_epoch,
             partition.leader,
             partition.leader_epoch,
             broker.log.log_end_offset,
             LeaderEpoch(broker.log.last_fetched_epoch),
+            broker.log.log_start_offset,
         )
 
-    def _serve(self, fetch: _Fetch) -> None:
+    def _serve(self, fetch: Fetch) -> None:
         leader = self.brokers[fetch.leader]
         if leader.partition is None:
             return
         try:
             leadership = leader.partition.require_leadership(fetch.leader_epoch)
             divergence = leadership.follower_at(
-                fetch.follower, fetch.broker_epoch, fetch.offset, fetch.last_epoch
+                fetch.follower, fetch.broker_epoch, fetch.offset, fetch.last_epoch, fetch.log_start
             )
+        except OffsetOutOfRange:
+            self.network.append(Reset(fetch, leader.log))
+            return
         except QuorateError as error:
             self.counts[f"fetch: {error.code}"] += 1
             return
         batches = leader.log.entries[fetch.offset : fetch.offset + self.rng.choice((1, 2, 50))]
-        self.network.append(_Update(fetch, divergence or batches, leadership.high_watermark))
+        self.network.append(
+            Update(fetch, divergence or batches, leadership.high_watermark, leader.log.log_start_offset)
+        )
 
-    def _receive(self, update: _Update) -> None:
+    def _is_awaited(self, fetch: Fetch) -> bool:
+        """Its answer still belongs to what the follower is doing (rule 10)."""
+        broker = self.brokers[fetch.follower]
+        partition, log = broker.partition, broker.log
+        return (
+            partition is not None
+            and broker.broker_epoch == fetch.broker_epoch
+            and partition.is_following(fetch.leader_epoch)
+            and log.log_end_offset == fetch.offset
+            and log.last_fetched_epoch == fetch.last_epoch
+        )
+
+    def _reset(self, reset: Reset) -> None:
+        broker = self.brokers[reset.fetch.follower]
+        if self._is_awaited(reset.fetch) and reset.leader_log.log_start_offset > broker.log.log_end_offset:
+            broker.log.reset_to(reset.leader_log)
+            self.counts["reset"] += 1
+
+    def _receive(self, update: Update) -> None:
         broker = self.brokers[update.fetch.follower]
         partition, log = broker.partition, broker.log
-        if (
-            partition is None
-            or broker.broker_epoch != update.fetch.broker_epoch
-            or not partition.is_following(update.fetch.leader_epoch)
-            or log.log_end_offset != update.fetch.offset
-            or log.last_fetched_epoch != update.fetch.last_epoch
-        ):
+        if not self._is_awaited(update.fetch):
             return
+        assert partition is not None
         if isinstance(update.answer, Divergence):
             own_end = log.end_of_epoch(update.answer.epoch)
             offset = (
@@ -334,7 +325,21 @@ class ReplicaModel:
         else:
             log.append_as_follower(update.answer)
             partition.advance_high_watermark_from_leader(update.high_watermark)
+            partition.note_leader_log_start(update.log_start)
+            if partition.log_start_due is not None:
+                log.log_start_offset = partition.log_start_due
+                self.counts["log start adopted"] += 1
             self.counts["replicated"] += len(update.answer)
+
+    def delete_old(self) -> None:
+        """Every replica by its own clock, as far as it may."""
+        broker = self.rng.choice(self._running() or [self.brokers[BrokerId(1)]])
+        if broker.partition is None or broker.partition.state is None:
+            return
+        before, limit = broker.log.log_start_offset, broker.partition.deletable_below
+        if limit > before:
+            broker.log.log_start_offset = Offset(self.rng.randint(before, limit))
+            self.counts["deleted"] += 1
 
     # -- the ISR
 
@@ -347,9 +352,9 @@ class ReplicaModel:
                 request = AlterPartitionRequest(
                     broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, partitions=[alteration]
                 )
-                self.network.append(_Ask(request, leadership))
+                self.network.append(Ask(request, leadership))
 
-    def _decide(self, ask: _Ask) -> None:
+    def _decide(self, ask: Ask) -> None:
         try:
             decision = alter_partition(self.cluster.image, ask.request)
         except QuorateError as error:
@@ -361,7 +366,7 @@ class ReplicaModel:
         self._remember()
         self.counts[f"alter: {result.error.code or 'done'}"] += 1
         if ask.asked_by is not None:
-            self.network.append(_Answer(ask.asked_by, result))
+            self.network.append(Answer(ask.asked_by, result))
 
     # -- the network
 
@@ -371,32 +376,34 @@ class ReplicaModel:
 
     def deliver_twice(self) -> None:
         """And the second time later, if at all."""
-        messages = [each for each in self.network if not isinstance(each, _Answer)]
+        messages = [each for each in self.network if not isinstance(each, Answer)]
         if messages:
             message = self.rng.choice(messages)
-            self.network.append(message._replace(asked_by=None) if isinstance(message, _Ask) else message)
+            self.network.append(message._replace(asked_by=None) if isinstance(message, Ask) else message)
 
     def lose(self) -> None:
         """Lost, or so late that nobody waits any more."""
         if not self.network:
             return
         message = self.network.pop(self.rng.randrange(len(self.network)))
-        if isinstance(message, _Ask) and message.asked_by is not None:
+        if isinstance(message, Ask) and message.asked_by is not None:
             message.asked_by.alteration_unanswered()
             if self.rng.random() < 0.7:
                 self.network.append(message._replace(asked_by=None))
-        elif isinstance(message, _Answer):
+        elif isinstance(message, Answer):
             message.asked_by.alteration_unanswered()
 
-    def _deliver(self, message: _Message) -> None:
+    def _deliver(self, message: Message) -> None:
         match message:
-            case _Fetch():
+            case Fetch():
                 self._serve(message)
-            case _Update():
+            case Update():
                 self._receive(message)
-            case _Ask():
+            case Reset():
+                self._reset(message)
+            case Ask():
                 self._decide(message)
-            case _Answer():
+            case Answer():
                 message.asked_by.alteration_answered(message.result)
 
     # -- what happens to brokers
@@ -492,6 +499,7 @@ class ReplicaModel:
             if leadership.high_watermark > before.get(leadership, -1):
                 self._note_committed(broker.log, leadership.high_watermark)
             self._check_latest(broker, leadership)
+            self._check_earliest(leadership)
         self._check_old_leaders()
         self._check_candidates()
         for leadership, produced in self.waiting:
@@ -508,6 +516,16 @@ class ReplicaModel:
         earlier = [end for epoch, end in self.acknowledged_end.items() if epoch < leadership.epoch]
         assert latest >= max(earlier, default=0), "a new leader does not know what was acknowledged (rule 17)"
 
+    def _check_earliest(self, leadership: Leadership) -> None:
+        """Also of a zombie: nobody may know better yet."""
+        try:
+            earliest = leadership.earliest_offset()
+        except OffsetNotAvailable:
+            return
+        if leadership.epoch == self.image.leader_epoch:
+            assert earliest >= self.log_start_told, "a log start goes back (rule 48)"
+            self.log_start_told = earliest
+
     def _check_old_leaders(self) -> None:
         """Rule 37. A lease is shorter than what it takes to be thrown out for lagging, or to be fenced."""
         for broker, leadership in self._leaders():
@@ -522,7 +540,9 @@ class ReplicaModel:
     def _check_candidates(self) -> None:
         """Rule 1: *leader-candidate completeness*."""
         for broker_id in (*self.image.isr, *self.image.elr):
-            entries = self.brokers[broker_id].log.entries
+            log = self.brokers[broker_id].log
+            entries = log.entries
+            assert log.log_start_offset >= self.log_start_told, "a log start would go back (rule 48)"
             for offset in range(len(self.committed) - 1, -1, -1):
                 assert offset < len(entries), f"broker {broker_id} lacks offset {offset}"
                 if entries[offset].value != self.committed[offset]:
@@ -540,6 +560,9 @@ class ReplicaModel:
             ):
                 self._restart(broker, keeps_all=True)
         for _ in range(60):
+            # What the controller does now and then, in case nobody asked for an ISR since.
+            self.cluster.commit(complete_reassignments(self.cluster.image))
+            self._remember()
             for broker in self.brokers.values():
                 if self.cluster.image.brokers[broker.broker_id].is_fenced:
                     self._unfence(broker)
@@ -556,6 +579,8 @@ class ReplicaModel:
         leader = self.brokers[partition.leader].partition
         assert leader is not None
         assert leader.high_watermark == leader.log.log_end_offset, "what is on every replica is not committed"
+        assert leader.leadership is not None
+        leader.leadership.earliest_offset()
 
 
 def walk(seed: int, *, steps: int) -> ReplicaModel:
