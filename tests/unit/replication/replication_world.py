@@ -37,7 +37,7 @@ from quorate.chaos.sim.process import SimProcess
 from quorate.chaos.sim.transport import SimTransport
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from quorate.core.transport import Call, Service
+from quorate.core.transport import Call, Handler, Service, methods_of
 from quorate.errors import (
     FencedLeaderEpoch,
     IneligibleReplica,
@@ -105,10 +105,10 @@ class SimBroker:
             response_bytes_max=2_000,
             partition_bytes_max=700,
         )
-        service = Service(
-            replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"],
-            {"Replicate": server.replicate, "DescribeLogEnds": _never, "DescribeReplicas": _never},
-        )
+        descriptor = replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"]
+        handlers: dict[str, Handler] = dict.fromkeys(methods_of(descriptor), _never)
+        handlers["Replicate"] = server.replicate
+        service = Service(descriptor, handlers)
         await transport.serve(address_of(self.broker_id), [service])
         world.run(fetchers.run())
         world.run(self._follow_metadata(partition, fetchers))

@@ -25,7 +25,7 @@ from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
 from quorate.core.ids import BrokerId, Offset
-from quorate.core.transport import Call, Service, method_of
+from quorate.core.transport import Call, Service, method_of, methods_of
 from quorate.errors import (
     InvalidRequest,
     NotLeaderOrFollower,
@@ -417,7 +417,7 @@ class ServerHarness(LeaderHarness):
             partition_bytes_max=PARTITION_BYTES,
         )
         service = Service(
-            _SERVICE, {"Replicate": server.replicate, "DescribeLogEnds": never, "DescribeReplicas": never}
+            _SERVICE, {**dict.fromkeys(methods_of(_SERVICE), never), "Replicate": server.replicate}
         )
         await SimTransport(self.network, "b1").serve(address_of(1), [service])
 

@@ -24,7 +24,7 @@ from quorate.chaos.sim.server import SimServer
 from quorate.chaos.sim.transport import SimTransport
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId, Offset
-from quorate.core.transport import Call, Service
+from quorate.core.transport import Call, Service, methods_of
 from quorate.errors import QuorateError
 from quorate.metadata.image import PartitionImage
 from quorate.rpc.error_detail import detail_from_error
@@ -79,14 +79,9 @@ class ScriptedLeader:
         async def never(_request: object, _call: Call) -> None:
             raise AssertionError("followers ask for nothing else")
 
+        descriptor = replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"]
         service = Service(
-            replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"],
-            {
-                "Replicate": self._replicate,
-                "DescribeEnds": never,
-                "DescribeLogEnds": never,
-                "DescribeReplicas": never,
-            },
+            descriptor, {**dict.fromkeys(methods_of(descriptor), never), "Replicate": self._replicate}
         )
         address = address_of(self.broker_id)
         transport = SimTransport(self._harness.network, f"b{self.broker_id}")
