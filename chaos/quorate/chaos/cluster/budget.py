@@ -29,6 +29,7 @@ from quorate.chaos.cluster.view import partitions_of
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerId
 from quorate.metadata.image import MetadataImage, PartitionImage
+from quorate.metadata.topic_settings import min_insync_replicas_of
 
 __all__ = ["FaultBudget"]
 
@@ -121,7 +122,9 @@ class FaultBudget:
     def _room(self, topic: str, partition: PartitionImage) -> int:
         """How many replicas may have lost something."""
         settled = len(partition.replicas) - len(partition.adding_replicas)
-        return min(self._min_isr.get(topic, 1), settled) - 1
+        # Of a topic that is in no plan, the group's own, nobody changes it.
+        min_isr = self._min_isr.get(topic) or min_insync_replicas_of(self._image(), partition)
+        return min(min_isr, settled) - 1
 
     def _lost_without(self, machine: SimMachine, topic: str, partition: PartitionImage) -> set[BrokerId]:
         """Which other replicas have."""

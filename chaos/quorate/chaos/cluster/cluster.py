@@ -138,8 +138,9 @@ class SimCluster:
         """``options``: of ``AsyncProducer``."""
         return AsyncProducer(self.bootstrap, **self._seams(transport), **options)
 
-    def consumer(self) -> AsyncConsumer:
-        return AsyncConsumer(self.bootstrap, **self._seams())
+    def consumer(self, *, transport: SimTransport | None = None, **options: Any) -> AsyncConsumer:
+        """``options``: of ``AsyncConsumer``."""
+        return AsyncConsumer(self.bootstrap, **self._seams(transport), **options)
 
     def _seams(
         self, transport: SimTransport | None = None, rng: random.Random | None = None

@@ -20,10 +20,12 @@ from typing import Any, Final
 from quorate.chaos.cluster.faults.kinds import OPERATIONS, UNPLANNED, Fault
 from quorate.core.config import Durability
 
-__all__ = ["COMPETED", "FaultEvent", "Plan", "TopicPlan", "WorkloadPlan"]
+__all__ = ["COMPETED", "GROUPED", "FaultEvent", "Plan", "TopicPlan", "WorkloadPlan"]
 
 #: the topic for whose end clients compete
 COMPETED: Final = "c"
+#: the topic that a group shares
+GROUPED: Final = "g"
 #: the one of which something may be lost; there only where somebody gives it up
 _LOSSY: Final = "m"
 _BROKERS: Final = (3, 3, 3, 3, 4, 5)
@@ -64,6 +66,8 @@ class WorkloadPlan:
     readers: int
     #: clients that compete for the end of one log with conditional appends
     competitors: int
+    #: of a group that shares one topic
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Plan:
         names = [f"t{number}" for number in range(rng.choice((1, 2)))]
         if workload.competitors:
             names.append(COMPETED)
+        if workload.members:
+            names.append(GROUPED)
         is_combined = rng.random() < 0.4
         topics = [_draw_topic(rng, name, brokers, durability) for name in names]
         events = _draw_events(rng, kinds)
@@ -161,6 +167,7 @@ def _draw_workload(rng: random.Random) -> WorkloadPlan:
         hasty_producers=rng.choice((0, 0, 1)),
         readers=rng.choice((1, 1, 2)),
         competitors=rng.choice((0, 0, 0, 0, 0, _COMPETITORS)),
+        members=rng.choice((0, 0, 0, 0, 2, 3)),
     )
 
 

@@ -21,8 +21,10 @@ from quorate.chaos.cluster.competition import Competition, CompetitionReport
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.faults.operations import create_topic
 from quorate.chaos.cluster.final import assigned_replicas, batches_of, final_state
+from quorate.chaos.cluster.group_history import GroupHistory
+from quorate.chaos.cluster.group_members import GroupMembers
 from quorate.chaos.cluster.nemesis import Nemesis
-from quorate.chaos.cluster.plan import COMPETED, Plan
+from quorate.chaos.cluster.plan import COMPETED, GROUPED, Plan
 from quorate.chaos.cluster.scene import Scene
 from quorate.chaos.cluster.signs import SignsInMetadata, expected_signs, signs_of
 from quorate.chaos.cluster.trace import Trace, counting_events
@@ -37,7 +39,9 @@ from quorate.chaos.live.watermarks import watch_watermarks
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability
+from quorate.core.config.groups import GroupConfig
 from quorate.core.ids import TopicPartition
+from quorate.core.topic_names import INTERNAL_TOPICS
 from quorate.errors import QuorateError, ReplicaDiverged
 from quorate.metadata.image import PartitionImage
 
@@ -52,6 +56,9 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "controlled_shutdown_timeout_ms": 1_500,
     "log_retention_check_interval_ms": 1_000,
     "file_delete_delay_ms": 500,
+    "groups": GroupConfig(
+        offsets_topic_num_partitions=2, session_timeout_ms=1_200, heartbeat_interval_ms=200
+    ),
 }
 _SUPERVISOR_S: Final = 0.2
 _POLL_S: Final = 0.05
@@ -143,6 +150,8 @@ class _Run:
             plan.written_topics,
             self._observer.acknowledged,
         )
+        self._group_history = GroupHistory(simulation.loop.time)
+        self._members = GroupMembers(self._cluster, self._group_history, GROUPED)
 
     async def run(self) -> RunReport:
         await self._begin()
@@ -151,16 +160,19 @@ class _Run:
         competitors = self._plan.workload.competitors
         competition = Competition(self._cluster, competitors) if competitors else None
         supervisor = asyncio.create_task(self._restart_what_ended(), name="supervisor")
+        members = self._start_members()
         await self._nemesis.run()
         await self._until("whole", lambda: is_whole(self._cluster))
         self._workload.end()
-        await asyncio.gather(*clients)
+        self._members.end()
+        await asyncio.gather(*clients, *members)
         if competition is not None:
             await competition.end()
         await self._cluster.clock.sleep(_LATE_S)
         await self._until_quiet()
         final = self._final_state()
         await self._read_everything(final)
+        await self._finish_group(final)
         for task in (watch, supervisor):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -184,6 +196,22 @@ class _Run:
         }
         clients |= {f"r{number}": workload.read(f"r{number}") for number in range(drawn.readers)}
         return [asyncio.create_task(client, name=name) for name, client in clients.items()]
+
+    def _start_members(self) -> list[asyncio.Task[None]]:
+        return [
+            asyncio.create_task(self._members.come_and_go(), name=f"member-{number}")
+            for number in range(self._plan.workload.members)
+        ]
+
+    async def _finish_group(self, final: FinalState) -> None:
+        """One more member gets whatever the others have left."""
+        if not self._plan.workload.members:
+            return
+        records = {name: list(log.records) for name, log in final.partitions.items() if name.topic == GROUPED}
+        last = self._members.begin()
+        await self._until("read by the group", lambda: self._group_history.is_all_handed_out(records))
+        await last.leave()
+        self._group_history.check(records)
 
     async def _watch_watermarks(self) -> None:
         """As one more client."""
@@ -273,7 +301,7 @@ class _Run:
         starts = {
             name: partition.log_start_offset
             for name, partition in final.partitions.items()
-            if name.topic != COMPETED
+            if _has_history(name.topic)
         }
         count = sum(len(final.partitions[name].records) for name in starts)
         reading = asyncio.create_task(self._workload.read_everything("last", starts, count))
@@ -304,9 +332,9 @@ class _Run:
 
     def _verdicts(self, final: FinalState) -> list[Verdict]:
         """What competitors did has a history of its own: their log is checked for what needs none."""
-        verdicts = check_all(self._history, _of_topics(final, lambda topic: topic != COMPETED))
-        competed = Case(History(self._history.now_s), _of_topics(final, lambda topic: topic == COMPETED))
-        verdicts += [check(competed) for check in _WITHOUT_HISTORY]
+        verdicts = check_all(self._history, _of_topics(final, _has_history))
+        others = Case(History(self._history.now_s), _of_topics(final, lambda topic: not _has_history(topic)))
+        verdicts += [check(others) for check in _WITHOUT_HISTORY]
         if not self._plan.workload.producers:
             # Then nothing is acknowledged in the history, and that is all that this one would say.
             verdicts = [each for each in verdicts if each.check != vacuity.NAME]
@@ -336,6 +364,11 @@ class _Run:
             competition=report,
             digest=_digest(self._history, final),
         )
+
+
+def _has_history(topic: str) -> bool:
+    """Competitors and groups keep their own of what they write."""
+    return topic != COMPETED and topic not in INTERNAL_TOPICS
 
 
 def _of_topics(final: FinalState, are_meant: Callable[[str], bool]) -> FinalState:

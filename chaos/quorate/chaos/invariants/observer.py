@@ -76,7 +76,10 @@ class Observer:
                 if not broker.is_as_before:
                     broker.machine_changed(self._registered_epoch(broker))
             if process is not None:
-                self._look_at(self._views[process.name.partition("#")[0]])
+                # Of clients that are processes there is nothing to see.
+                view = self._views.get(process.name.partition("#")[0])
+                if view is not None:
+                    self._look_at(view)
             else:
                 for view in self._views.values():
                     self._look_at(view)

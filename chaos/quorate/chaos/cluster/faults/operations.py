@@ -13,7 +13,7 @@ from typing import Final
 
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.cluster.plan import TopicPlan
+from quorate.chaos.cluster.plan import GROUPED, TopicPlan
 from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.cluster.view import newest_image, partitions_of, replicas_of
 from quorate.client.admin import AsyncAdmin
@@ -164,7 +164,7 @@ async def change_config(scene: Scene, rng: random.Random) -> str | None:
 
 async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
     """By a retention that is soon exceeded; for a while."""
-    topics = [each for each in scene.plan.written_topics if not each.may_lose]
+    topics = _topics_to_shorten(scene)
     if not topics:
         return None
     topic = rng.choice(topics)
@@ -184,7 +184,7 @@ async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
 
 async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
     """Another topic under the same name: nothing of the old one may be in it (rule 43)."""
-    topics = [each for each in scene.plan.written_topics if not each.may_lose]
+    topics = _topics_to_shorten(scene)
     if not topics:
         return None
     topic = rng.choice(topics)
@@ -198,6 +198,11 @@ async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
         await scene.rest(rng, MOMENT_S_RANGE)
     scene.history.topic_deleted(deletion)
     return f"deleted {topic.name} and created it again"
+
+
+def _topics_to_shorten(scene: Scene) -> list[TopicPlan]:
+    """Not what a group shares: every record of it is to be read."""
+    return [each for each in scene.plan.written_topics if not each.may_lose and each.name != GROUPED]
 
 
 def _is_old_topic_gone(scene: Scene, topic: TopicPlan) -> bool:
