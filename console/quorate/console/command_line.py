@@ -20,6 +20,7 @@ from quorate.console.commands.cluster import cluster
 from quorate.console.commands.consume import consume
 from quorate.console.commands.down import down
 from quorate.console.commands.drill import drill
+from quorate.console.commands.group import group
 from quorate.console.commands.log import log
 from quorate.console.commands.node import node
 from quorate.console.commands.partition import partition
@@ -98,6 +99,7 @@ _COMMANDS = (
     consume,
     down,
     drill,
+    group,
     log,
     node,
     partition,

@@ -23,7 +23,9 @@ __all__ = [
 
 #: How states are coloured on a terminal; any other is something under way, or not as it should be.
 _STATE_COLUMN: Final = "STATE"
-_GOOD_STATES: Final = frozenset({"active", "asked", "follower", "leader", "ok", "running", "sound"})
+_GOOD_STATES: Final = frozenset(
+    {"active", "asked", "follower", "leader", "ok", "reading", "running", "sound", "stable"}
+)
 _BAD_STATES: Final = frozenset(
     {
         "damaged",
@@ -99,7 +101,7 @@ def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> Non
     cells = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for index, column in enumerate(columns):
-        numeric = any(isinstance(row[index], int) for row in cells)
+        numeric = any(isinstance(row[index], int | float) for row in cells)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         shown = [_shown(cell) for cell in row]

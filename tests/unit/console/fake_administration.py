@@ -33,7 +33,18 @@ class FakeAdministration:
             return asyncio.run(run())
 
         monkeypatch.setattr(connecting, "with_connection", with_connection)
+        # As clients, too: it is the admin that they make.
+        monkeypatch.setattr(connecting, "with_clients", with_connection)
         return self
+
+    def admin(self) -> FakeAdministration:
+        return self
+
+    async def __aenter__(self) -> FakeAdministration:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        pass
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         if name not in self.answers:

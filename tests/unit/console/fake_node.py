@@ -27,7 +27,7 @@ class FakeNode(FakeState):
     def __init__(self, *, partitions: int = 1, max_message_bytes: int = 1_000_000) -> None:
         super().__init__({1: DirectTransport.address})
         self.max_message_bytes = max_message_bytes
-        self.requests: list[broker_pb2.ProduceRequest] = []
+        self.produced: list[broker_pb2.ProduceRequest] = []
         #: what becomes of a batch: None is stored
         self.refuse: Callable[[broker_pb2.ProducePartition], BaseException | None] = lambda _asked: None
         self._next_offsets = [0] * partitions
@@ -41,7 +41,7 @@ class FakeNode(FakeState):
 
     def values(self) -> list[bytes | None]:
         """Of all records that were produced."""
-        batches = [each.batch for request in self.requests for each in request.partitions]
+        batches = [each.batch for request in self.produced for each in request.partitions]
         return [record.value for batch in batches for record in decode_batch(batch)]
 
     def _broker_service(self) -> Service:
@@ -85,7 +85,7 @@ class FakeNode(FakeState):
     ) -> AsyncGenerator[broker_pb2.ProduceStreamResponse, None]:
         async for request in requests:
             response = broker_pb2.ProduceResponse()
-            self.requests.append(broker_pb2.ProduceRequest(acks=request.request.acks))
+            self.produced.append(broker_pb2.ProduceRequest(acks=request.request.acks))
             for asked in request.request.partitions:
                 result = response.partitions.add(topic=asked.topic, partition=asked.partition)
                 try:
@@ -98,7 +98,7 @@ class FakeNode(FakeState):
         refusal = self.refuse(asked)
         if refusal is not None:
             raise refusal
-        self.requests[-1].partitions.append(asked)
+        self.produced[-1].partitions.append(asked)
         base = self._next_offsets[asked.partition]
         self._next_offsets[asked.partition] += check_batch(asked.batch).record_count
         return base

@@ -50,7 +50,7 @@ def test_lines_are_split_into_batches_below_the_topics_limit(
     lines = [b"%d:" % number + bytes(range(11, 211)) for number in range(50)]
     assert produce(b"\n".join(lines), "--partition", "0", "--compression", compression) == 0
     assert node.values() == lines
-    assert len(node.requests) > 1
+    assert len(node.produced) > 1
 
 
 def test_each_line_has_its_result_in_the_order_of_the_lines(
@@ -186,7 +186,7 @@ def test_records_without_acknowledgement_are_not_called_acknowledged(
     node: FakeNode, produce: Callable[..., int], capsys: Capsys
 ) -> None:
     assert produce(b"a\n", "--acks", "0") == 0
-    assert [request.acks for request in node.requests] == [broker_pb2.ACKS_NONE]
+    assert [request.acks for request in node.produced] == [broker_pb2.ACKS_NONE]
     assert capsys.readouterr().err == "1 record(s) sent (lines 1..1) in t\n"
 
 
