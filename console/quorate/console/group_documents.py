@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import click
@@ -86,10 +87,10 @@ def print_resets(
         print_table(_RESET_COLUMNS, [_reset_row(partition, reset) for partition, reset in plan.items()])
 
 
-def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+def partitions_text(partitions: Iterable[tuple[str, int]]) -> str:
     """``orders:0,1,2 payments:4``."""
-    by_topic = groupby(sorted(partitions), key=lambda each: each.topic)
-    return " ".join(f"{topic}:{','.join(str(each.partition) for each in found)}" for topic, found in by_topic)
+    by_topic = groupby(sorted(partitions), key=itemgetter(0))
+    return " ".join(f"{topic}:{','.join(str(number) for _, number in found)}" for topic, found in by_topic)
 
 
 # -- documents

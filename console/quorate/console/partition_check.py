@@ -1,11 +1,13 @@
-"""Whether a topic has the partition that somebody has named."""
+"""Which partitions a topic has, and whether it has the one that somebody has named."""
 
 from __future__ import annotations
 
+from quorate.client import TopicPartition
 from quorate.client.admin.types import TopicDescription
+from quorate.core.ids import PartitionId, TopicName
 from quorate.errors import UnknownTopicOrPartition
 
-__all__ = ["check_partition_exists"]
+__all__ = ["check_partition_exists", "partitions_of"]
 
 
 def check_partition_exists(topic: TopicDescription, partition: int | None) -> None:
@@ -17,3 +19,9 @@ def check_partition_exists(topic: TopicDescription, partition: int | None) -> No
             topic=topic.name,
             partition=partition,
         )
+
+
+def partitions_of(topic: TopicDescription) -> list[TopicPartition]:
+    """By their numbers."""
+    name = TopicName(topic.name)
+    return [TopicPartition(name, PartitionId(number)) for number in range(len(topic.partitions))]

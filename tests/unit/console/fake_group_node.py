@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from quorate.core.transport import Call
 from quorate.v1 import group_pb2
 from tests.unit.client.fake_coordinator import Committed, FakeCoordinator, FakeMember, GroupState
 from tests.unit.console.direct_transport import DirectTransport
@@ -16,9 +19,11 @@ class FakeGroupNode(FakeNode, GroupState):
     def __init__(self, *, partitions: int = 1) -> None:
         super().__init__(partitions=partitions)
         self.start_groups()
+        #: called before it answers how far a group has come
+        self.when_asked: Callable[[], None] = lambda: None
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> FakeGroupNode:
-        coordinator = FakeCoordinator(1, self).service()
+        coordinator = _Coordinator(1, self).service()
         DirectTransport(self._broker_service(), self._admin_service(), coordinator).install(monkeypatch)
         return self
 
@@ -31,3 +36,13 @@ class FakeGroupNode(FakeNode, GroupState):
         """One that is silent, and has nothing."""
         member = self.group(group).members[member_id] = FakeMember(group_pb2.GroupSubscription(), epoch=1)
         return member
+
+
+class _Coordinator(FakeCoordinator):
+    _state: FakeGroupNode
+
+    async def fetch(
+        self, request: group_pb2.FetchOffsetsRequest, call: Call
+    ) -> group_pb2.FetchOffsetsResponse:
+        self._state.when_asked()
+        return await super().fetch(request, call)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorate.console import consuming
+from quorate.console import silence
 from quorate.console.main import main
 from quorate.console.session import Session
 from tests.unit.client.fake_log_broker import TIMESTAMP
@@ -41,6 +41,8 @@ def test_records_up_to_the_end_are_printed_and_no_more(node: FakeNode, capfdbina
         ("3", []),
         ("end", []),
         ("2999-01-01", []),
+        ("-1h", []),
+        ("-36500d", [b"a", b"b", b"c"]),
     ],
 )
 def test_reading_begins_where_it_is_told_to(
@@ -84,14 +86,23 @@ def test_start_beyond_the_end_is_refused_by_the_leader(
 async def test_silence_of_all_brokers_and_its_end_are_told_once_each(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consuming, "_SILENCE_S", 0.0)
-    options = consuming.ConsumeOptions("t", None, "beginning", None, exit_at_end=False)
-    reading = consuming._Reading(Session(), options, consuming.Start("beginning"))
+    monkeypatch.setattr(silence, "_SILENCE_S", 0.0)
+    watch = silence.Silence(Session())
     for fetches in (1, 1, 1, 2, 3):
-        reading._tell_of_silence(fetches, has_read=False)
-    silence, end = capsys.readouterr().err.splitlines()
-    assert silence.startswith("no broker has answered")
+        watch.look(fetches, has_read=False)
+    told, end = capsys.readouterr().err.splitlines()
+    assert told.startswith("no broker has answered")
     assert end == "brokers answer again"
+
+
+async def test_member_that_has_nothing_to_read_hears_it_once_and_nothing_of_brokers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "_SILENCE_S", 0.0)
+    watch = silence.Silence(Session())
+    for _ in range(4):
+        watch.nothing_to_read("others read everything")
+    assert capsys.readouterr().err == "others read everything\n"
 
 
 @pytest.mark.parametrize("arguments", [["nope"], ["t", "--partition", "2"]])
@@ -100,8 +111,3 @@ def test_topic_or_partition_that_is_not_there_is_told(
 ) -> None:
     assert main(["consume", *arguments]) == 1
     assert "error: UNKNOWN_TOPIC_OR_PARTITION" in capsys.readouterr().err
-
-
-def test_group_is_refused_until_there_are_groups(node: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["consume", "t", "--group", "g"]) == 1
-    assert capsys.readouterr().err.startswith("error: UNSUPPORTED_OPERATION: --group")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.partitioner import murmur2, partition_for_key
-from quorate.console.consuming import Start, parse_start
 from quorate.console.input_lines import CannotReadInput, read_lines
+from quorate.console.offset_choices import OffsetChoice, parse_offset_choice
 from quorate.console.producing import parse_line
 from quorate.console.record_document import record_document, timestamp_text
 from quorate.core.records import Record
@@ -118,17 +118,37 @@ async def test_waiting_for_a_pipe_can_be_interrupted() -> None:
         os.close(writer)
 
 
-def test_start_is_an_offset_an_end_or_a_time() -> None:
-    assert parse_start("42") == Start("offset", 42)
-    assert parse_start("beginning") == Start("beginning")
-    assert parse_start("end") == Start("end")
-    assert parse_start("2026-01-31T12:00:00.5Z") == Start("time", 1_769_860_800_500)
+def offset_choice(text: str) -> OffsetChoice:
+    return parse_offset_choice(text, words="beginning, end", hint="--from")
 
 
-@pytest.mark.parametrize("text", ["-1", "start", "", "2026-13-01"])
-def test_start_that_is_none_of_these_is_wrong_usage(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("42", OffsetChoice("offset", 42)),
+        ("beginning", OffsetChoice("beginning")),
+        ("earliest", OffsetChoice("beginning")),
+        ("end", OffsetChoice("end")),
+        ("latest", OffsetChoice("end")),
+        ("2026-01-31T12:00:00.5Z", OffsetChoice("time", 1_769_860_800_500)),
+        ("-99999d", OffsetChoice("time", 0)),
+    ],
+)
+def test_place_is_an_offset_an_end_or_a_time(text: str, choice: OffsetChoice) -> None:
+    assert offset_choice(text) == choice
+
+
+def test_time_may_be_so_long_ago() -> None:
+    hour, day = offset_choice("-1h"), offset_choice("-1d")
+    assert hour.kind == day.kind == "time"
+    # The clock goes on between the two.
+    assert round((hour.value - day.value) / 3_600_000) == 23
+
+
+@pytest.mark.parametrize("text", ["-1", "-h", "-1y", "-1h30", "start", "", "2026-13-01", "0001-01-01"])
+def test_place_that_is_none_of_these_is_wrong_usage(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        parse_start(text)
+        offset_choice(text)
 
 
 def test_bytes_that_are_no_text_are_shown_as_base64() -> None:

@@ -69,7 +69,8 @@ class AsyncConsumer:
             clock=clock or SystemClock(),
             rng=rng or random.Random(),
             make_id=partial(new_member_id, None if rng is None else rng),
-            host="" if transport is not None else socket.gethostname(),
+            # Nothing in a simulation may depend on the machine that it runs on.
+            host="" if rng is not None else socket.gethostname(),
         )
         #: the task that polled last
         self._poller: asyncio.Task[Any] | None = None
