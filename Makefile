@@ -29,7 +29,7 @@ help: ## list the targets
 
 setup: $(CODEC) ## make .venv with everything in it; the other targets do this first
 
-demo: setup ## three nodes under load: kill -9 two leaders, restart them, verify every record on every node
+demo: setup ## three nodes under load, read by a group: kill -9 two leaders, verify every record on every node
 	@$(BIN)/python -m quorate.chaos.demo
 
 test: setup grpcurl kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget

@@ -39,7 +39,7 @@ def script(directory: Path) -> str:
     section = SECTION.search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert section is not None
     blocks = BLOCK.findall(section[1])
-    assert [kind for kind, _ in blocks] == ["sh", "sh", "python", "python", "sh", "sh"]
+    assert [kind for kind, _ in blocks] == ["sh", "sh", "python", "python", "sh", "sh", "sh"]
     first_port = consecutive_ports(NODES)
     lines = ["set -e", f"trap 'quorate down --dir {directory}/cluster || true' EXIT"]
     for number, (kind, text) in enumerate(blocks):
@@ -72,6 +72,7 @@ async def test_the_first_five_minutes_work_as_they_are_written(tmp_path: Path) -
     assert {"first", "second", "third", "healthy"} <= set(text.splitlines()), text
     assert "somebody was first: the log ends at" in text
     assert "b'mine'" in text
+    assert "group billing  state empty" in text
     digests = re.findall(r"^([0-9a-f]{64})  .*/node-(\d)/data/(orders-\d)", text, re.MULTILINE)
     assert len(digests) == NODES * 3
     assert len({(digest, log) for digest, _, log in digests}) == 3, text

@@ -1,8 +1,9 @@
 """The story: three nodes under load, two of them killed one after the other, and every record accounted for.
 
 Every node is a broker and a voter, so three processes are a whole cluster, and the second victim is the
-active controller: both ways to lose a leader are seen. Times are what the defaults give; nothing is tuned.
-Load, history and checks are those of the drills.
+active controller: both ways to lose a leader are seen. One of the two coordinates the group that consumes, so
+that its coordinator moves as well; between the kills a member joins, so that partitions do. Times are what
+the defaults give; nothing is tuned. Load, history and checks are those of the drills.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -19,13 +20,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from quorate.chaos.checks.check_all import check_all
 from quorate.chaos.checks.final_state import FinalState
 from quorate.chaos.checks.violation import Violation
+from quorate.chaos.demo.reading_group import ReadingGroup
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
 from quorate.chaos.live.answers import Answer, ask
-from quorate.chaos.live.final_state import read_files, seen_by_readers
+from quorate.chaos.live.final_state import read_files
 from quorate.chaos.live.load import LedgerLoad
 from quorate.chaos.live.reach import Reach
-from quorate.chaos.live.reader import LedgerReader
 from quorate.chaos.live.waiting import until_whole
 from quorate.client import AsyncAdmin
 from quorate.client.admin.types import TopicDescription
@@ -39,6 +40,7 @@ from quorate.storage.inspect import ProblemKind, verify
 __all__ = ["Demonstration"]
 
 _TOPIC: Final = TopicName("demo")
+_GROUP: Final = "demo-readers"
 _NODES: Final = 3
 _PARTITIONS: Final = tuple(TopicPartition(_TOPIC, PartitionId(number)) for number in range(6))
 _PRODUCERS: Final = 3
@@ -68,7 +70,8 @@ class Demonstration:
         try:
             await self._start(cluster)
             async with AsyncAdmin(cluster.bootstrap) as admin:
-                consumed = await self._under_load(cluster, admin)
+                group = ReadingGroup(cluster.bootstrap, _PARTITIONS, group=_GROUP, history=self._history)
+                consumed = await self._under_load(cluster, admin, group)
                 answers = await self._ask(cluster, admin)
             self._prove_consumed(consumed)
         except Violation as violation:
@@ -100,8 +103,8 @@ class Demonstration:
         names = ", ".join(f"{node.name} (process {_pid(node)})" for node in cluster.nodes)
         self._say(f"[green]start[/]    {names}: ready after {self._since(began)}")
 
-    async def _under_load(self, cluster: LocalCluster, admin: AsyncAdmin) -> FinalState:
-        """What the consumers have read in the end."""
+    async def _under_load(self, cluster: LocalCluster, admin: AsyncAdmin, group: ReadingGroup) -> _Consumed:
+        """What the group has read in the end."""
         await admin.create_topic(
             _TOPIC,
             partitions=len(_PARTITIONS),
@@ -111,28 +114,40 @@ class Demonstration:
         )
         self._say(
             f"[green]topic[/]    {len(_PARTITIONS)} partitions on {_NODES} nodes each, "
-            f"min.insync.replicas=2; {_PRODUCERS} producers with acks=all, {_CONSUMERS} consumers"
+            f"min.insync.replicas=2; {_PRODUCERS} producers with acks=all, a group of {_CONSUMERS} consumers"
         )
         async with (
-            self._consumers(cluster.bootstrap) as consumers,
+            group,
             LedgerLoad(
                 cluster.bootstrap, _PARTITIONS, producers=_PRODUCERS, readers=0, history=self._history
             ) as load,
-            self._progress(load, consumers),
+            self._progress(load, group),
         ):
+            for number in range(_CONSUMERS):
+                await group.join(f"consumer-{number + 1}")
             await self._write_for_a_while(load)
             await self._kill(cluster, admin, load, is_controller=False)
+            await self._join(group)
             await self._write_for_a_while(load)
             await self._kill(cluster, admin, load, is_controller=True)
             await self._write_for_a_while(load)
             await load.end()
-            ends = await admin.list_offsets(_TOPIC)
-            for consumer in consumers:
-                own = {each: Offset(ends[each].offset or 0) for each in consumer.positions}
-                await consumer.reads_to(own)
-                consumer.has_read_all()
-        # Before anybody else reads: what these two have missed is not made up for.
-        return seen_by_readers(self._history)
+            listed = await admin.list_offsets(_TOPIC)
+            ends = {each: Offset(listed[each].offset or 0) for each in _PARTITIONS}
+            await group.reads_to(ends)
+            group.has_read_all()
+        # Before anybody else reads: what the group has missed is not made up for.
+        findings = [*group.rivals(), *await _uncommitted(admin, ends)]
+        return _Consumed(group.seen(), group.repeated_count(), findings)
+
+    async def _join(self, group: ReadingGroup) -> None:
+        began = self._clock.monotonic()
+        name = f"consumer-{_CONSUMERS + 1}"
+        given = await group.join(name)
+        self._say(
+            f"[green]join[/]     {name}: has partitions {_listed(given)} after {self._since(began)}; "
+            "the others are read on meanwhile"
+        )
 
     async def _write_for_a_while(self, load: LedgerLoad) -> None:
         before, began = load.acknowledged_count, self._clock.monotonic()
@@ -145,20 +160,23 @@ class Demonstration:
     ) -> None:
         """A leader, under load; then let it come back, and wait until all replicas are in sync."""
         controller = (await admin.describe_cluster()).controller
+        coordinator = (await admin.describe_group(_GROUP)).coordinator
         topic = await admin.describe_topic(_TOPIC)
-        victim = next(
+        candidates = [
             node
             for node in cluster.nodes
             if (node.id == controller) == is_controller and _led_by(node.id, topic)
-        )
+        ]
+        victim = min(candidates, key=lambda node: node.id != coordinator)
         led = _led_by(victim.id, topic)
         others = [each for each in _PARTITIONS if each not in led]
         killed_at = self._clock.monotonic()
         on_the_way = load.unanswered_count
         await cluster.kill(victim.name)
-        office = "the active controller, and " if is_controller else ""
+        offices = "the active controller, " if is_controller else ""
+        offices += "the coordinator of the group, " if victim.id == coordinator else ""
         self._say(
-            f"[red]kill -9[/]  {victim.name} (process {_pid(victim)}), {office}the leader of partitions "
+            f"[red]kill -9[/]  {victim.name} (process {_pid(victim)}), {offices}the leader of partitions "
             f"{_listed(led)}; {on_the_way:,} records on their way"
         )
         theirs, rest = await asyncio.gather(self._acknowledged(load, led), self._acknowledged(load, others))
@@ -197,11 +215,13 @@ class Demonstration:
             self._findings.append(f"{unclean} unclean elections")
         return answers
 
-    def _prove_consumed(self, consumed: FinalState) -> None:
-        if self._holds("consumed", consumed):
+    def _prove_consumed(self, consumed: _Consumed) -> None:
+        self._findings += [f"consumed: {finding}" for finding in consumed.findings]
+        if self._holds("consumed", consumed.seen) and not consumed.findings:
+            twice = f"{consumed.repeated_count:,} again" if consumed.repeated_count else "none twice"
             self._say(
-                f"[green]read[/]     {_record_count(consumed):,} records by the consumers meanwhile: "
-                "each acknowledged one at its offset, in order, none twice"
+                f"[green]read[/]     {_record_count(consumed.seen):,} records by the group meanwhile: "
+                f"each acknowledged one at its offset, in order, {twice}; committed to the last one"
             )
 
     def _verify_files(self, cluster: LocalCluster, answers: Answers) -> None:
@@ -228,24 +248,7 @@ class Demonstration:
     # -- around it
 
     @asynccontextmanager
-    async def _consumers(self, bootstrap: str) -> AsyncIterator[list[LedgerReader]]:
-        """They share the partitions, and read along."""
-        consumers = [
-            LedgerReader(
-                bootstrap, _PARTITIONS[number::_CONSUMERS], history=self._history, name=f"consumer-{number}"
-            )
-            for number in range(_CONSUMERS)
-        ]
-        for consumer in consumers:
-            consumer.start()
-        try:
-            yield consumers
-        finally:
-            for consumer in consumers:
-                await consumer.kill()
-
-    @asynccontextmanager
-    async def _progress(self, load: LedgerLoad, consumers: Sequence[LedgerReader]) -> AsyncIterator[None]:
+    async def _progress(self, load: LedgerLoad, group: ReadingGroup) -> AsyncIterator[None]:
         """Live counts on a terminal; nothing elsewhere."""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         hidden = not self.console.is_terminal
@@ -254,7 +257,7 @@ class Demonstration:
 
             async def watch() -> None:
                 while True:
-                    consumed = sum(sum(consumer.positions.values()) for consumer in consumers)
+                    consumed = sum(group.positions.values())
                     bar.update(
                         task,
                         description=f"{load.acknowledged_count:,} acknowledged, {consumed:,} consumed, "
@@ -267,6 +270,24 @@ class Demonstration:
                 yield
             finally:
                 watching.cancel()
+
+
+class _Consumed(NamedTuple):
+    seen: FinalState
+    repeated_count: int
+    #: what a group promises, and this one did not do
+    findings: list[str]
+
+
+async def _uncommitted(admin: AsyncAdmin, ends: Mapping[TopicPartition, Offset]) -> list[str]:
+    """The group's members have committed and left: it would go on at the ends, neither before nor behind."""
+    committed = await admin.list_group_offsets(_GROUP)
+    found = {each: committed[each].offset if each in committed else 0 for each in ends}
+    return [
+        f"{each}: {found[each]} is committed, and all was read up to {end}"
+        for each, end in ends.items()
+        if found[each] != end
+    ]
 
 
 def _led_by(node_id: int, topic: TopicDescription) -> list[TopicPartition]:
