@@ -91,6 +91,21 @@ def test_what_others_have_committed_counts_for_the_end(node: FakeGroupNode, capf
     assert node.offsets() == {0: 3, 1: 1}
 
 
+def test_what_is_written_after_it_began_is_left_to_the_next_one(
+    node: FakeGroupNode, capfdbinary: Capture
+) -> None:
+    def write_more() -> None:
+        node.when_asked = lambda: None
+        node.topics["t"].partitions[0].append(b"late")
+
+    node.when_asked = write_more
+    consume("--exit-at-end")
+    assert printed(capfdbinary) == [b"a", b"b", b"c", b"d"]
+    assert node.offsets() == {0: 3, 1: 1}
+    consume("--exit-at-end")
+    assert printed(capfdbinary) == [b"late"]
+
+
 # -- at least once
 
 
