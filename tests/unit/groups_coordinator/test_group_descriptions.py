@@ -76,6 +76,22 @@ def test_members_and_what_they_hold_are_told() -> None:
     simulate(scenario)
 
 
+def test_partitions_in_which_an_empty_group_has_not_begun_are_told_too() -> None:
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        await world.commit({world.at(2): 0})
+        description = await describe(world)
+        assert [each.partition for each in description.progress] == [0, 1, 2, 3]
+        assert [each.HasField("committed_offset") for each in description.progress] == [
+            False,
+            False,
+            True,
+            False,
+        ]
+
+    simulate(scenario)
+
+
 def test_a_group_that_does_not_exist_is_not_found() -> None:
     async def scenario(world: GroupWorld) -> None:
         await world.start()

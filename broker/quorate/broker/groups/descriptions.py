@@ -120,9 +120,16 @@ class GroupDescriptions:
         )
 
     def _progress(self, group: Group) -> Iterator[GroupProgress]:
-        """Partitions with an offset, and those that a member holds."""
+        """Partitions with an offset, those that a member holds, and all others of the same topics.
+
+        Where the group has not begun, it will at the beginning: what is there lies before it, too.
+        """
         held = (each for member in group.members.values() for each in (*member.assigned, *member.revoking))
         partitions = {*group.offsets, *held}
+        topics = self._context.hosted.image.topics
+        for topic_id in {each.topic_id for each in partitions}.intersection(topics):
+            count = len(topics[topic_id].partitions)
+            partitions.update(TopicIdPartition(topic_id, PartitionId(number)) for number in range(count))
         names = self._context.topics.names_of(sorted(partitions))
         for partition in sorted(partitions, key=lambda each: (names.get(each.topic_id, ""), each)):
             yield _progress_in(group, partition, names.get(partition.topic_id))
