@@ -21,7 +21,9 @@ __all__ = [
     "check_integer_or_none",
     "check_offset",
     "check_partition_argument",
+    "check_text",
     "check_topic_argument",
+    "has_utf8",
     "shown",
 ]
 
@@ -43,6 +45,25 @@ def shown(found: object) -> str:
 def check_topic_argument(name: object, argument: str = "topic") -> None:
     if not isinstance(name, str):
         raise InvalidTopic(f"{argument} is {shown(name)}: a topic is named by a str")
+    if not has_utf8(name):
+        raise InvalidTopic(f"{argument} is {shown(name)}: it has no UTF-8")
+
+
+def check_text(argument: str, found: object) -> str:
+    """Text that can be sent: Python keeps in a str what has no UTF-8, too."""
+    if not isinstance(found, str):
+        raise InvalidRequest(f"{argument} is {shown(found)}: a str is expected", argument=argument)
+    if not has_utf8(found):
+        raise InvalidRequest(f"{argument} is {shown(found)}: it has no UTF-8", argument=argument)
+    return found
+
+
+def has_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_partition_argument(partition: object) -> TopicPartition:

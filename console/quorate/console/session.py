@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 import click
 
+from quorate.console.option_types import TEXT
+
 __all__ = ["DEFAULT_BOOTSTRAP", "QuorateCommand", "QuorateGroup", "Session", "pass_session"]
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
@@ -84,6 +86,7 @@ class QuorateCommand(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += _global_options()
+        _take_text_only(self.params)
 
 
 class QuorateGroup(click.Group):
@@ -94,3 +97,11 @@ class QuorateGroup(click.Group):
     def __init__(self, *args: Any, environment: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += _global_options(environment=environment)
+        _take_text_only(self.params)
+
+
+def _take_text_only(parameters: list[click.Parameter]) -> None:
+    """Paths are left out: they need not be UTF-8, and are not sent anywhere."""
+    for parameter in parameters:
+        if parameter.type is click.STRING:
+            parameter.type = TEXT

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from quorate.console.option_types import NUMBER
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
 from quorate.errors import NotEnoughReplicas
@@ -21,7 +22,7 @@ _ADD_A_BROKER: Final = (
     "decommission {id} --cancel`"
 )
 
-_broker_id = click.argument("broker_id", metavar="ID", type=click.IntRange(min=0))
+_broker_id = click.argument("broker_id", metavar="ID", type=NUMBER)
 
 
 @click.group(cls=QuorateGroup)

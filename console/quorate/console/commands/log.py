@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from quorate.console.output import json_text
 from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _dump_json(file: str, batches: Iterator[BatchDump]) -> bool:
     is_whole, separator = True, "\n  "
     for batch in batches:
         is_whole = is_whole and batch.problem is None
-        click.echo(separator + json.dumps(_batch_document(batch), ensure_ascii=False), nl=False)
+        click.echo(separator + json_text(_batch_document(batch)), nl=False)
         separator = ",\n  "
     click.echo("\n]}")
     return is_whole
