@@ -48,7 +48,7 @@ from quorate.client.admin.types import (
     TopicListing,
     from_message,
 )
-from quorate.client.admin_calls import AdminCalls
+from quorate.client.admin_calls import READ_TIMEOUT_S, AdminCalls
 from quorate.client.arguments import check_integer, check_integer_or_none, check_text, check_topic_argument
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.cluster import ClusterView
@@ -132,9 +132,14 @@ class AsyncAdmin:
     async def list_topics(self) -> list[TopicListing]:
         return [from_message(TopicListing, each) for each in await self._calls.list_topics()]
 
-    async def describe_topic(self, name: str) -> TopicDescription:
+    async def describe_topic(
+        self,
+        name: str,
+        *,
+        timeout: float = READ_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> TopicDescription:
         check_topic_argument(name, "name")
-        return topic_from(await self._calls.describe_topic(name))
+        return topic_from(await self._calls.describe_topic(name, timeout_s=timeout))
 
     async def create_partitions(
         self,
