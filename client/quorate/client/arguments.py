@@ -7,6 +7,7 @@ out of the client's inside, or of its loop. Each message names the argument and 
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import reprlib
 from collections.abc import Collection, Iterable, Sequence
@@ -21,6 +22,7 @@ __all__ = [
     "check_integer_or_none",
     "check_offset",
     "check_partition_argument",
+    "check_seconds",
     "check_text",
     "check_topic_argument",
     "has_utf8",
@@ -86,6 +88,15 @@ def check_integer(argument: str, found: object, *, bits: int = 64) -> int:
     if number.bit_length() >= bits:
         raise InvalidRequest(f"{argument} is {shown(found)}: it has {bits} bits at most", argument=argument)
     return number
+
+
+def check_seconds(argument: str, found: object) -> float:
+    """A time to wait; ``nan`` would be neither over nor to come."""
+    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
+        raise InvalidRequest(
+            f"{argument} is {shown(found)}: a number of seconds is expected", argument=argument
+        )
+    return found
 
 
 def check_integer_or_none(argument: str, found: object, *, bits: int = 64) -> int | None:

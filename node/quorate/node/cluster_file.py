@@ -103,10 +103,15 @@ class ClusterFile:
             raise InvalidRequest(
                 f"{self.directory} holds no local cluster: there is no {CLUSTER_FILE}", path=self.path
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidRequest(
-                f"{self.path} is not what `quorate up` writes: {error!r}", path=self.path
-            ) from error
+        except KeyError as error:
+            raise self._foreign(f"there is no {error.args[0]}") from error
+        except ValueError as error:
+            raise self._foreign(f"it is no JSON: {error}") from error
+        except (TypeError, AttributeError) as error:
+            raise self._foreign("something in it is of another kind") from error
+
+    def _foreign(self, why: str) -> InvalidRequest:
+        return InvalidRequest(f"{self.path} is not what `quorate up` writes: {why}", path=self.path)
 
     def write(self, state: ClusterState) -> None:
         """Only inside ``locked``."""

@@ -78,6 +78,12 @@ def test_topics_of_a_consumer_are_a_list_of_names(topics: Any) -> None:
         AsyncConsumer(NOWHERE, topics=topics)
 
 
+@pytest.mark.parametrize("timeout", ["x", None, True, float("nan")])
+def test_time_that_a_poll_may_take_is_a_number_of_seconds(timeout: Any) -> None:
+    with Consumer(NOWHERE) as consumer, pytest.raises(InvalidRequest, match=r"^timeout is "):
+        consumer.poll(timeout=timeout)
+
+
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
 def test_nearest_name_may_be_one_that_is_no_option(kind: Any) -> None:
     with pytest.raises(TypeError, match="did you mean 'topics'"):

@@ -120,11 +120,21 @@ def test_directory_without_a_cluster_is_told(tmp_path: Path, capsys: Capsys, com
     assert "holds no local cluster" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"nodes": [{}]}'])
-def test_cluster_file_that_somebody_broke_is_told(tmp_path: Path, capsys: Capsys, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "it is no JSON"),
+        ("[]", "something in it is of another kind"),
+        ("{}", "there is no cluster_id"),
+        ('{"cluster_id": "c", "nodes": [{}]}', "there is no name"),
+    ],
+)
+def test_cluster_file_that_somebody_broke_is_told(
+    tmp_path: Path, capsys: Capsys, content: str, why: str
+) -> None:
     (tmp_path / "cluster.json").write_text(content)
     assert main(["status", "--dir", str(tmp_path)]) == 1
-    assert "is not what `quorate up` writes" in capsys.readouterr().err
+    assert f"is not what `quorate up` writes: {why}" in capsys.readouterr().err
 
 
 def test_unknown_node_is_told_with_those_there_are(tmp_path: Path, capsys: Capsys) -> None:

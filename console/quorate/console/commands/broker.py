@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["broker"]
 
 _ADD_A_BROKER: Final = (
-    "add a broker (in a local cluster: `quorate up --dir DIR --brokers N`), or call it off: `quorate broker "
-    "decommission {id} --cancel`"
+    "add a broker (in a local cluster: `quorate up --dir DIR --brokers N`), and run it again; until then "
+    "broker {id} stays as it is"
 )
 
 _broker_id = click.argument("broker_id", metavar="ID", type=NUMBER)

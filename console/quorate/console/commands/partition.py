@@ -290,6 +290,7 @@ def recover(
         f"{name}: ACKNOWLEDGED RECORDS MAY BE LOST FOR EVER.\n"
         "Recover a partition only if the replicas that held all of its records will not come back.",
         f"Recover {name}, and accept the loss?",
+        otherwise=f"{name} was not recovered, and nothing was lost by it",
         yes=yes,
     )
     request = admin_pb2.RecoverPartitionRequest(

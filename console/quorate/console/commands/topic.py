@@ -164,6 +164,7 @@ def delete(session: Session, name: str, yes: bool) -> None:  # noqa: FBT001  # c
         f"{name} has {len(found.partitions)} partition(s), id {found.topic_id}. "
         "All of its records will be gone.",
         f"Delete {name}?",
+        otherwise=f"{name} was not deleted",
         yes=yes,
     )
     with_connection(session.bootstrap, lambda connection: connection.delete_topic(found.topic_id))
