@@ -28,6 +28,7 @@ from quorate.console.commands.produce import produce
 from quorate.console.commands.restart import restart
 from quorate.console.commands.sim import sim
 from quorate.console.commands.status import status
+from quorate.console.commands.stop import stop
 from quorate.console.commands.topic import topic
 from quorate.console.commands.up import up
 from quorate.console.output import (
@@ -108,6 +109,7 @@ _COMMANDS = (
     restart,
     sim,
     status,
+    stop,
     topic,
     up,
 )

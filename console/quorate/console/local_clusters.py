@@ -31,7 +31,7 @@ from quorate.node.local_cluster import LocalCluster
 from quorate.node.ready_line import READY_PREFIX
 from quorate.node.supervisor import Death, Supervisor
 
-__all__ = ["PORT_ADVICE", "UpOptions", "bring_up", "node_document", "node_state"]
+__all__ = ["PORT_ADVICE", "UpOptions", "bring_up", "named_node", "node_document", "node_state"]
 
 PORT_ADVICE: Final = (
     "stop whoever uses the port; a new cluster takes others with --port (0: any that are free), one that "
@@ -75,6 +75,12 @@ def bring_up(session: Session, options: UpOptions) -> int:
             return asyncio.run(_run(cluster, session, options))
     finally:
         cluster.remove_if_temporary()
+
+
+def named_node(cluster: LocalCluster, name: str) -> ClusterNode:
+    """By its name, or by its id."""
+    names = {str(node.id): node.name for node in cluster.nodes}
+    return cluster.node(names.get(name, name))
 
 
 def node_document(node: ClusterNode) -> dict[str, Any]:
@@ -142,7 +148,8 @@ def _open(options: UpOptions) -> LocalCluster:
 
 
 def _broker_count(cluster: LocalCluster) -> int:
-    return len(cluster.broker_addresses)
+    """Of those that are started with the others."""
+    return sum("broker" in node.roles and not node.is_left_out for node in cluster.nodes)
 
 
 def _add_brokers(cluster: LocalCluster, session: Session, options: UpOptions) -> None:
@@ -155,7 +162,7 @@ def _add_brokers(cluster: LocalCluster, session: Session, options: UpOptions) ->
 
 async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> int:
     ran_before = any(node.is_running for node in cluster.nodes)
-    added = [node.name for node in cluster.nodes if not node.is_running]
+    added = [node.name for node in cluster.nodes if not node.is_running and not node.is_left_out]
     ready = asyncio.Event()
     work = asyncio.create_task(_work(cluster, session, options, ready), name="up")
     interruption = _Interruption(cluster, work)
@@ -182,6 +189,9 @@ async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> i
 async def _work(cluster: LocalCluster, session: Session, options: UpOptions, ready: asyncio.Event) -> None:
     """Until it runs; and unless detached, for as long as it does."""
     session.note(f"cluster of {len(cluster.nodes)} node(s) in {cluster.directory}")
+    left_out = [node.name for node in cluster.nodes if node.is_left_out]
+    if left_out:
+        session.note(f"left out, as `quorate stop` stopped them: {', '.join(left_out)}")
     await cluster.start()
     described = await cluster.wait_for_controller()
     ready.set()
