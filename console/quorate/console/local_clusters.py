@@ -7,6 +7,7 @@ means hurry, and kills them, which they are made to survive.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -57,6 +58,7 @@ class UpOptions:
 
 def bring_up(session: Session, options: UpOptions) -> int:
     """Returns the exit status."""
+    _remark_on_foreign_files(session, options.directory)
     try:
         cluster = _open(options)
     except CannotListen as error:
@@ -102,6 +104,14 @@ def node_state(node: ClusterNode) -> str:
     if node.process is not None and node.is_running:
         return "paused" if node.process.is_stopped else "running"
     return "died" if node.is_wanted else "stopped"
+
+
+def _remark_on_foreign_files(session: Session, directory: str | None) -> None:
+    """It harms nobody, but may be the wrong directory."""
+    if directory is None or LocalCluster.exists_in(directory) or not os.path.isdir(directory):
+        return
+    if found := sorted(os.listdir(directory)):
+        session.note(f"{directory} has other files in it ({found[0]}, say); the cluster's go beside them")
 
 
 def _open(options: UpOptions) -> LocalCluster:
@@ -174,7 +184,8 @@ async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> i
         session.note("stopping …")
     except QuorateError as error:
         # A cluster that ran before goes on; what this attempt has added to it does not.
-        await cluster.stop(added if ran_before else None)
+        if LocalCluster.exists_in(cluster.directory):
+            await cluster.stop(added if ran_before else None)
         raise _advised(error, cluster, is_new=not ran_before) from error
     if options.detach and not interruption.is_asked:
         return 0
@@ -203,7 +214,13 @@ async def _work(cluster: LocalCluster, session: Session, options: UpOptions, rea
             on_death=lambda death: _report(death, cluster),
             on_failed_restart=_report_failed_restart,
         )
-        await supervisor.run()
+        try:
+            await supervisor.run()
+        except QuorateError:
+            if not LocalCluster.exists_in(cluster.directory):
+                pids = ", ".join(map(str, supervisor.end_nodes()))
+                session.note(f"cluster.json is gone: the nodes were told to stop (pids {pids})")
+            raise
         session.note("stopped by somebody else")
 
 

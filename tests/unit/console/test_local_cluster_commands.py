@@ -121,6 +121,28 @@ def test_node_that_was_stopped_by_itself_is_left_out_until_it_is_restarted(
     assert started == ["broker-2"]
 
 
+def test_directory_with_other_files_is_remarked_upon(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(_cluster: LocalCluster) -> None:
+        raise Unavailable("enough for this test")
+
+    monkeypatch.setattr(LocalCluster, "start", start)
+    (tmp_path / "thesis.tex").touch()
+    assert main(["up", "--dir", str(tmp_path), "--port", "0"]) == 1
+    assert "has other files in it (thesis.tex, say)" in capsys.readouterr().err
+    assert main(["up", "--dir", str(tmp_path)]) == 1
+    assert "other files" not in capsys.readouterr().err, "now there is a cluster in it"
+
+
+@pytest.mark.parametrize("command", [["up"], ["status"], ["log", "dump"], ["sim", "run"], ["node", "run"]])
+def test_help_names_no_bootstrap_where_it_means_nothing(capsys: Capsys, command: list[str]) -> None:
+    assert main([*command, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "--bootstrap" not in told
+    assert "--output" in told
+
+
 def test_whoever_waits_for_a_node_hears_what_it_waits_for(
     tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:

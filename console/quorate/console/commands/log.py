@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quorate.console.output import json_text
-from quorate.console.session import QuorateGroup, Session, pass_session
+from quorate.console.session import LocalGroup, Session, pass_session
 
 if TYPE_CHECKING:
     from quorate.core.os_disk import OsDisk
@@ -23,7 +23,7 @@ __all__ = ["log"]
 _ABOUT_QUORUMS: Final = "a quorum's journal is checked when its controller starts"
 
 
-@click.group(cls=QuorateGroup)
+@click.group(cls=LocalGroup)
 def log() -> None:
     """Read segment files offline; nothing is changed."""
 

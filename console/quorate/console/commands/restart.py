@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from quorate.console.directory_option import directory_option
-from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.console.session import LocalCommand, Session, pass_session
 
 if TYPE_CHECKING:
     from quorate.node.local_cluster import LocalCluster
@@ -18,7 +18,7 @@ __all__ = ["restart"]
 _SILENCE_S: Final = 3.0
 
 
-@click.command(cls=QuorateCommand)
+@click.command(cls=LocalCommand)
 @directory_option
 @click.argument("name", metavar="NODE")
 @pass_session

@@ -9,14 +9,14 @@ import click
 
 from quorate.console.commands.sim_mutants import mutants
 from quorate.console.option_types import FiniteRange
-from quorate.console.session import QuorateGroup, Session, pass_session
+from quorate.console.session import LocalGroup, Session, pass_session
 from quorate.console.simulating.options import jobs_option, parse_seeds_option, world_option
 from quorate.console.source_checkout import source_checkout
 
 __all__ = ["sim"]
 
 
-@click.group(cls=QuorateGroup)
+@click.group(cls=LocalGroup)
 def sim() -> None:
     """Run the real code in a simulated world, from a seed that replays."""
 
