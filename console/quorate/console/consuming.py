@@ -8,6 +8,7 @@ not offsets of records: the last offsets before it may hold none.
 from __future__ import annotations
 
 import asyncio
+import reprlib
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -216,13 +217,14 @@ def parse_start(text: str) -> Start:
         return Start("beginning")
     if text == "end":
         return Start("end")
-    if text.isascii() and text.isdecimal():
-        return Start("offset", int(text))
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        if text.isascii() and text.isdecimal():
+            return Start("offset", int(text))
+        # Of a time without a zone, the year before or after the calendar's may be asked for.
+        return Start("time", round(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text!r} is neither beginning, end, an offset, nor a time such as 2026-01-31T12:00:00Z",
+            f"{reprlib.repr(text)} is neither beginning, end, an offset, nor a time such as "
+            "2026-01-31T12:00:00Z",
             param_hint="--from",
         ) from None
-    return Start("time", round(moment.timestamp() * 1000))

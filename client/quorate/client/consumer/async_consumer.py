@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
+from quorate.client.arguments import check_seconds
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.iteration import ITERATION_RECORDS, ITERATION_STEP_S
@@ -117,6 +118,7 @@ class AsyncConsumer:
         A partition whose records were lost (`LogTruncated`, `OffsetOutOfRange`), or whose topic is gone, says
         so again and again, until it is sought or no longer assigned. The others go on meanwhile.
         """
+        check_seconds("timeout", timeout)
         self._engine.put_back()
         return await self._poll(max_records, timeout)
 
