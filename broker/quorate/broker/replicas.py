@@ -114,8 +114,7 @@ class Replicas:
         if replica is None:
             return Offset(0)
         if replica.leadership is not None:
-            # For the next time.
-            replica.leadership.ask_log_starts()
+            replica.leadership.want_log_start()
         return replica.deletable_below
 
     def high_watermarks(self) -> dict[PartitionKey, Offset]:
