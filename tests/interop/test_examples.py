@@ -43,9 +43,9 @@ class Program:
     def __str__(self) -> str:
         return self.language
 
-    @property
-    def is_missing(self) -> bool:
-        return shutil.which(self.runtime) is None or not self.built.exists()
+    def require(self) -> None:
+        if shutil.which(self.runtime) is None or not self.built.exists():
+            pytest.skip(f"the example in {self.language} is not built; `make languages` does it")
 
 
 PROGRAMS = (
@@ -135,8 +135,7 @@ async def write_a_compressed_batch(address: str) -> None:
 async def test_program_writes_and_reads_also_after_the_leader_was_killed(
     program: Program, cluster: LocalCluster
 ) -> None:
-    if program.is_missing:
-        pytest.skip(f"the example in {program.language} is not built; `make languages` does it")
+    program.require()
     async with cluster.connect() as connection:
         await connection.create_topic(
             admin_pb2.CreateTopicRequest(name=TOPIC, partition_count=1, replication_factor=3)
@@ -163,8 +162,7 @@ async def test_program_writes_and_reads_also_after_the_leader_was_killed(
 async def test_program_gives_up_soon_on_a_topic_that_is_not_there(
     program: Program, cluster: LocalCluster
 ) -> None:
-    if program.is_missing:
-        pytest.skip(f"the example in {program.language} is not built; `make languages` does it")
+    program.require()
     status, told = await fail(*program.command, cluster.bootstrap.split(",")[0], "nonsense")
     assert status == 1
     assert "UNKNOWN_TOPIC_OR_PARTITION" in told

@@ -282,7 +282,7 @@ class Broker:
         """Retention and recovery points, now and then."""
         while True:
             await self._clock.sleep(self._config.log_retention_check_interval_ms / 1000)
-            await self._directory.logs.maintain(self._replicas.deletable_below)
+            await self._directory.logs.maintain(self._replicas.expire)
 
     async def _checkpoint_high_watermarks(self) -> NoReturn:
         while True:

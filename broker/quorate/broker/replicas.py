@@ -108,8 +108,11 @@ class Replicas:
         """Whether a log of the topic may appear on disk although the metadata does not want it any more."""
         return any(name.topic_id == topic_id for name in self._creating)
 
-    def deletable_below(self, key: PartitionKey) -> Offset:
-        """0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48)."""
+    def expire(self, key: PartitionKey) -> Offset:
+        """A leader looks what has expired, and tells its followers. As far as this replica may delete by now.
+
+        0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48).
+        """
         replica = self._replicas.get(ReplicaKey(key.topic_id, key.partition))
         if replica is None:
             return Offset(0)

@@ -202,8 +202,9 @@ def _check_all_are_here(
 def _elr_is_needed(topic: TopicImage, partition: PartitionImage) -> NotEnoughReplicas:
     members = ", ".join(map(str, sorted((*partition.isr, *partition.elr))))
     return NotEnoughReplicas(
-        f"{topic.name}-{partition.partition} is offline, and only the brokers {members} are known to hold "
-        f"all of its records; a change of {MIN_INSYNC_REPLICAS} would forget that. Start one of them first",
+        f"{topic.name}-{partition.partition} has no leader that is known to be alive, and only the brokers "
+        f"{members} are known to hold all of its records; a change of {MIN_INSYNC_REPLICAS} would forget "
+        "that. Start one of them first",
         topic=topic.name,
         partition=partition.partition,
     )

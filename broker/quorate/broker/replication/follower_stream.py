@@ -71,7 +71,7 @@ class _Served:
         #: an answer is owed
         self.is_waiting = False
         self.high_watermark_told = _NOT_TOLD
-        #: or where it begins anyway
+        #: where its log is to begin, as it was told, or begins already
         self.log_start_told = Offset(0)
 
     @property
