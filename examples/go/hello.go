@@ -16,7 +16,8 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		log.Fatal("usage: hello HOST:PORT TOPIC (any broker, and a topic that exists)")
+		log.Print("usage: hello HOST:PORT TOPIC (any broker, and a topic that exists)")
+		os.Exit(2)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

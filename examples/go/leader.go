@@ -50,14 +50,15 @@ type call[R any] func(context.Context, pb.BrokerServiceClient) (R, error)
 // retried makes a call at the leader. Leadership moves when a broker dies, so every retriable error means: ask
 // again who leads, and try there.
 func retried[R any](ctx context.Context, l leader, run call[R]) (R, error) {
+	denied := time.Now().Add(5 * time.Second) // a topic that was made just now is known everywhere by then
 	for {
 		result, err := attempt(ctx, l, run)
-		if err == nil || !isRetriable(err) || ctx.Err() != nil {
+		if err == nil || !isRetriable(err) || ctx.Err() != nil || isUnknown(err) && time.Now().After(denied) {
 			return result, err
 		}
 		log.Printf("trying again: %v", err)
 		select {
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(time.Second):
 		case <-ctx.Done():
 		}
 	}
@@ -129,4 +130,10 @@ func isRetriable(err error) bool {
 	}
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded
+}
+
+// isUnknown: the brokers know of no such topic.
+func isUnknown(err error) bool {
+	var detail refused
+	return errors.As(err, &detail) && detail.GetCode() == "UNKNOWN_TOPIC_OR_PARTITION"
 }

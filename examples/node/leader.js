@@ -14,6 +14,7 @@ const definition = protoLoader.loadSync("quorate/v1/broker.proto", {
 const { BrokerService } = grpc.loadPackageDefinition(definition).quorate.v1;
 
 const GIVE_UP_MS = 60_000;
+const DENIED_MS = 5_000; // a topic that was made just now is known everywhere by then
 const ATTEMPT_MS = 10_000; // a broker that hangs is not waited for
 
 // The broker that leads partition 0 of a topic, whichever that is at the moment.
@@ -40,15 +41,16 @@ export class Leader {
 
   // Leadership moves when a broker dies, so every retriable error means: ask again who leads, and try there.
   async #retried(method, request) {
-    const deadline = Date.now() + GIVE_UP_MS;
+    const began = Date.now();
     for (;;) {
       try {
         const answer = await call(await this.#address(), method, request);
         return checked(answer.partitions[0]);
       } catch (error) {
-        if (!isRetriable(error) || Date.now() > deadline) throw error;
+        const patience = error.code === "UNKNOWN_TOPIC_OR_PARTITION" ? DENIED_MS : GIVE_UP_MS;
+        if (!isRetriable(error) || Date.now() - began > patience) throw error;
         console.error(`trying again: ${error.message}`);
-        await pause(200);
+        await pause(1_000);
       }
     }
   }
@@ -80,6 +82,7 @@ function call(address, method, request) {
 class Refused extends Error {
   constructor({ code, message, retriable }) {
     super(`${code}: ${message}`);
+    this.code = code;
     this.retriable = Boolean(retriable);
   }
 }

@@ -17,6 +17,7 @@ from quorate.v1 import records_pb2
 from quorate.v1.broker_pb2_grpc import BrokerServiceStub
 
 GIVE_UP_S: Final = 60.0
+DENIED_S: Final = 5.0  # a topic that was made just now is known everywhere by then
 ATTEMPT_S: Final = 10.0  # a broker that hangs is not waited for
 
 
@@ -47,16 +48,17 @@ def at_leader(bootstrap: str, topic: str, method: str, request: Any) -> Any:
     A write whose answer was lost may have been stored, so a retry may store it twice. Batches with a producer
     id and a sequence number are stored once; making those is what a client library is for.
     """
-    deadline = time.monotonic() + GIVE_UP_S
+    began = time.monotonic()
     while True:
         try:
             answer = call(leader_of(bootstrap, topic), method, request)
             return checked(answer.partitions[0])
         except Refused as error:
-            if not error.is_retriable or time.monotonic() > deadline:
+            patience_s = DENIED_S if error.code == "UNKNOWN_TOPIC_OR_PARTITION" else GIVE_UP_S
+            if not error.is_retriable or time.monotonic() - began > patience_s:
                 raise
             print(f"trying again: {error}", file=sys.stderr)
-            time.sleep(0.2)
+            time.sleep(1)
 
 
 def leader_of(bootstrap: str, topic: str) -> str:
@@ -90,10 +92,15 @@ def checked(result: Any) -> Any:
 class Refused(Exception):
     def __init__(self, code: str, message: str, *, is_retriable: bool) -> None:
         super().__init__(f"{code}: {message}")
+        self.code = code
         self.is_retriable = is_retriable
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
-        sys.exit("usage: hello.py HOST:PORT TOPIC (any broker, and a topic that exists)")
-    hello(sys.argv[1], sys.argv[2])
+        print("usage: hello.py HOST:PORT TOPIC (any broker, and a topic that exists)", file=sys.stderr)
+        sys.exit(2)
+    try:
+        hello(sys.argv[1], sys.argv[2])
+    except Refused as refused:
+        sys.exit(str(refused))

@@ -75,8 +75,9 @@ async def _interrupted(
     )
     lines = getattr(process, stream)
     async with asyncio.timeout(60):
-        while not (await lines.readline()).startswith(sign):
-            assert process.returncode is None
+        while not (line := await lines.readline()).startswith(sign):
+            # At the end of the stream reading returns at once, for ever.
+            assert line, f"it ended before {sign!r}: {await process.communicate()}"
         process.send_signal(by)
         _, errors = await process.communicate()
     return process.returncode, errors

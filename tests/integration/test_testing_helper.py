@@ -6,17 +6,32 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quorate.client import TopicPartition
 from quorate.core.ids import PartitionId, TopicName
-from quorate.errors import InvalidRequest
+from quorate.errors import InvalidRequest, UnknownTopicOrPartition
 from quorate.testing import AsyncLocalCluster, LocalCluster
 
 RunTests = Callable[[str, str], pytest.RunResult]
 
 ORDERS = TopicPartition(TopicName("orders"), PartitionId(0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"brokers": "3"}, r"^brokers is '3' \(str\)"),
+        ({"brokers": 0}, "^brokers is 0: a cluster has at least one"),
+        ({"controllers": 0}, "^controllers is 0: a cluster has at least one"),
+        ({"controllers": 1.5}, "^controllers is 1.5"),
+    ],
+)
+def test_cluster_that_cannot_be_is_refused_by_the_name_of_the_argument(arguments: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        LocalCluster(**arguments)
 
 
 def test_cluster_takes_records_loses_a_leader_and_is_healed() -> None:
@@ -26,6 +41,10 @@ def test_cluster_takes_records_loses_a_leader_and_is_healed() -> None:
         producer = cluster.producer()
         producer.send("orders", "before").result(60)
         leader = cluster.leader_of("orders")
+        with pytest.raises(UnknownTopicOrPartition, match="nope"):
+            cluster.leader_of("nope")
+        with pytest.raises(UnknownTopicOrPartition, match="orders has no partition 99: it has 1"):
+            cluster.leader_of("orders", 99)
         cluster.kill(leader)
         assert not cluster.is_running(leader)
         producer.send("orders", "after").result(60)

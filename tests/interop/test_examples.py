@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,9 @@ class Program:
     def __str__(self) -> str:
         return self.language
 
-    @property
-    def is_missing(self) -> bool:
-        return shutil.which(self.runtime) is None or not self.built.exists()
+    def require(self) -> None:
+        if shutil.which(self.runtime) is None or not self.built.exists():
+            pytest.skip(f"the example in {self.language} is not built; `make languages` does it")
 
 
 PROGRAMS = (
@@ -77,6 +77,18 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
 
 
 async def run(*command: str, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+    status, out, error = await _run(command, environment)
+    assert status == 0, error
+    return out, error
+
+
+async def fail(*command: str) -> tuple[int | None, str]:
+    """The exit status, and what was said about it."""
+    status, _, error = await _run(command, None)
+    return status, error
+
+
+async def _run(command: Sequence[str], environment: Mapping[str, str] | None) -> tuple[int | None, str, str]:
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -90,8 +102,7 @@ async def run(*command: str, environment: Mapping[str, str] | None = None) -> tu
         if process.returncode is None:
             process.kill()
             await process.wait()
-    assert process.returncode == 0, error.decode()
-    return out.decode(), error.decode()
+    return process.returncode, out.decode(), error.decode()
 
 
 async def leader_and_follower(cluster: LocalCluster) -> tuple[str, str]:
@@ -124,8 +135,7 @@ async def write_a_compressed_batch(address: str) -> None:
 async def test_program_writes_and_reads_also_after_the_leader_was_killed(
     program: Program, cluster: LocalCluster
 ) -> None:
-    if program.is_missing:
-        pytest.skip(f"the example in {program.language} is not built; `make languages` does it")
+    program.require()
     async with cluster.connect() as connection:
         await connection.create_topic(
             admin_pb2.CreateTopicRequest(name=TOPIC, partition_count=1, replication_factor=3)
@@ -146,6 +156,19 @@ async def test_program_writes_and_reads_also_after_the_leader_was_killed(
     offset = int(stored.removeprefix("stored at offset "))
     assert offset >= 2  # more, if an attempt without an answer was stored after all
     assert read == [f"0: {GREETING_OF_A_BATCH}", *(f"{each}: {greeting}" for each in range(1, offset + 1))]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+async def test_program_gives_up_soon_on_a_topic_that_is_not_there(
+    program: Program, cluster: LocalCluster
+) -> None:
+    program.require()
+    status, told = await fail(*program.command, cluster.bootstrap.split(",")[0], "nonsense")
+    assert status == 1
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in told
+    assert told.count("trying again") <= 7
+    status, told = await fail(*program.command)
+    assert (status, "usage: " in told) == (2, True)
 
 
 def snippets(kind: str) -> list[str]:

@@ -413,6 +413,20 @@ def test_a_log_start_that_moves_back_is_found() -> None:
         world.watch.log_start_moved(BrokerId(1), before=Offset(3), now=Offset(2), high_watermark=Offset(5))
 
 
+def test_a_log_start_that_only_the_device_knew_counts_from_the_start_that_finds_it() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    world.watch.log_start_found(BrokerId(2), before=Offset(0), now=Offset(3))
+    assert world.watch.committed.start == 3
+
+
+def test_nor_may_a_start_find_that_more_was_dropped_than_is_committed() -> None:
+    world = GhostWorld()
+    world.commit(5)
+    with broken("log-start"):
+        world.watch.log_start_found(BrokerId(2), before=Offset(0), now=Offset(6))
+
+
 # -- operators
 
 

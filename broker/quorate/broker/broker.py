@@ -308,7 +308,7 @@ class Broker:
         while True:
             await self._clock.sleep(self._config.log_retention_check_interval_ms / 1000)
             await self._directory.logs.maintain(
-                deletable_below=self._replicas.deletable_below,
+                deletable_below=self._replicas.expire,
                 high_watermark_of=self._replicas.high_watermark_of,
             )
 

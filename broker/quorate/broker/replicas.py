@@ -113,14 +113,16 @@ class Replicas:
         replica = self._replicas.get(ReplicaKey(key.topic_id, key.partition))
         return replica.high_watermark if replica is not None else Offset(0)
 
-    def deletable_below(self, key: PartitionKey) -> Offset:
-        """0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48)."""
+    def expire(self, key: PartitionKey) -> Offset:
+        """A leader looks what has expired, and tells its followers. As far as this replica may delete by now.
+
+        0 where the metadata knows of no replica here: nothing of it may be deleted (rules 42 and 48).
+        """
         replica = self._replicas.get(ReplicaKey(key.topic_id, key.partition))
         if replica is None:
             return Offset(0)
         if replica.leadership is not None:
-            # For the next time.
-            replica.leadership.ask_log_starts()
+            replica.leadership.want_log_start()
         return replica.deletable_below
 
     def high_watermarks(self) -> dict[PartitionKey, Offset]:

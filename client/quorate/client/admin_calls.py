@@ -19,7 +19,7 @@ from quorate.core.transport import Method, methods_of
 from quorate.errors import VoterChangeRefused
 from quorate.v1 import admin_pb2
 
-__all__ = ["AdminCalls"]
+__all__ = ["READ_TIMEOUT_S", "AdminCalls"]
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -28,7 +28,7 @@ _ADMIN_METHODS: Final = methods_of(admin_pb2.DESCRIPTOR.services_by_name["AdminS
 
 #: A node that does not answer within this is passed over, if there are others.
 _ATTEMPT_TIMEOUT_S: Final = 5.0
-_READ_TIMEOUT_S: Final = 10.0
+READ_TIMEOUT_S: Final = 10.0
 _CHANGE_TIMEOUT_S: Final = 30.0
 #: A new voter is brought up to date before it votes.
 _VOTER_TIMEOUT_S: Final = 60.0
@@ -57,9 +57,12 @@ class AdminCalls:
         method = _admin("ListTopics", admin_pb2.ListTopicsResponse)
         return list((await self._read(method, admin_pb2.ListTopicsRequest())).topics)
 
-    async def describe_topic(self, name: str) -> admin_pb2.TopicDescription:
+    async def describe_topic(
+        self, name: str, *, timeout_s: float = READ_TIMEOUT_S
+    ) -> admin_pb2.TopicDescription:
         method = _admin("DescribeTopic", admin_pb2.DescribeTopicResponse)
-        return (await self._read(method, admin_pb2.DescribeTopicRequest(name=name))).topic
+        request = admin_pb2.DescribeTopicRequest(name=name)
+        return (await self._read(method, request, timeout_s=timeout_s)).topic
 
     async def create_partitions(
         self, request: admin_pb2.CreatePartitionsRequest
@@ -157,11 +160,17 @@ class AdminCalls:
 
     # -- how calls are made
 
-    async def _read(self, method: Method[Request, Response], request: Request) -> Response:
+    async def _read(
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        *,
+        timeout_s: float = READ_TIMEOUT_S,
+    ) -> Response:
         return await self._failover.call(
             method,
             request,
-            timeout_s=_READ_TIMEOUT_S,
+            timeout_s=timeout_s,
             attempt_timeout_s=_ATTEMPT_TIMEOUT_S,
             has_effect=False,
         )

@@ -7,6 +7,7 @@ out of the client's inside, or of its loop. Each message names the argument and 
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import reprlib
 from collections.abc import Collection, Iterable, Sequence
@@ -21,7 +22,10 @@ __all__ = [
     "check_integer_or_none",
     "check_offset",
     "check_partition_argument",
+    "check_seconds",
+    "check_text",
     "check_topic_argument",
+    "has_utf8",
     "shown",
 ]
 
@@ -43,6 +47,25 @@ def shown(found: object) -> str:
 def check_topic_argument(name: object, argument: str = "topic") -> None:
     if not isinstance(name, str):
         raise InvalidTopic(f"{argument} is {shown(name)}: a topic is named by a str")
+    if not has_utf8(name):
+        raise InvalidTopic(f"{argument} is {shown(name)}: it has no UTF-8")
+
+
+def check_text(argument: str, found: object) -> str:
+    """Text that can be sent: Python keeps in a str what has no UTF-8, too."""
+    if not isinstance(found, str):
+        raise InvalidRequest(f"{argument} is {shown(found)}: a str is expected", argument=argument)
+    if not has_utf8(found):
+        raise InvalidRequest(f"{argument} is {shown(found)}: it has no UTF-8", argument=argument)
+    return found
+
+
+def has_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_partition_argument(partition: object) -> TopicPartition:
@@ -65,6 +88,15 @@ def check_integer(argument: str, found: object, *, bits: int = 64) -> int:
     if number.bit_length() >= bits:
         raise InvalidRequest(f"{argument} is {shown(found)}: it has {bits} bits at most", argument=argument)
     return number
+
+
+def check_seconds(argument: str, found: object) -> float:
+    """A time to wait; ``nan`` would be neither over nor to come."""
+    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
+        raise InvalidRequest(
+            f"{argument} is {shown(found)}: a number of seconds is expected", argument=argument
+        )
+    return found
 
 
 def check_integer_or_none(argument: str, found: object, *, bits: int = 64) -> int | None:

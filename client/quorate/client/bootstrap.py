@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quorate.client.arguments import shown
+from quorate.client.arguments import has_utf8, shown
 from quorate.core.config import parse_address
 from quorate.errors import InvalidConfig
 
@@ -20,6 +20,8 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> list[str]:
             key="bootstrap",
         )
     text = ",".join(addresses)
+    if not has_utf8(text):
+        raise InvalidConfig(f"bootstrap is {shown(text)}: it has no UTF-8", key="bootstrap")
     try:
         return [str(parse_address(part.strip())) for part in text.split(",")]
     except ValueError as error:

@@ -10,7 +10,7 @@ is there. Rounds follow each other after a pause with jitter, until the call's t
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -88,8 +88,11 @@ class _Attempts:
         #: who answered knows more than who did not
         self.last_word: QuorateError | None = None
         self.may_be_done = False
+        #: what each address said last, or that it was silent
+        self.answers: dict[str, QuorateError] = {}
 
-    def note(self, error: QuorateError) -> None:
+    def note(self, address: str, error: QuorateError) -> None:
+        self.answers[address] = error
         if isinstance(error, _SILENCE):
             self.silent += 1
         else:
@@ -135,7 +138,7 @@ class Failover:
                 try:
                     response = await self._nodes.channel(address).call(method, request, timeout_s=attempt_s)
                 except (*_SILENCE, *_PASSING) as error:
-                    attempts.note(error)
+                    attempts.note(address, error)
                     self._first = next_address
                     if isinstance(error, _SILENCE):
                         self._nodes.needs_refresh()
@@ -169,4 +172,16 @@ def _final(
         # The last attempt says that it did nothing; an earlier one may have done it all the same.
         kind = RequestTimedOut if isinstance(final, TransportError) else ControllerMoved
         return kind(f"{method.name}: no certain answer in time; the last one was: {final.message}")
+    if isinstance(final, NoController | NotController):
+        # One node knows no more than that it is not the controller; all of them together say that none acts.
+        return NoController(f"no controller that decides could be reached; {_told(attempts.answers)}")
     return final
+
+
+def _told(answers: Mapping[str, QuorateError]) -> str:
+    return ", ".join(
+        f"{address} does not answer"
+        if isinstance(error, _SILENCE)
+        else f"{address} answers {error.code}: {error.message}"
+        for address, error in answers.items()
+    )

@@ -6,7 +6,6 @@ from typing import IO, Any, Final
 
 import click
 
-from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
 from quorate.errors import QuorateError
 
 __all__ = ["AdvisedError", "advice_on", "describe", "error_document"]
@@ -46,10 +45,7 @@ _ADVICE: Final = {
     "INVALID_TIMESTAMP": (
         "set the sender's clock, or the topic's message.timestamp.before.max.ms and .after.max.ms"
     ),
-    "INVALID_TOPIC": (
-        f"a name has 1 to {TOPIC_NAME_CHARACTERS_MAX} characters A-Z a-z 0-9 . _ -, "
-        "and no more copies than brokers; partitions can only become more"
-    ),
+    "INVALID_TOPIC": "correct what the message names; `quorate topic describe` shows a topic as it is",
     "INVALID_UPDATE_VERSION": "look at the partition as it is now (`quorate topic describe`) and try again",
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "LOG_TRUNCATED": "records that were read are gone; decide where to go on, then seek there",

@@ -2,7 +2,8 @@
 
 Exit status: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted. An error is told in two
 lines on stderr, its code with what happened and what to do about it (with --output json: one line, a
-document), and never as a traceback: a traceback is for our mistakes, and those are let through.
+document), and never as a traceback. A mistake of ours is told in the same form, as INTERNAL; its traceback
+is for whoever asks for it with QUORATE_TRACEBACK.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ from quorate.console.commands.produce import produce
 from quorate.console.commands.restart import restart
 from quorate.console.commands.sim import sim
 from quorate.console.commands.status import status
+from quorate.console.commands.stop import stop
 from quorate.console.commands.topic import topic
 from quorate.console.commands.up import up
 from quorate.console.output import (
+    TRACEBACK_VARIABLE,
     CannotWriteOutput,
-    StreamError,
+    CodedError,
+    InternalError,
     ensure_standard_output,
     forget_standard_output,
     print_error_document,
@@ -107,6 +111,7 @@ _COMMANDS = (
     restart,
     sim,
     status,
+    stop,
     topic,
     up,
 )
@@ -151,18 +156,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         if error.filename is not None:
-            raise  # about a file, which standard output is not: a mistake of ours
+            # About a file, which standard output is not.
+            return _tell_mistake(error, session)
         forget_standard_output()
         _tell(CannotWriteOutput(error), session)
         return 1
+    except Exception as error:  # noqa: BLE001  # whatever it is, nobody is shown a traceback unasked
+        return _tell_mistake(error, session)
     return status
+
+
+def _tell_mistake(error: Exception, session: Session) -> int:
+    """Ours, whatever it is: nobody who uses this can read our tracebacks."""
+    if os.environ.get(TRACEBACK_VARIABLE):
+        raise error
+    _tell(InternalError(error), session)
+    return 1
 
 
 def _tell(error: click.ClickException, session: Session) -> None:
     """Wrong usage is never told as a document: what the output should be may be what is wrong."""
     from quorate.console.advice import AdvisedError
 
-    if session.json and isinstance(error, AdvisedError | StreamError):
+    if session.json and isinstance(error, AdvisedError | CodedError):
         print_error_document(error.document())
     else:
         error.show()

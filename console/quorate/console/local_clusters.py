@@ -7,6 +7,7 @@ means hurry, and kills them, which they are made to survive.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from quorate.node.local_cluster import LocalCluster
 from quorate.node.ready_line import READY_PREFIX
 from quorate.node.supervisor import Death, Supervisor
 
-__all__ = ["PORT_ADVICE", "UpOptions", "bring_up", "node_document", "node_state"]
+__all__ = ["PORT_ADVICE", "UpOptions", "bring_up", "named_node", "node_document", "node_state"]
 
 PORT_ADVICE: Final = (
     "stop whoever uses the port; a new cluster takes others with --port (0: any that are free), one that "
@@ -57,6 +58,7 @@ class UpOptions:
 
 def bring_up(session: Session, options: UpOptions) -> int:
     """Returns the exit status."""
+    _remark_on_foreign_files(session, options.directory)
     try:
         cluster = _open(options)
     except CannotListen as error:
@@ -75,6 +77,12 @@ def bring_up(session: Session, options: UpOptions) -> int:
             return asyncio.run(_run(cluster, session, options))
     finally:
         cluster.remove_if_temporary()
+
+
+def named_node(cluster: LocalCluster, name: str) -> ClusterNode:
+    """By its name, or by its id."""
+    names = {str(node.id): node.name for node in cluster.nodes}
+    return cluster.node(names.get(name, name))
 
 
 def node_document(node: ClusterNode) -> dict[str, Any]:
@@ -96,6 +104,14 @@ def node_state(node: ClusterNode) -> str:
     if node.process is not None and node.is_running:
         return "paused" if node.process.is_stopped else "running"
     return "died" if node.is_wanted else "stopped"
+
+
+def _remark_on_foreign_files(session: Session, directory: str | None) -> None:
+    """It harms nobody, but may be the wrong directory."""
+    if directory is None or LocalCluster.exists_in(directory) or not os.path.isdir(directory):
+        return
+    if found := sorted(os.listdir(directory)):
+        session.note(f"{directory} has other files in it ({found[0]}, say); the cluster's go beside them")
 
 
 def _open(options: UpOptions) -> LocalCluster:
@@ -142,7 +158,8 @@ def _open(options: UpOptions) -> LocalCluster:
 
 
 def _broker_count(cluster: LocalCluster) -> int:
-    return len(cluster.broker_addresses)
+    """Of those that are started with the others."""
+    return sum("broker" in node.roles and not node.is_left_out for node in cluster.nodes)
 
 
 def _add_brokers(cluster: LocalCluster, session: Session, options: UpOptions) -> None:
@@ -155,7 +172,7 @@ def _add_brokers(cluster: LocalCluster, session: Session, options: UpOptions) ->
 
 async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> int:
     ran_before = any(node.is_running for node in cluster.nodes)
-    added = [node.name for node in cluster.nodes if not node.is_running]
+    added = [node.name for node in cluster.nodes if not node.is_running and not node.is_left_out]
     ready = asyncio.Event()
     work = asyncio.create_task(_work(cluster, session, options, ready), name="up")
     interruption = _Interruption(cluster, work)
@@ -167,7 +184,8 @@ async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> i
         session.note("stopping …")
     except QuorateError as error:
         # A cluster that ran before goes on; what this attempt has added to it does not.
-        await cluster.stop(added if ran_before else None)
+        if LocalCluster.exists_in(cluster.directory):
+            await cluster.stop(added if ran_before else None)
         raise _advised(error, cluster, is_new=not ran_before) from error
     if options.detach and not interruption.is_asked:
         return 0
@@ -182,6 +200,9 @@ async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> i
 async def _work(cluster: LocalCluster, session: Session, options: UpOptions, ready: asyncio.Event) -> None:
     """Until it runs; and unless detached, for as long as it does."""
     session.note(f"cluster of {len(cluster.nodes)} node(s) in {cluster.directory}")
+    left_out = [node.name for node in cluster.nodes if node.is_left_out]
+    if left_out:
+        session.note(f"left out, as `quorate stop` stopped them: {', '.join(left_out)}")
     await cluster.start()
     described = await cluster.wait_for_controller()
     ready.set()
@@ -193,7 +214,13 @@ async def _work(cluster: LocalCluster, session: Session, options: UpOptions, rea
             on_death=lambda death: _report(death, cluster),
             on_failed_restart=_report_failed_restart,
         )
-        await supervisor.run()
+        try:
+            await supervisor.run()
+        except QuorateError:
+            if not LocalCluster.exists_in(cluster.directory):
+                pids = ", ".join(map(str, supervisor.end_nodes()))
+                session.note(f"cluster.json is gone: the nodes were told to stop (pids {pids})")
+            raise
         session.note("stopped by somebody else")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
@@ -33,13 +34,14 @@ def parse_offset_choice(text: str, *, words: str, hint: str) -> OffsetChoice:
     """``words``: those for the two ends that the option's help names; all are understood."""
     if text in _WORDS:
         return OffsetChoice(_WORDS[text])
-    if text.isascii() and text.isdecimal():
-        return OffsetChoice("offset", int(text))
     try:
+        if text.isascii() and text.isdecimal():
+            return OffsetChoice("offset", int(text))
         return OffsetChoice("time", _moment_ms(text))
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text!r} is neither {words}, an offset, a time such as 2026-01-31T12:00:00Z, nor -1h",
+            f"{reprlib.repr(text)} is neither {words}, an offset, a time such as 2026-01-31T12:00:00Z, "
+            "nor -1h",
             param_hint=hint,
         ) from None
 
@@ -48,4 +50,5 @@ def _moment_ms(text: str) -> int:
     ago = _AGO.fullmatch(text)
     if ago is not None:
         return max(0, round(datetime.now(UTC).timestamp() * 1000) - _AGE.parse(ago[1]))
+    # Of a time without a zone, the year before or after the calendar's may be asked for.
     return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import click
 
+from quorate.console.option_types import INT32_MAX
+
 __all__ = ["check_address", "parse_partition", "parse_replicas", "parse_settings", "settings_option"]
 
 
@@ -25,7 +27,7 @@ def parse_partition(text: str, *, hint: str) -> tuple[str, int]:
     topic, colon, number = text.rpartition(":")
     if not colon or not topic or not _is_number(number):
         raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION", param_hint=hint)
-    return topic, int(number)
+    return topic, _in_range(number, hint)
 
 
 def parse_replicas(text: str, *, separator: str = ",", hint: str = "--replicas") -> list[int]:
@@ -33,7 +35,7 @@ def parse_replicas(text: str, *, separator: str = ",", hint: str = "--replicas")
     parts = text.split(separator)
     if not all(map(_is_number, parts)):
         raise click.BadParameter(f"{text!r} is not ID{separator}ID{separator}…", param_hint=hint)
-    return [int(part) for part in parts]
+    return [_in_range(part, hint) for part in parts]
 
 
 def check_address(_context: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -48,6 +50,13 @@ def check_address(_context: click.Context, parameter: click.Parameter, text: str
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
+
+
+def _in_range(number: str, hint: str) -> int:
+    # By its digits first: Python refuses to read a number that has thousands of them.
+    if len(number) > len(str(INT32_MAX)) or int(number) > INT32_MAX:
+        raise click.BadParameter(f"{number} is greater than {INT32_MAX}", param_hint=hint)
+    return int(number)
 
 
 def _check_settings(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import sys
@@ -11,15 +13,22 @@ from typing import IO, Any, ClassVar, Final
 import click
 
 __all__ = [
+    "TRACEBACK_VARIABLE",
     "CannotWriteOutput",
+    "CodedError",
+    "InternalError",
     "StreamError",
     "ensure_standard_output",
     "forget_standard_output",
+    "json_text",
     "print_error_document",
     "print_json",
     "print_json_line",
     "print_table",
 ]
+
+#: Set: a mistake of ours is told with its traceback.
+TRACEBACK_VARIABLE: Final = "QUORATE_TRACEBACK"
 
 #: How states are coloured on a terminal; any other is something under way, or not as it should be.
 _STATE_COLUMN: Final = "STATE"
@@ -44,16 +53,41 @@ _BAD_STATES: Final = frozenset(
 _PIPE_WIDTH = 10_000
 
 
-class StreamError(click.ClickException):
-    """A standard stream, or a file in its place, does not do its part."""
+class CodedError(click.ClickException):
+    """An error of the command line itself, told in the form of the cluster's."""
 
     code: ClassVar[str]
+    what_to_do: str | None = None
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"error: {self.code}: {self.message}", file, err=True)
+        if self.what_to_do is not None:
+            click.echo(f"  what to do: {self.what_to_do}", file, err=True)
 
     def document(self) -> dict[str, Any]:
-        return {"code": self.code, "message": self.message, "retriable": False, "what_to_do": None}
+        return {
+            "code": self.code,
+            "message": self.message,
+            "retriable": False,
+            "what_to_do": self.what_to_do,
+        }
+
+
+class StreamError(CodedError):
+    """A standard stream, or a file in its place, does not do its part."""
+
+
+class InternalError(CodedError):
+    """A mistake of ours: what went wrong in one line, and how to see the rest."""
+
+    code = "INTERNAL"
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(" ".join(f"{type(error).__name__}: {error}".split()))
+        self.what_to_do = (
+            f"this is a bug: report it, with the traceback that {TRACEBACK_VARIABLE}=1 in front of the "
+            "same command prints"
+        )
 
 
 class CannotWriteOutput(StreamError):
@@ -67,23 +101,35 @@ class CannotWriteOutput(StreamError):
 
 def print_json(document: object) -> None:
     """One document, indented, in the order in which it was built."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(json_text(document, indent=2))
 
 
 def print_json_line(document: object) -> None:
     """One of many: a stream of results has a document per line. The caller flushes."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+    sys.stdout.write(json_text(document, separators=(",", ":")) + "\n")
 
 
 def print_error_document(document: dict[str, Any]) -> None:
     """On stderr and in one line, the last: remarks may stand before it."""
-    click.echo(json.dumps({"error": document}, ensure_ascii=False), err=True)
+    click.echo(json_text({"error": document}, sys.stderr), err=True)
+
+
+def json_text(document: object, stream: IO[str] | None = None, **layout: Any) -> str:
+    """JSON as the stream (None: standard output) can write it: escaped where that is not UTF-8."""
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "ascii"
+    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    return json.dumps(document, ensure_ascii=not is_utf8, **layout)
 
 
 def ensure_standard_output() -> None:
-    """Where whoever started us closed it (`>&-`), the next file to be opened would take its place."""
+    """Where whoever started us closed it (`>&-`), the next file to be opened would take its place.
+
+    What a terminal or a locale cannot show is written as an escape, and does not end the command.
+    """
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # as long as the process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def forget_standard_output() -> None:

@@ -25,6 +25,7 @@ import click
 
 from quorate.client import AsyncProducer, Delivery
 from quorate.client.admin.types import TopicDescription
+from quorate.client.admin_calls import READ_TIMEOUT_S
 from quorate.console.connecting import Clients, with_clients
 from quorate.console.input_lines import CannotReadInput, read_lines
 from quorate.console.output import CannotWriteOutput, forget_standard_output, print_json_line
@@ -150,7 +151,8 @@ class _Writing:
     async def run(self, clients: Clients, descriptor: int) -> None:
         async with clients.admin() as admin:
             with self._patience("answer from the cluster"):
-                topic = await admin.describe_topic(self._options.topic)
+                patience_s = min(self._options.timeout_s, READ_TIMEOUT_S)
+                topic = await admin.describe_topic(self._options.topic, timeout=patience_s)
         check_partition_exists(topic, self._options.partition)
         limits = _Limits.of(topic, self._options.compression)
         self.is_begun = True

@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import click
 
-__all__ = ["DEFAULT_BOOTSTRAP", "QuorateCommand", "QuorateGroup", "Session", "pass_session"]
+from quorate.console.option_types import TEXT
+
+__all__ = [
+    "DEFAULT_BOOTSTRAP",
+    "LocalCommand",
+    "LocalGroup",
+    "QuorateCommand",
+    "QuorateGroup",
+    "Session",
+    "pass_session",
+]
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
@@ -50,8 +60,11 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
         setattr(context.ensure_object(Session), parameter.name, value)
 
 
-def _global_options(*, environment: bool = False) -> list[click.Parameter]:
-    """``environment``: for the program itself only, or a variable would win over ``quorate --bootstrap``."""
+def _global_options(*, environment: bool = False, asks_cluster: bool = True) -> list[click.Parameter]:
+    """``environment``: for the program itself only, or a variable would win over ``quorate --bootstrap``.
+
+    ``asks_cluster``: whether --bootstrap means anything; where it does not, it is taken and not shown.
+    """
     return [
         click.Option(
             ["--bootstrap"],
@@ -59,6 +72,7 @@ def _global_options(*, environment: bool = False) -> list[click.Parameter]:
             expose_value=False,
             envvar="QUORATE_BOOTSTRAP" if environment else None,
             callback=_remember,
+            hidden=not asks_cluster,
             help=f"Where the cluster is (or QUORATE_BOOTSTRAP; default {DEFAULT_BOOTSTRAP}).",
         ),
         click.Option(
@@ -81,16 +95,38 @@ def _global_options(*, environment: bool = False) -> list[click.Parameter]:
 class QuorateCommand(click.Command):
     """A command that also takes the global options."""
 
+    asks_cluster: ClassVar[bool] = True
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _global_options()
+        self.params += _global_options(asks_cluster=self.asks_cluster)
+        _take_text_only(self.params)
+
+
+class LocalCommand(QuorateCommand):
+    """One that asks no cluster, or finds it by itself."""
+
+    asks_cluster = False
 
 
 class QuorateGroup(click.Group):
     """A group of such commands."""
 
-    command_class = QuorateCommand
+    command_class: type[QuorateCommand] = QuorateCommand
 
     def __init__(self, *args: Any, environment: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _global_options(environment=environment)
+        asks_cluster = self.command_class.asks_cluster
+        self.params += _global_options(environment=environment, asks_cluster=asks_cluster)
+        _take_text_only(self.params)
+
+
+class LocalGroup(QuorateGroup):
+    command_class = LocalCommand
+
+
+def _take_text_only(parameters: list[click.Parameter]) -> None:
+    """Paths are left out: they need not be UTF-8, and are not sent anywhere."""
+    for parameter in parameters:
+        if parameter.type is click.STRING:
+            parameter.type = TEXT

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from quorate.console.option_types import FiniteRange
+
 __all__ = ["waiting_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -18,7 +20,7 @@ def waiting_options(command: Command) -> Command:
     return click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         metavar="SECONDS",
         help="Wait no longer than this; it goes on all the same. Default: until it is done.",
     )(command)

@@ -6,10 +6,10 @@ Most settings are recorded and that is all. Three reach into partitions:
 without them at the MinISR that was in force. Under another one that reasoning is void, so the ELR of every
 partition whose MinISR changes is cleared, in the same batch.
 
-- Where nobody leads, the ELR may be all that is left of what surely holds the acknowledged records: the ISR
-  is empty, or its last member is away and may come back with less than it had. Clearing the ELR would make
-  the partition a case for ``recover``, with possible loss, because of a setting. So the change is refused
-  until one of those who are complete has come back.
+- Where nobody leads, or nobody who has spoken to this controller, the ELR may be all that is left of what
+  surely holds the acknowledged records: the ISR is empty, or its last member is away and may come back with
+  less than it had. Clearing the ELR would make the partition a case for ``recover``, with possible loss,
+  because of a setting. So the change is refused until one of those who are complete has come back.
 - Where MinISR grows, a leader that has not heard of it would still commit with fewer replicas, while the
   controller already puts those who leave into the ELR as complete. The leader learns of an ISR in two ways:
   from the metadata, where the new MinISR comes first, and from the answer to its own AlterPartition, which
@@ -166,7 +166,8 @@ def _settle_topic(
     for partition in topic.partitions:
         replica_count = replication_factor_of(partition)
         old, new = min(old_setting, replica_count), min(new_setting, replica_count)
-        if old != new and partition.elr and partition.leader == NO_LEADER:
+        is_led = partition.leader != NO_LEADER and is_heard(partition.leader)
+        if old != new and partition.elr and not is_led:
             raise _elr_is_needed(topic, partition)
         if is_durability_changed and partition.is_synced:
             _check_all_are_here(after, topic, partition, is_heard)
@@ -203,8 +204,9 @@ def _check_all_are_here(
 def _elr_is_needed(topic: TopicImage, partition: PartitionImage) -> NotEnoughReplicas:
     members = ", ".join(map(str, sorted((*partition.isr, *partition.elr))))
     return NotEnoughReplicas(
-        f"{topic.name}-{partition.partition} is offline, and only the brokers {members} are known to hold "
-        f"all of its records; a change of {MIN_INSYNC_REPLICAS} would forget that. Start one of them first",
+        f"{topic.name}-{partition.partition} has no leader that is known to be alive, and only the brokers "
+        f"{members} are known to hold all of its records; a change of {MIN_INSYNC_REPLICAS} would forget "
+        "that. Start one of them first",
         topic=topic.name,
         partition=partition.partition,
     )

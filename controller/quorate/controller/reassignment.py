@@ -258,7 +258,7 @@ def cancel_move(elections: Elections, image: MetadataImage, partition: Partition
         min_isr = min_insync_replicas_of(image, partition)
         raise UnsafeReassignment(
             f"{_name(image, partition)}: without the new replicas {_listed(adding)} only these would be in "
-            f"sync: {_listed(isr) or 'none'}; MinISR is {min_isr}",
+            f"sync: {_listed(isr) or 'none'}; min.insync.replicas is {min_isr}",
             topic=image.topics[partition.topic_id].name,
             partition=partition.partition,
         )

@@ -26,7 +26,7 @@ def check_broker_restart(image: MetadataImage, broker_id: int) -> CheckBrokerRes
         _sentence(offline, "would have no leader, since no other replica is in sync"),
         _sentence(
             under_min_isr,
-            "would refuse writes with acks=all, since fewer than MinISR replicas would be in sync",
+            "would refuse writes with acks=all, since fewer than min.insync.replicas would be in sync",
         ),
     ]
     reasons = [sentence for sentence in why_not if sentence]

@@ -124,6 +124,13 @@ def _name_partitions(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
+def _leave_traceback_to_the_library(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Of ``exception``, the standard library's logger of the same name adds it; twice is once too often."""
+    if method == "exception":
+        event.pop("exc_info", None)
+    return event
+
+
 def _lead_with_the_event(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     leading = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
     return {**leading, **event}
@@ -135,6 +142,7 @@ if not structlog.is_configured():
             structlog.stdlib.filter_by_level,
             _drop_the_logger,
             _name_partitions,
+            _leave_traceback_to_the_library,
             structlog.processors.format_exc_info,
             structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True),
         ],

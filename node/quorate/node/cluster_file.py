@@ -39,6 +39,8 @@ class ClusterNode:
     process: ProcessIdentity | None = None
     #: False: stopped on purpose (or not started yet)
     is_wanted: bool = False
+    #: stopped by itself, and not with the others: it is not started with them either
+    is_left_out: bool = False
     #: host:port where it listens, if something stands between it and those who reach it
     listener: str | None = None
     #: words before its command: a program that runs it in other surroundings
@@ -103,10 +105,15 @@ class ClusterFile:
             raise InvalidRequest(
                 f"{self.directory} holds no local cluster: there is no {CLUSTER_FILE}", path=self.path
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidRequest(
-                f"{self.path} is not what `quorate up` writes: {error!r}", path=self.path
-            ) from error
+        except KeyError as error:
+            raise self._foreign(f"there is no {error.args[0]}") from error
+        except ValueError as error:
+            raise self._foreign(f"it is no JSON: {error}") from error
+        except (TypeError, AttributeError) as error:
+            raise self._foreign("something in it is of another kind") from error
+
+    def _foreign(self, why: str) -> InvalidRequest:
+        return InvalidRequest(f"{self.path} is not what `quorate up` writes: {why}", path=self.path)
 
     def write(self, state: ClusterState) -> None:
         """Only inside ``locked``."""
@@ -163,6 +170,7 @@ def _node_document(node: ClusterNode) -> dict[str, Any]:
         "pid": node.process.pid if node.process is not None else None,
         "process_started": node.process.started if node.process is not None else None,
         "is_wanted": node.is_wanted,
+        "is_left_out": node.is_left_out,
         "data_dir": node.data_dir,
         "log_file": node.log_file,
         "listener": node.listener,
@@ -195,6 +203,7 @@ def _node(document: dict[str, Any], directory: str) -> ClusterNode:
         process=None if pid is None else ProcessIdentity(pid, document["process_started"]),
         is_wanted=document["is_wanted"],
         # Files of earlier versions do not have them.
+        is_left_out=document.get("is_left_out", False),
         listener=document.get("listener"),
         launcher=tuple(document.get("launcher", ())),
         environment=dict(document.get("environment", {})),

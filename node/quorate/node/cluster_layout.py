@@ -64,8 +64,9 @@ def new_cluster(
 
 
 def new_broker(directory: str, state: ClusterState) -> ClusterNode:
-    """One more; it joins when it starts."""
-    [port] = free_ports(1)
+    """One more; it joins when it starts. It listens on the next port that is free."""
+    last_port = max(int(node.listens_on.rpartition(":")[2]) for node in state.nodes)
+    port = next(filter(_is_free, range(last_port + 1, _PORT_MAX + 1)), None) or free_ports(1)[0]
     taken = [node.id for node in state.nodes if node.id < _FIRST_CONTROLLER_ID]
     return _node(directory, _broker(max(taken, default=_FIRST_BROKER_ID - 1) + 1), port)
 

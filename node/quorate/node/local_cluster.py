@@ -161,7 +161,8 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         """The brokers, which answer everything; a quorum by itself answers what it can."""
-        return ",".join(self.broker_addresses or self.controller_addresses)
+        in_service = [node.address for node in self.nodes if "broker" in node.roles and not node.is_left_out]
+        return ",".join(in_service or self.controller_addresses)
 
     def connect(self, *names: str) -> ImpatientAdmin:
         """To these nodes; none named: to all."""
@@ -215,9 +216,11 @@ class LocalCluster:
     async def start(self, names: Iterable[str] | None = None) -> None:
         """Those that do not run yet; returns once each is ready: a broker serves, a controller listens.
 
-        There may still be no active controller, unless a broker was among them.
+        None named: all but those that ``stop_one`` left out. There may still be no active controller, unless
+        a broker was among them.
         """
-        log_starts = self.spawn(self.names if names is None else names)
+        everyone = [node.name for node in self.nodes if not node.is_left_out]
+        log_starts = self.spawn(everyone if names is None else names)
         _import_client()
         await _all(self._is_ready(name, log_start) for name, log_start in log_starts.items())
 
@@ -275,6 +278,14 @@ class LocalCluster:
         return killed
 
     # -- one node of it
+
+    async def stop_one(self, name: str) -> bool:
+        """It stays stopped when the others are started, until it is itself. False: it had to be killed."""
+        killed = await self.stop([name])
+        with self._file.locked():
+            state = self._file.read()
+            self._file.write(state.with_node(replace(state.node(name), is_left_out=True)))
+        return not killed
 
     async def restart(self, name: str) -> None:
         """Stop it if it runs, start it, wait until it listens."""
@@ -388,7 +399,7 @@ class LocalCluster:
             node = state.node(name)
             log_start = 0 if node.is_running else log_size(node.log_file)
             process = node.process if node.is_running else _spawn(node, _settings(node, state))
-            state = state.with_node(replace(node, process=process, is_wanted=True))
+            state = state.with_node(replace(node, process=process, is_wanted=True, is_left_out=False))
             self._file.write(replace(state, is_down=False))
         return log_start
 
@@ -397,9 +408,9 @@ class LocalCluster:
         deadline = asyncio.get_running_loop().time() + _READY_TIMEOUT_S
         while not _is_ready(node):
             if node.process is None or not _is_alive(node.process):
-                raise _did_not_start(node, "it ended", log_start)
+                raise _not_ready(node, "did not start: it ended", log_start)
             if asyncio.get_running_loop().time() > deadline:
-                raise _did_not_start(node, f"not ready after {_READY_TIMEOUT_S:g} s", log_start)
+                raise _not_ready(node, f"runs, but is not ready after {_READY_TIMEOUT_S:g} s", log_start)
             await asyncio.sleep(_POLL_S)
 
     async def _end(self, name: str) -> bool:
@@ -481,11 +492,9 @@ def _is_alive(process: ProcessIdentity) -> bool:
     return process.is_running
 
 
-def _did_not_start(node: ClusterNode, what: str, log_start: int) -> Unavailable:
+def _not_ready(node: ClusterNode, what: str, log_start: int) -> Unavailable:
     tail = log_tail(node.log_file, log_start)
-    return Unavailable(
-        f"{node.name} did not start: {what}; the end of {node.log_file}:\n{tail}", node=node.name
-    )
+    return Unavailable(f"{node.name} {what}; the end of {node.log_file}:\n{tail}", node=node.name)
 
 
 async def _gone(process: ProcessIdentity, timeout_s: float) -> None:

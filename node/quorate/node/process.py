@@ -19,6 +19,7 @@ from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort, LoggingFormat, NodeConfig
 from quorate.core.logging import configure_logging, get_logger
 from quorate.core.os_disk import OsDisk
+from quorate.errors import QuorateError
 from quorate.node.node import Node, Surroundings
 from quorate.node.ready_line import READY_PREFIX
 
@@ -37,7 +38,14 @@ def run_node(config: NodeConfig) -> int:
     structlog.contextvars.bind_contextvars(node_id=config.node_id)
     _raise_open_files_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        is_clean = runner.run(_run(_with_ports(config)))
+        try:
+            is_clean = runner.run(_run(_with_ports(config)))
+        except QuorateError:
+            raise
+        except Exception:
+            # Whoever called us may tell it in one line; a node's log is where the rest is looked for.
+            log.exception("node_failed")
+            raise
     return 0 if is_clean else 1
 
 

@@ -77,6 +77,13 @@ class Supervisor:
                 return
             await asyncio.sleep(_POLL_S)
 
+    def end_nodes(self) -> list[int]:
+        """SIGTERM to all that were seen running, when cluster.json names them no more; returns their pids."""
+        running = [each.process for each in self._watched.values() if each.process is not None]
+        for process in running:
+            process.send(signal.SIGTERM)
+        return [process.pid for process in running]
+
     def _look_at(self, node: ClusterNode, now: float) -> None:
         watched = self._watched.setdefault(node.name, _Watched())
         previous, current = watched.process, node.process

@@ -12,9 +12,16 @@ from types import TracebackType
 from typing import Final, Self, TypeAlias, TypeVar, Unpack
 
 from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+from quorate.client.arguments import check_integer, check_integer_or_none, check_topic_argument
 from quorate.client.consumer.options import OptionArguments as ConsumerArguments
 from quorate.client.producer.options import OptionArguments as ProducerArguments
-from quorate.errors import InvalidRequest, NotLeaderOrFollower, QuorateError, RequestTimedOut
+from quorate.errors import (
+    InvalidRequest,
+    NotLeaderOrFollower,
+    QuorateError,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+)
 from quorate.node.local_cluster import LocalCluster as NodeProcesses
 from quorate.v1 import admin_pb2
 
@@ -47,8 +54,13 @@ class AsyncLocalCluster:
         that lived there before goes on as it was made; None: a temporary one, removed at the end.
         ``settings``: keys of every node's configuration.
         """
-        self._brokers = brokers
-        self._controllers = controllers
+        self._brokers = check_integer("brokers", brokers, bits=32)
+        self._controllers = check_integer_or_none("controllers", controllers, bits=32)
+        # Controllers of their own are a cluster, too: of metadata.
+        if self._brokers < (1 if controllers is None else 0):
+            raise InvalidRequest(f"brokers is {brokers}: a cluster has at least one")
+        if self._controllers is not None and self._controllers < 1:
+            raise InvalidRequest(f"controllers is {controllers}: a cluster has at least one")
         self._directory = directory
         self._settings = dict(settings or {})
         self._started: NodeProcesses | None = None
@@ -135,10 +147,19 @@ class AsyncLocalCluster:
 
     async def leader_of(self, topic: str, partition: int = 0, *, timeout: float = _TIMEOUT_S) -> int:  # noqa: ASYNC109 - as in LocalCluster
         """The id of the broker that leads the partition, once there is one."""
+        check_topic_argument(topic)
+        check_integer("partition", partition, bits=32)
 
         async def find() -> int | None:
             async with self._processes.connect() as connection:
-                described = (await connection.describe_topic(topic)).partitions[partition]
+                partitions = (await connection.describe_topic(topic)).partitions
+            if not 0 <= partition < len(partitions):
+                raise UnknownTopicOrPartition(
+                    f"{topic} has no partition {partition}: it has {len(partitions)}",
+                    topic=topic,
+                    partition=partition,
+                )
+            described = partitions[partition]
             return described.leader if described.HasField("leader") else None
 
         try:
@@ -233,6 +254,8 @@ async def _poll(ask: Callable[[], Awaitable[T | None]], timeout_s: float) -> T:
         while True:
             try:
                 found = await ask()
+            except UnknownTopicOrPartition:
+                raise  # the controller says so, who knows; brokers learn of a topic later
             except QuorateError as error:
                 if not error.retriable:
                     raise

@@ -70,8 +70,13 @@ def error_from_rpc(error: grpc.aio.AioRpcError, method: Method[Any, Any], addres
         # gRPC has one status for "too much at once" and "too much ever"; only its text tells them apart, and
         # only its text says which message it was. After an answer, whatever was asked for has been done.
         kind = BatchTooLarge if text.startswith(_REQUEST_TOO_LARGE) else UnknownServerError
+    if status is grpc.StatusCode.UNIMPLEMENTED:
+        # Nothing of ours answers so: a node says what it lacks in a detail.
+        told = f"something answers at {address}, but it is no Quorate node with {method.name}: {text}"
+    else:
+        told = f"{method.name} at {address}: {status.name}: {text}"
     return kind(
-        f"{method.name} at {address}: {status.name}: {text}",
+        told,
         address=address,
         method=method.path,
         grpc_status=status.name,

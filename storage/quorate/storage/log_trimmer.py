@@ -131,6 +131,13 @@ class LogTrimmer:
             await self._raise_log_start(max(state.log_start_offset, state.segments[count].base_offset))
             return count
 
+    def expired_below(self, high_watermark: Offset) -> Offset:
+        """Retention would have the log begin here, or where it begins already."""
+        state = self._state
+        state.check_writable()
+        count = self._count_deletable(high_watermark)
+        return max(state.log_start_offset, state.segments[count - 1].next_offset if count else Offset(0))
+
     def _count_deletable(self, below: Offset) -> int:
         state = self._state
         now_ms = state.context.retention_time.now_ms()

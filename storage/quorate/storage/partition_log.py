@@ -297,6 +297,10 @@ class PartitionLog:
         """Drop every batch that ends at or behind ``offset``; for followers that diverged (rule 8)."""
         await self._trimmer.truncate_to(offset)
 
+    def expired_below(self, *, high_watermark: Offset) -> Offset:
+        """Where the log would begin if everything went that is past its retention, and committed."""
+        return self._trimmer.expired_below(high_watermark)
+
     async def apply_retention(self, *, below: Offset) -> int:
         """Delete segments past their retention that end at or before ``below``; returns how many."""
         return await self._trimmer.apply_retention(below)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quorate.core.transport import Channel, Method, Server, Service
-from quorate.errors import NoController, QuorateError, RequestTimedOut, Unavailable
+from quorate.errors import NoController, NotController, QuorateError, RequestTimedOut, Unavailable
 from quorate.v1 import admin_pb2
 
 #: what an address does with a call
@@ -70,6 +70,10 @@ def silent(_request: Any) -> Any:
 
 def leaderless(_request: Any) -> Any:
     return NoController("nobody leads")
+
+
+def led_by_another(_request: Any) -> Any:
+    return NotController("this node is not the active controller, and knows of none")
 
 
 def describes(_request: Any) -> Any:

@@ -14,9 +14,9 @@ NOWHERE = "127.0.0.1:1"
 
 
 @pytest.mark.parametrize("kind", [Producer, AsyncProducer, Consumer, AsyncConsumer, Admin])
-@pytest.mark.parametrize("bootstrap", [123, None, b"127.0.0.1:1", ["127.0.0.1:1", 5]])
+@pytest.mark.parametrize("bootstrap", [123, None, b"127.0.0.1:1", ["127.0.0.1:1", 5], "\udcff:1"])
 def test_bootstrap_is_text_or_a_list_of_text(kind: Any, bootstrap: Any) -> None:
-    with pytest.raises(InvalidConfig, match=r"^bootstrap is .*expected HOST:PORT"):
+    with pytest.raises(InvalidConfig, match=r"^bootstrap is .*(expected HOST:PORT|no UTF-8)"):
         kind(bootstrap)
 
 
@@ -40,10 +40,48 @@ def test_producer_options_are_refused_by_their_names(name: str, value: Any) -> N
     assert refused.value.facts["key"] == name
 
 
+NO_UTF8: Any = "\udcff"
+TOO_LARGE: Any = 1 << 31
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "kind", "message"),
+    [
+        ("create_topic", [NO_UTF8], InvalidTopic, "name is .* no UTF-8"),
+        ("delete_topic", [NO_UTF8], InvalidTopic, "name is .* no UTF-8"),
+        ("describe_topic", [NO_UTF8], InvalidTopic, "name is .* no UTF-8"),
+        ("create_partitions", [NO_UTF8, 3], InvalidTopic, "topic is .* no UTF-8"),
+        ("alter_config", [NO_UTF8, {}], InvalidTopic, "topic is .* no UTF-8"),
+        ("alter_config", ["t", {"retention.ms": NO_UTF8}], InvalidRequest, "retention.ms is .* no UTF-8"),
+        ("alter_config", ["t", {NO_UTF8: "1"}], InvalidRequest, "a name in changes is .* no UTF-8"),
+        ("list_offsets", [NO_UTF8], InvalidTopic, "topic name"),
+        ("add_voter", [TOO_LARGE, "127.0.0.1:1"], InvalidRequest, "node_id is .* 32 bits"),
+        ("add_voter", [1, NO_UTF8], InvalidRequest, "address is .* no UTF-8"),
+        ("remove_voter", [TOO_LARGE], InvalidRequest, "node_id is .* 32 bits"),
+        ("transfer_controller", [TOO_LARGE], InvalidRequest, "node_id is .* 32 bits"),
+        ("update_feature_level", [TOO_LARGE], InvalidRequest, "level is .* 32 bits"),
+        ("reassign_partitions", [{("t", 0): [TOO_LARGE]}], InvalidRequest, "broker id in moves .* 32 bits"),
+        ("reassign_partitions", [{("t", 0): "1,2"}], InvalidRequest, "moves has '1,2' .*broker ids"),
+        ("check_broker_restart", [TOO_LARGE], InvalidRequest, "broker_id is .* 32 bits"),
+        ("drain_broker", ["1"], InvalidRequest, "broker_id is '1'"),
+        ("decommission_broker", [TOO_LARGE], InvalidRequest, "broker_id is .* 32 bits"),
+    ],
+)
+def test_admin_refuses_what_no_request_can_hold(call: str, arguments: Any, kind: Any, message: str) -> None:
+    with Admin(NOWHERE) as admin, pytest.raises(kind, match=message):
+        getattr(admin, call)(*arguments)
+
+
 @pytest.mark.parametrize("topics", ["orders", b"orders", 5, [None], [b"orders"]])
 def test_topics_of_a_consumer_are_a_list_of_names(topics: Any) -> None:
     with pytest.raises(InvalidRequest, match="topics is"):
         AsyncConsumer(NOWHERE, topics=topics)
+
+
+@pytest.mark.parametrize("timeout", ["x", None, True, float("nan")])
+def test_time_that_a_poll_may_take_is_a_number_of_seconds(timeout: Any) -> None:
+    with Consumer(NOWHERE) as consumer, pytest.raises(InvalidRequest, match=r"^timeout is "):
+        consumer.poll(timeout=timeout)
 
 
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])

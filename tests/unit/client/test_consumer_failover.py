@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
+import structlog
 
 from quorate.chaos.sim.network import LinkFaults
 from quorate.core.records import encode_values
 from quorate.errors import (
+    BrokerFenced,
     CorruptBatch,
     InvalidRequest,
     LogDamaged,
@@ -81,6 +83,22 @@ def test_passing_trouble_is_ridden_out_with_growing_pauses(error: QuorateError, 
             assert await read(consumer, 10) == numbers(10, 20)
             assert not partition.errors[method]
             assert 1 < cluster.simulation.clock.monotonic() - before < 10
+
+    simulate(scenario)
+
+
+def test_trouble_that_lasts_is_told_once() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        for partition in cluster.add_topic(partitions=3).partitions:
+            partition.fill(10)
+            partition.errors["Fetch"] = deque([BrokerFenced("no lease")] * 10_000)
+        async with cluster.consumer(topics=["t"]) as consumer:
+            with structlog.testing.capture_logs() as told:
+                await consumer.poll(timeout=2)
+                assert not [each for each in told if each["event"] == "reading_held_up"]
+                await consumer.poll(timeout=60)
+            [warning] = [each for each in told if each["event"] == "reading_held_up"]
+            assert (warning["log_level"], warning["code"]) == ("warning", "BROKER_FENCED")
 
     simulate(scenario)
 

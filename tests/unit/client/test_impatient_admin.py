@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from tests.unit.client.scripted_nodes import (
     describes,
     first,
     leaderless,
+    led_by_another,
     silent,
 )
 
@@ -108,6 +110,27 @@ def test_question_that_nobody_can_decide_is_never_said_to_be_done_perhaps(troubl
     transport = ScriptedTransport(a=trouble, b=leaderless, c=trouble)
     with pytest.raises(NoController, match="nobody leads"):
         on(transport, describe)
+
+
+@pytest.mark.parametrize("answer", [leaderless, led_by_another])
+def test_without_a_controller_it_is_told_what_each_address_answers(answer: Behaviour) -> None:
+    transport = ScriptedTransport(a=dead, b=answer)
+    with pytest.raises(NoController, match="a:1 does not answer") as told:
+        on(transport, describe)
+    assert f"b:1 answers {answer(None).code}: " in told.value.message
+
+
+def test_topic_is_described_within_the_time_that_is_given() -> None:
+    transport = ScriptedTransport(a=leaderless)
+
+    async def scenario(connection: ImpatientAdmin) -> float:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with pytest.raises(NoController):
+            await connection.describe_topic("t", timeout_s=3.0)
+        return loop.time() - began
+
+    assert on(transport, scenario) <= 3.0
 
 
 def test_topic_has_the_same_id_in_every_attempt() -> None:

@@ -129,6 +129,7 @@ def test_misspelt_variable_is_refused_and_not_ignored() -> None:
         "QUORATE_BROKER_SERVICE_PORT",
         "QUORATE_BOOTSTRAP",
         "QUORATE_CODEC",
+        "QUORATE_TRACEBACK",
         "HOME",
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -11,8 +13,10 @@ import pytest
 
 from quorate.client import ProducerStatistics
 from quorate.console.main import main
-from quorate.console.measuring import bench_topic, consuming, producing
+from quorate.console.measuring import bench_topic, consuming, latency, producing
 from quorate.console.measuring.percentiles import percentiles_of
+from quorate.console.measuring.values import values_of
+from quorate.console.session import Session
 from quorate.core.records import ConsumerRecord
 from quorate.errors import BufferExhausted, QuorateError
 from quorate.v1 import admin_pb2
@@ -27,7 +31,10 @@ class Topics:
 
     async def describe_topic(self, name: str) -> admin_pb2.TopicDescription:
         partitions = [admin_pb2.PartitionDescription(partition=each) for each in range(2)]
-        return admin_pb2.TopicDescription(name=name, topic_id=f"id of {name}", partitions=partitions)
+        limit = admin_pb2.ConfigEntry(name="max.message.bytes", value="1048588")
+        return admin_pb2.TopicDescription(
+            name=name, topic_id=f"id of {name}", partitions=partitions, configs=[limit]
+        )
 
     async def create_topic(self, request: admin_pb2.CreateTopicRequest) -> admin_pb2.TopicDescription:
         self.created.append(request.name)
@@ -150,6 +157,62 @@ def test_it_is_deleted_too_if_the_measurement_fails(topics: Topics, monkeypatch:
     monkeypatch.setattr(PretendedProducer, "error", BufferExhausted("full"))
     assert bench("produce", "--records", "10") == 1
     assert topics.deleted == topics.created != []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_it_is_deleted_too_if_the_measurement_is_terminated(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    before = signal.getsignal(number)
+    monkeypatch.setattr(PretendedProducer, "flush", lambda _self: signal.raise_signal(number))
+    assert bench("produce", "--records", "100") == 130
+    assert len(topics.created) == 1
+    assert topics.deleted == topics.created
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("what", ["produce", "consume", "latency"])
+def test_values_that_the_topic_does_not_take_are_refused_before_anything_is_sent(
+    topics: Topics, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    assert bench(what, "--records", "10", "--size", "2000000") == 1
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "MESSAGE_TOO_LARGE"
+    assert not PretendedProducer.made
+    assert topics.deleted == topics.created
+
+
+def test_large_values_repeat_so_that_making_them_takes_little_memory_and_time() -> None:
+    values = values_of(8 << 20, 1_000)
+    assert len(values) == 1_000
+    assert len({id(value) for value in values}) == 2
+    assert {len(value) for value in values} == {8 << 20}
+    assert len(set(values_of(100, 1_000))) == 1_000
+
+
+def test_no_more_values_are_made_than_are_sent(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def values(value_bytes: int, count: int) -> list[bytes]:
+        asked.append(count)
+        return [bytes(value_bytes)] * count
+
+    monkeypatch.setattr(producing, "values_of", values)
+    assert bench("produce", "--records", "10") == 0
+    assert bench("produce", "--records", "5000") == 0
+    assert asked == [10, 1_000]
+
+
+def test_ctrl_c_does_not_reach_the_receiving_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Started(Exception):
+        pass
+
+    def popen(_command: list[str], **options: Any) -> None:
+        assert options["process_group"] == 0
+        raise Started
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(Started), latency._receiver(Session(), bench_topic.BenchTopic("t", 2), 5):
+        pass
 
 
 def test_a_topic_that_was_named_is_neither_made_nor_deleted(topics: Topics) -> None:

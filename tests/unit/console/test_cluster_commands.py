@@ -458,13 +458,20 @@ def test_plan_of_many_moves_is_read_from_a_file(
         '{"partitions": [{"topic": "t", "partition": 0, "replicas": []}]}',
         '{"partitions": [{"topic": "t", "partition": "x", "replicas": [1]}]}',
         '{"partitions": [{"topic": "t", "partition": 0, "replicas": ["x"]}]}',
+        '{"partitions": [{"topic": "t", "partition": 99999999999, "replicas": [1]}]}',
+        '{"partitions": [{"topic": "t", "partition": 0, "replicas": 5}]}',
+        '{"partitions": [5]}',
+        '{"partitions": 5}',
+        "5",
     ],
 )
 def test_file_that_is_no_plan_is_refused(tmp_path: Path, capsys: Capsys, content: str) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(content)
     assert main(["partition", "reassign", "--file", str(plan)]) == 1
-    assert capsys.readouterr().err.startswith(f"error: INVALID_REQUEST: {plan} ")
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: INVALID_REQUEST: {plan} ")
+    assert "object" not in told, "in our words, not in Python's"
 
 
 def test_moves_under_way_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

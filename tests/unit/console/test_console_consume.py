@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -49,6 +51,15 @@ def test_reading_begins_where_it_is_told_to(
     node: FakeNode, capfdbinary: Capture, start: str, values: list[bytes]
 ) -> None:
     assert consume(capfdbinary, "--partition", "0", "--from", start, "--exit-at-end") == values
+
+
+def test_record_is_told_where_output_is_not_utf8(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.topics["t"].partitions[0].append("é".encode())
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    assert main(["consume", "t", "--from", "3", "--partition", "0", "--max", "1", "--output", "json"]) == 0
+    assert isinstance(output.buffer, io.BytesIO)
+    assert json.loads(output.buffer.getvalue().decode("ascii"))["value"] == "é"
 
 
 @pytest.mark.parametrize("start", ["beginning", "0", "2000-01-01"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -113,7 +114,113 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
     assert "Usage:" in capsys.readouterr().err
 
 
-def test_bug_is_not_disguised_as_an_error_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+HUGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topic", "create", "t", "--partitions", HUGE],
+        ["topic", "create", "t", "--replication-factor", HUGE],
+        ["topic", "create", "t", "--assignment", f"1:{HUGE}"],
+        ["topic", "create", "t", "--assignment", "1:" + "9" * 5_000],
+        ["topic", "alter", "t", "--partitions", HUGE],
+        ["broker", "drain", HUGE],
+        ["broker", "safe-to-restart", HUGE],
+        ["broker", "decommission", HUGE],
+        ["partition", "reassign", "--topic", "t", "--partition", HUGE, "--replicas", "1,2"],
+        ["partition", "reassign", "--topic", "t", "--partition", "0", "--replicas", f"1,{HUGE}"],
+        ["partition", "elect", f"t:{HUGE}"],
+        ["partition", "recover", f"t:{HUGE}", "--yes"],
+        ["partition", "recover", "t:0", "--leader", HUGE, "--yes"],
+        ["bench", "produce", "--partitions", HUGE],
+        ["bench", "produce", "--replication-factor", HUGE],
+        ["cluster", "transfer-controller", HUGE],
+        ["cluster", "add-voter", HUGE, "127.0.0.1:1"],
+        ["cluster", "remove-voter", HUGE],
+        ["cluster", "raise-feature-level", HUGE],
+        ["consume", "t", "--partition", HUGE],
+        ["consume", "t", "--from", "9" * 5_000],
+        ["consume", "t", "--from", "0001-01-01T00:00:00"],
+        ["produce", "t", "--partition", HUGE],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:60],
+)
+def test_number_that_no_request_can_hold_is_wrong_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--bootstrap", "127.0.0.1:1", *arguments]) == 2
+    assert "Invalid value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["produce", "t", "--timeout"],
+        ["broker", "drain", "1", "--timeout"],
+        ["bench", "produce", "--linger-ms"],
+        ["bench", "latency", "--rate"],
+        ["bench", "failover", "--seconds"],
+        ["drill", "run", "leader-kill", "--rate"],
+        ["drill", "run", "leader-kill", "--minutes"],
+        ["sim", "run", "--seed-seconds-max"],
+        ["sim", "run", "--shrink-seconds-max"],
+    ],
+    ids=" ".join,
+)
+def test_number_that_cannot_be_computed_with_is_wrong_usage(
+    arguments: list[str], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, number]) == 2
+    assert f"{number} is not a finite number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--bootstrap", "\udcff:1", "topic", "list"],
+        ["topic", "list", "--bootstrap", "\udcff:1"],
+        ["topic", "create", "\udcff"],
+        ["topic", "describe", "\udcff"],
+        ["topic", "alter", "t", "--config", "retention.ms=\udcff"],
+        ["produce", "\udcff"],
+        ["produce", "t", "--key-separator", "\udcff"],
+        ["consume", "\udcff"],
+        ["partition", "elect", "\udcff:0"],
+        ["up", "--set", "num.partitions=\udcff"],
+    ],
+)
+def test_argument_that_is_not_utf8_is_wrong_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "is not UTF-8" in capsys.readouterr().err
+
+
+def test_path_need_not_be_utf8(tmp_path: Path) -> None:
+    directory = tmp_path / "\udcff"
+    directory.mkdir()
+    (directory / "00000000000000000000.log").touch()
+    assert run_as_process("log", "verify", str(directory), stdout=subprocess.DEVNULL) == (0, "")
+
+
+def test_mistake_of_ours_is_told_as_one_and_says_how_to_see_its_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QUORATE_TRACEBACK", raising=False)
+    failing_command(ZeroDivisionError("by\nzero"), monkeypatch)
+    assert main(["fail"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "error: INTERNAL: ZeroDivisionError: by zero"
+    assert "QUORATE_TRACEBACK=1" in second
+    assert main(["fail", "--output", "json"]) == 1
+    told = json.loads(capsys.readouterr().err)["error"]
+    assert (told["code"], told["message"]) == ("INTERNAL", "ZeroDivisionError: by zero")
+
+
+def test_whoever_asks_for_the_traceback_of_a_mistake_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUORATE_TRACEBACK", "1")
     failing_command(ZeroDivisionError(), monkeypatch)
     with pytest.raises(ZeroDivisionError):
         main(["fail"])

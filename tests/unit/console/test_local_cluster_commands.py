@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,83 @@ def test_brokers_are_added_to_a_cluster_that_exists(
     assert "`quorate broker decommission ID`" in capsys.readouterr().err
 
 
+def test_broker_that_is_added_listens_on_the_next_port_that_is_free(tmp_path: Path, taken_port: int) -> None:
+    cluster = LocalCluster.create(str(tmp_path), controllers=1, brokers=1)
+    cluster.place("controller-101", address=f"127.0.0.1:{taken_port - 2}")
+    cluster.place("broker-1", address=f"127.0.0.1:{taken_port - 3}")
+    ports = [int(cluster.node(cluster.add_broker()).address.rpartition(":")[2]) for _ in range(2)]
+    assert ports[0] >= taken_port - 1
+    assert taken_port not in ports
+    assert ports[0] < ports[1] < taken_port + 100
+
+
+@pytest.mark.parametrize("name", ["broker-2", "2"])
+def test_node_that_was_stopped_by_itself_is_left_out_until_it_is_restarted(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    started: list[str] = []
+
+    def spawn(_cluster: LocalCluster, names: Iterable[str]) -> dict[str, int]:
+        started.extend(names)
+        raise Unavailable("enough for this test")
+
+    cluster = LocalCluster.create(str(tmp_path), controllers=1, brokers=2)
+    assert main(["stop", "--dir", str(tmp_path), name]) == 0
+    monkeypatch.setattr(LocalCluster, "spawn", spawn)
+    capsys.readouterr()
+    assert main(["up", "--dir", str(tmp_path)]) == 1
+    assert started == ["broker-1", "controller-101"]
+    assert "left out, as `quorate stop` stopped them: broker-2" in capsys.readouterr().err
+    assert cluster.bootstrap == cluster.node("broker-1").address
+    assert main(["status", "--dir", str(tmp_path), "--output", "json"]) == 0
+    states = {node["name"]: node["state"] for node in json.loads(capsys.readouterr().out)["nodes"]}
+    assert states["broker-2"] == "stopped"
+    started.clear()
+    assert main(["restart", "--dir", str(tmp_path), name]) == 1
+    assert started == ["broker-2"]
+
+
+def test_directory_with_other_files_is_remarked_upon(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(_cluster: LocalCluster) -> None:
+        raise Unavailable("enough for this test")
+
+    monkeypatch.setattr(LocalCluster, "start", start)
+    (tmp_path / "thesis.tex").touch()
+    assert main(["up", "--dir", str(tmp_path), "--port", "0"]) == 1
+    assert "has other files in it (thesis.tex, say)" in capsys.readouterr().err
+    assert main(["up", "--dir", str(tmp_path)]) == 1
+    assert "other files" not in capsys.readouterr().err, "now there is a cluster in it"
+
+
+@pytest.mark.parametrize("command", [["up"], ["status"], ["log", "dump"], ["sim", "run"], ["node", "run"]])
+def test_help_names_no_bootstrap_where_it_means_nothing(capsys: Capsys, command: list[str]) -> None:
+    assert main([*command, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "--bootstrap" not in told
+    assert "--output" in told
+
+
+def test_whoever_waits_for_a_node_hears_what_it_waits_for(
+    tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wait_in_vain(_cluster: LocalCluster, _name: str) -> None:
+        await asyncio.sleep(0.1)
+        raise Unavailable("node-1 runs, but is not ready after 60 s")
+
+    monkeypatch.setattr(LocalCluster, "restart", wait_in_vain)
+    monkeypatch.setattr(LocalCluster, "is_running", lambda _cluster, _name: True)
+    monkeypatch.setattr("quorate.console.commands.restart._SILENCE_S", 0.01)
+    LocalCluster.create(str(tmp_path), is_combined=True)
+    assert main(["restart", "--dir", str(tmp_path), "node-1"]) == 1
+    waits, error, advice = capsys.readouterr().err.splitlines()
+    others = f"stopped: node-2, node-3; `quorate up --dir {tmp_path}` starts all"
+    assert waits == f"node-1 is started, and waits for a quorum; {others}"
+    assert "did not start" not in error
+    assert others in advice
+
+
 def test_cluster_that_somebody_runs_is_not_run_twice(tmp_path: Path, capsys: Capsys) -> None:
     with LocalCluster.create(str(tmp_path)).watched() as is_ours:
         assert is_ours
@@ -120,11 +198,21 @@ def test_directory_without_a_cluster_is_told(tmp_path: Path, capsys: Capsys, com
     assert "holds no local cluster" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"nodes": [{}]}'])
-def test_cluster_file_that_somebody_broke_is_told(tmp_path: Path, capsys: Capsys, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "it is no JSON"),
+        ("[]", "something in it is of another kind"),
+        ("{}", "there is no cluster_id"),
+        ('{"cluster_id": "c", "nodes": [{}]}', "there is no name"),
+    ],
+)
+def test_cluster_file_that_somebody_broke_is_told(
+    tmp_path: Path, capsys: Capsys, content: str, why: str
+) -> None:
     (tmp_path / "cluster.json").write_text(content)
     assert main(["status", "--dir", str(tmp_path)]) == 1
-    assert "is not what `quorate up` writes" in capsys.readouterr().err
+    assert f"is not what `quorate up` writes: {why}" in capsys.readouterr().err
 
 
 def test_unknown_node_is_told_with_those_there_are(tmp_path: Path, capsys: Capsys) -> None:

@@ -90,15 +90,16 @@ def test_topic_is_not_deleted_unasked(monkeypatch: pytest.MonkeyPatch, capsys: C
     assert fake.asked("delete_topic") == []
 
 
-@pytest.mark.parametrize(("answer", "status", "deleted"), [("y\n", 0, ["id"]), ("n\n", 130, [])])
+@pytest.mark.parametrize(("answer", "status", "deleted"), [("y\n", 0, ["id"]), ("n\n", 1, [])])
 def test_whoever_is_there_is_asked_before_a_topic_is_deleted(
-    monkeypatch: pytest.MonkeyPatch, answer: str, status: int, deleted: list[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, answer: str, status: int, deleted: list[str]
 ) -> None:
     fake = FakeAdministration(describe_topic=described(), delete_topic=None).install(monkeypatch)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt: answer.strip())
     assert main(["topic", "delete", "t"]) == status
     assert fake.asked("delete_topic") == deleted
+    assert ("t was not deleted" in capsys.readouterr().err) == (not deleted)
 
 
 def test_describe_shows_eligible_leaders_and_the_worst_of_each_partition(

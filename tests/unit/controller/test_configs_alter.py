@@ -175,6 +175,21 @@ def test_min_isr_cannot_be_changed_while_the_elr_may_be_all_that_is_left_of_a_pa
     assert cluster.partition().elr == tuple(elr)
 
 
+def test_min_isr_cannot_be_changed_while_the_leader_has_not_spoken_to_this_controller() -> None:
+    """It may be dead, and have lost what it had: then nobody else would be known to be complete."""
+    cluster = SmallCluster()
+    cluster.create("t", [1, 2, 3])
+    cluster.set_partition(isr=[1], elr=[2])
+    change = admin_pb2.ConfigChange(name=MIN_ISR, value="1")
+    request = admin_pb2.AlterConfigsRequest(topic="t", changes=[change])
+    with pytest.raises(NotEnoughReplicas, match="only the brokers 1, 2 are known to hold all"):
+        alter_configs(
+            cluster.image, request, next_offset=cluster.next_offset, is_heard=lambda each: each != 1
+        )
+    cluster.configure("t", {MIN_ISR: "1"})
+    assert cluster.partition().elr == ()
+
+
 # --- unclean election
 
 

@@ -318,7 +318,9 @@ def test_calling_off_is_refused_where_too_few_of_the_old_replicas_are_in_sync() 
     cluster = cluster_with(1, 2, 3)
     cluster.move(4, 3, 5)
     ask_for_isr(cluster, 1, 4)
-    with pytest.raises(UnsafeReassignment, match="only these would be in sync: 1; MinISR is 2"):
+    with pytest.raises(
+        UnsafeReassignment, match=r"only these would be in sync: 1; min\.insync\.replicas is 2"
+    ):
         cluster.move()
     ask_for_isr(cluster, 1, 2, 4)
     cluster.move()

@@ -21,8 +21,15 @@ def leader_of_five() -> ReplicaHarness:
     return replica
 
 
+def expires(replica: ReplicaHarness, offset: int) -> None:
+    replica.plain_log.expired = Offset(offset)
+    replica.leadership.want_log_start()
+
+
 def test_a_leader_deletes_what_is_gone_at_everybody_who_may_lead_next() -> None:
     replica = leader_of_five()
+    expires(replica, 4)
+    assert replica.leadership.wanted_log_start == 4
     assert replica.partition.deletable_below == 0
     replica.fetch(2, 5, log_start=4)
     assert replica.partition.deletable_below == 0
@@ -30,10 +37,18 @@ def test_a_leader_deletes_what_is_gone_at_everybody_who_may_lead_next() -> None:
     assert replica.partition.deletable_below == 3
 
 
-def test_a_leader_without_followers_deletes_what_is_committed() -> None:
+def test_a_leader_wants_nothing_to_go_that_is_not_committed() -> None:
+    replica = leader_of_five()
+    replica.append(2)
+    expires(replica, 7)
+    assert replica.leadership.wanted_log_start == 5
+
+
+def test_a_leader_without_followers_deletes_what_has_expired() -> None:
     replica = leader_of_five()
     replica.apply(replica.state(isr=(1,), replicas=(1,), min_isr=1))
     replica.append()
+    expires(replica, 6)
     assert replica.partition.deletable_below == 6
 
 
@@ -41,48 +56,68 @@ def test_a_leader_does_not_wait_for_who_may_not_lead_next() -> None:
     replica = leader_of_five()
     replica.fetch(2, 5, log_start=4)
     replica.apply(replica.state(isr=(1, 2)))
+    expires(replica, 5)
     assert replica.partition.deletable_below == 4
 
 
-def test_a_follower_deletes_what_it_knows_to_be_committed() -> None:
+def test_a_follower_deletes_nothing_by_itself() -> None:
+    """One clock and one setting count: the leader's."""
     replica = leader_of_five()
     replica.apply(replica.state(leader=2, leader_epoch=1))
-    assert replica.partition.deletable_below == 5
+    assert replica.partition.deletable_below == 0
 
 
 def test_who_left_the_isr_while_too_few_were_in_it_may_lead_next() -> None:
     replica = leader_of_five()
+    expires(replica, 5)
     for broker_id in (2, 3):
         replica.fetch(broker_id, 5, log_start=2)
     replica.apply(replica.state(isr=(1,), elr=(2, 3)))
     assert replica.partition.deletable_below == 2
 
 
-def test_an_answer_of_the_controller_does_not_tell_of_the_elr() -> None:
-    """Who was in the ISR by the metadata counts until the metadata says otherwise."""
-    replica = leader_of_five()
+def test_answers_of_the_controller_do_not_tell_of_the_elr() -> None:
+    """Who was in the ISR by the metadata, or since, counts until the metadata says otherwise."""
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2))
+    replica.append(5)
+    replica.fetch(2, 5, log_start=4)
+    replica.fetch(3, 5)
+    assert replica.asked_isr() == [1, 2, 3]
+    replica.grant((1, 2, 3), partition_epoch=2)
     replica.append()
     replica.clock.advance(100.0)
     assert replica.asked_isr() == [1]
-    replica.grant((1,), partition_epoch=2)
+    replica.grant((1,), partition_epoch=3)
+    expires(replica, 5)
     assert replica.leadership.isr == (1,)
     assert replica.partition.deletable_below == 0
+    replica.apply(replica.state(isr=(1,), partition_epoch=3))
+    assert replica.partition.deletable_below == 5
 
 
 def test_the_log_start_is_told_once_everybody_who_may_lead_next_begins_there() -> None:
     replica = leader_of_five()
-    assert replica.leadership.earliest_offset() == 0
-    # As a follower it deleted by itself, and was then elected.
+    # As a follower it did what its leader said, and was then elected.
     replica.plain_log.log_start_offset = Offset(3)
     replica.lead(leader_epoch=1)
+    heard: list[News] = []
+    replica.leadership.wake_on_news(BrokerId(3), heard.append)
     for broker_id, log_start in ((2, 3), (3, 0)):
         with pytest.raises(OffsetNotAvailable, match="begins at 3 here"):
             replica.leadership.earliest_offset()
         replica.fetch(broker_id, 5, log_start=log_start)
+    assert heard.count(News.LOG_START) == 2
     with pytest.raises(OffsetNotAvailable):
         replica.leadership.earliest_offset()
     replica.fetch(3, 5, log_start=4)
     assert replica.leadership.earliest_offset() == 3
+
+
+def test_a_log_that_begins_at_0_is_told_at_once() -> None:
+    replica = ReplicaHarness()
+    replica.lead()
+    assert replica.leadership.earliest_offset() == 0
 
 
 def test_a_follower_that_has_not_deleted_what_the_leader_has_is_not_admitted() -> None:
@@ -97,9 +132,10 @@ def test_a_follower_that_has_not_deleted_what_the_leader_has_is_not_admitted() -
     assert replica.asked_isr() == [1, 2, 3]
 
 
-def test_followers_are_asked_where_they_begin() -> None:
+def test_followers_are_told_what_has_expired_once() -> None:
     replica = leader_of_five()
     heard: list[News] = []
     replica.leadership.wake_on_news(BrokerId(2), heard.append)
-    replica.leadership.ask_log_starts()
-    assert heard == [News.LOG_STARTS_WANTED]
+    expires(replica, 3)
+    expires(replica, 3)
+    assert heard == [News.LOG_START]

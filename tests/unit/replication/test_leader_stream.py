@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
@@ -190,31 +191,33 @@ def test_a_high_watermark_alone_waits_for_a_moment() -> None:
     with_leader(script)
 
 
-def test_who_waits_at_the_end_of_a_quiet_log_is_asked_where_its_log_begins() -> None:
-    async def script(harness: LeaderHarness) -> None:
-        partition = await harness.lead()
-        harness.name(position(0))
-        await harness.only_update()  # of the high watermark
-        harness.name(position(0))
-        assert await harness.is_silent(10)
-        assert partition.leadership is not None
-        partition.leadership.ask_log_starts()
-        assert (await harness.only_update()).batches == b""
-        harness.name(position(0))
-        assert await harness.is_silent(10), "it was asked once"
-
-    with_leader(script)
-
-
-def test_who_has_not_deleted_what_the_leader_has_is_told_at_once() -> None:
+def test_who_waits_at_the_end_of_a_quiet_log_is_told_once_where_it_is_to_begin() -> None:
     async def script(harness: LeaderHarness) -> None:
         partition = await harness.lead()
         harness.append(b"a")
         harness.name(position(0))
         await harness.only_update()
         harness.name(position(1, 1))
+        await harness.only_update()  # of the high watermark
+        harness.name(position(1, 1))
+        assert await harness.is_silent(10)
+        partition.log.reconfigure(dataclasses.replace(partition.log.config, retention_bytes=0))
+        assert partition.leadership is not None
+        partition.leadership.want_log_start()
+        update = await harness.only_update()
+        assert (update.log_start_offset, update.batches) == (1, b"")
+        assert partition.log.log_start_offset == 0
+        harness.name(position(1, 1))
+        assert await harness.is_silent(10), "also if it does not do so"
+
+    with_leader(script)
+
+
+def test_who_has_not_deleted_what_the_leader_has_is_told_with_its_first_position() -> None:
+    async def script(harness: LeaderHarness) -> None:
+        partition = await harness.lead()
+        harness.append(b"a")
         await partition.log.advance_log_start(Offset(1))
-        await harness.only_update()
         began = harness.clock.monotonic()
         harness.name(position(1, 1))
         update = await harness.only_update()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -64,14 +64,21 @@ class RudeClient:
         return call
 
 
-async def until_refused(channel: Channel) -> None:
-    """Somebody has the only place."""
+async def take_the_only_place(channel: Channel, begin: Callable[[], Awaitable[Any]]) -> Any:
+    """The call that has it.
+
+    Nobody tells when it has it. Whoever asks needs the place for a moment, too; a call that comes just then
+    is refused, and begins again.
+    """
     async with asyncio.timeout(AMPLE_S):
+        call = await begin()
         while True:
             try:
                 await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
             except Overloaded:
-                return
+                return call
+            if call.done():
+                call = await begin()
 
 
 async def until_let_in(channel: Channel) -> None:
@@ -87,8 +94,7 @@ async def until_let_in(channel: Channel) -> None:
 async def test_call_counts_before_its_request_has_arrived() -> None:
     async with served(requests_max=1) as (_, channel, server):
         rude = RudeClient(server.address)
-        call = await rude.open(ECHO.path)
-        await until_refused(channel)
+        call = await take_the_only_place(channel, lambda: rude.open(ECHO.path))
         call.cancel()
         await until_let_in(channel)
         await rude.channel.close()
@@ -133,8 +139,7 @@ async def test_requests_that_never_end_hold_up_the_others_for_a_moment_only() ->
 async def test_large_requests_that_are_refused_while_they_arrive_are_refused_clearly() -> None:
     async with served(requests_max=1) as (_, channel, server):
         rude = RudeClient(server.address)
-        await rude.open(ECHO.path)
-        await until_refused(channel)
+        await take_the_only_place(channel, lambda: rude.open(ECHO.path))
         for _ in range(5):
             with pytest.raises(Overloaded):
                 await channel.call(ECHO, BytesValue(value=bytes(4 << 20)), timeout_s=AMPLE_S)
@@ -144,8 +149,7 @@ async def test_large_requests_that_are_refused_while_they_arrive_are_refused_cle
 async def test_call_counts_until_its_answer_is_taken() -> None:
     async with served(requests_max=1) as (_, channel, server):
         rude = RudeClient(server.address)
-        call = await rude.ask(FAIL.path)
-        await until_refused(channel)
+        call = await take_the_only_place(channel, lambda: rude.ask(FAIL.path))
         assert StringValue.FromString(await call.read()).value == LARGE
         await until_let_in(channel)
         await rude.channel.close()
@@ -155,8 +159,7 @@ async def test_call_counts_until_its_answer_is_taken() -> None:
 async def test_client_that_does_not_take_its_answer_is_cut_off(host: str) -> None:
     async with served(host, requests_max=1, taking_s_max=0.5) as (_, channel, server):
         rude = RudeClient(server.address)
-        call = await rude.ask(FAIL.path)
-        await until_refused(channel)
+        call = await take_the_only_place(channel, lambda: rude.ask(FAIL.path))
         await until_let_in(channel)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()

@@ -99,7 +99,6 @@ def test_every_error_has_its_status_and_comes_back_from_it(kind: type[QuorateErr
             UnknownServerError,
         ),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "a message larger than max", UnknownServerError),
-        (grpc.StatusCode.UNIMPLEMENTED, "Method not found!", InvalidRequest),
         (grpc.StatusCode.INVALID_ARGUMENT, "", InvalidRequest),
         (grpc.StatusCode.INTERNAL, "", UnknownServerError),
         (grpc.StatusCode.UNKNOWN, "", UnknownServerError),
@@ -113,6 +112,13 @@ def test_status_without_our_detail_decides_by_itself(
     assert type(error) is expected
     assert error.message == f"Echo at host:1: {status.name}: {details}"
     assert error.facts == {"address": "host:1", "method": ECHO.path, "grpc_status": status.name}
+
+
+def test_server_that_is_no_node_of_ours_is_told_as_such() -> None:
+    raw = raw_error(grpc.StatusCode.UNIMPLEMENTED, "Received http2 header with status: 404")
+    error = error_from_rpc(raw, ECHO, "host:1")
+    assert type(error) is InvalidRequest
+    assert error.message.startswith("something answers at host:1, but it is no Quorate node with Echo: ")
 
 
 def _foreign_status() -> bytes:

@@ -144,6 +144,17 @@ def test_traceback_on_a_terminal_tells_no_values(capsys: pytest.CaptureFixture[s
     assert text.count("hunter2") == 0
 
 
+def test_library_use_tells_an_exception_once() -> None:
+    code = (
+        "from quorate.core.logging import get_logger\n"
+        "try:\n    raise ValueError('mine')\n"
+        "except ValueError:\n    get_logger('x').exception('failed')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("event='failed'\n")
+    assert done.stderr.count("ValueError: mine") == 1
+
+
 def test_library_use_leaves_output_to_the_host_program() -> None:
     program = """
 import logging, sys

@@ -72,7 +72,7 @@ class Follower:
         log_end_offset: Offset,
         now: float,
     ) -> None:
-        """Its log begins at ``log_start_offset`` and ends at ``fetch_offset``, the leader's at the other."""
+        """Its log reaches from ``log_start_offset`` to ``fetch_offset``. ``log_end_offset``: the leader's."""
         if broker_epoch < self.broker_epoch:
             raise StaleBrokerEpoch(
                 f"broker {self.broker_id} fetched with epoch {self.broker_epoch} before, now {broker_epoch}",

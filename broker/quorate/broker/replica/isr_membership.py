@@ -43,6 +43,7 @@ _BEYOND_ALL: Final = Offset((1 << 63) - 1)
 
 class IsrMembership:
     __slots__ = (
+        "_electable",
         "_epoch_start_offset",
         "_gating",
         "_high_watermark",
@@ -87,6 +88,8 @@ class IsrMembership:
         self._gating: list[Follower] = []
         #: all others; it waits for those that are about to join
         self._joining: list[Follower] = []
+        #: who may lead next: as the last metadata has it, and all who were members since
+        self._electable: set[BrokerId] = set()
         self._assign(now)
 
     # -- what has happened
@@ -101,14 +104,19 @@ class IsrMembership:
         self._assign(now)
 
     def _assign(self, now: float) -> None:
-        self._leaving = frozenset(self._state.image.removing_replicas)
-        others = [each for each in self._state.image.replicas if each != self._leader]
+        image = self._state.image
+        self._leaving = frozenset(image.removing_replicas)
+        if image.partition_epoch >= self.isr.partition_epoch:
+            # Of the ELR only the metadata tells, not the answers that may come before it.
+            self._electable = {*image.isr, *image.elr}
+        others = [each for each in image.replicas if each != self._leader]
         self.followers.assign(others, self.isr.committed, now)
         self.recount()
 
     def recount(self) -> None:
         """The ISR has changed: committed, proposed or taken back."""
         maximal = self.isr.maximal
+        self._electable |= maximal
         self._gating = [each for each in self.followers if each.broker_id in maximal]
         self._joining = [each for each in self.followers if each.broker_id not in maximal]
 
@@ -149,15 +157,9 @@ class IsrMembership:
     # -- the log start
 
     def lowest_log_start(self) -> Offset:
-        """Of all others who may be elected; -1 if one of them has not fetched yet.
-
-        Also who left while too few were in sync: the ELR is as good as the ISR. And who was in the ISR by the
-        last metadata: an answer of the controller tells of a smaller one, but not of the ELR.
-        """
-        image = self._state.image
-        electable = self.isr.maximal.union(image.isr, image.elr)
+        """Of all others who may lead next; -1 if one of them has not fetched yet."""
         return min(
-            (each.log_start_offset for each in self.followers if each.broker_id in electable),
+            (each.log_start_offset for each in self.followers if each.broker_id in self._electable),
             default=_BEYOND_ALL,
         )
 

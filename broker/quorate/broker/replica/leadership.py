@@ -90,6 +90,7 @@ class Leadership:
         "_topic_partition",
         "_waiters",
         "_wakers",
+        "_wanted_log_start",
         "epoch",
         "epoch_start_offset",
     )
@@ -129,6 +130,7 @@ class Leadership:
         self._waiters = CommitWaiters()
         self._stored_waiters = CommitWaiters()
         self._wakers = Wakers()
+        self._wanted_log_start = Offset(0)
         #: what every call gets from when this leadership is over
         self._ended: QuorateError | None = None
         self._own_copy = OwnCopy(
@@ -417,7 +419,9 @@ class Leadership:
         """The log start, once nobody who may lead next has an earlier one: it never goes back."""
         self._check_leading()
         log_start_offset = self._log.log_start_offset
-        if self._membership.lowest_log_start() < log_start_offset:
+        # Nobody begins before 0, also who has not said so.
+        if max(self._membership.lowest_log_start(), 0) < log_start_offset:
+            self._wakers.wake(News.LOG_START)
             raise OffsetNotAvailable(
                 f"{self._topic_partition}: the log begins at {log_start_offset} here, and is not known to do "
                 "so at every replica in sync",
@@ -502,13 +506,21 @@ class Leadership:
     # -- retention
 
     @property
-    def deletable_below(self) -> Offset:
-        """What is committed, and gone at everybody who may lead next (rule 48): the leader deletes last."""
-        return min(self._high_watermark.offset, self._membership.lowest_log_start())
+    def wanted_log_start(self) -> Offset:
+        """Where the log is to begin at every replica; here it begins there last."""
+        return max(self._wanted_log_start, self._log.log_start_offset)
 
-    def ask_log_starts(self) -> None:
-        """Who waits at the end of a quiet log says nothing, whatever it deletes meanwhile."""
-        self._wakers.wake(News.LOG_STARTS_WANTED)
+    def want_log_start(self) -> None:
+        """Look what is past its retention and committed: followers are told to let go of it."""
+        wanted = self._log.expired_below(high_watermark=self._high_watermark.offset)
+        if wanted > self.wanted_log_start:
+            self._wanted_log_start = wanted
+            self._wakers.wake(News.LOG_START)
+
+    @property
+    def deletable_below(self) -> Offset:
+        """What is gone at everybody who may lead next (rule 48)."""
+        return min(self.wanted_log_start, self._membership.lowest_log_start())
 
     # -- the ISR
 

@@ -13,8 +13,8 @@ __all__ = ["News", "Wake", "Wakers"]
 class News(enum.Enum):
     APPENDED = enum.auto()
     HIGH_WATERMARK = enum.auto()
-    #: the leader has to know where the followers' logs begin by now
-    LOG_STARTS_WANTED = enum.auto()
+    #: the log is to begin later
+    LOG_START = enum.auto()
     #: of the leadership: nothing more will come
     ENDED = enum.auto()
 

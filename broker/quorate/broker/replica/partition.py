@@ -97,7 +97,7 @@ class Partition:
         self._on_isr_wish = on_isr_wish
         self._on_failure = on_failure
         self._reader = FollowerReader(partition_log, self._high_watermark, self.fail)
-        #: the first offset that the leader holds, as it said last
+        #: where the leader wants the log to begin, as it said last
         self._leader_log_start = Offset(0)
         self._is_waiting_to_lead = False
         self._is_stopped = False
@@ -119,8 +119,8 @@ class Partition:
 
     @property
     def deletable_below(self) -> Offset:
-        """As far as retention may go (rule 48)."""
-        return self.high_watermark if self.leadership is None else self.leadership.deletable_below
+        """As far as retention may go by itself (rule 48): a follower deletes what its leader says."""
+        return self.log.log_start_offset if self.leadership is None else self.leadership.deletable_below
 
     @property
     def leader(self) -> BrokerId:
@@ -283,7 +283,9 @@ class Partition:
 
     @property
     def log_start_due(self) -> Offset | None:
-        """What is deleted at the leader has to go here, too, before this replica may lead (rule 48)."""
+        """What the leader lets go of goes here first; as far as this replica knows that it is committed."""
+        if self._leader_log_start <= self.log.log_start_offset:
+            return None
         offset = min(self._leader_log_start, self.high_watermark)
         return offset if offset > self.log.log_start_offset else None
 

@@ -52,11 +52,11 @@ class _Served:
 
     __slots__ = (
         "high_watermark_told",
-        "is_asked",
         "is_waiting",
         "key",
         "leader_epoch",
         "leadership",
+        "log_start_told",
         "offset",
         "partition",
     )
@@ -71,8 +71,8 @@ class _Served:
         #: an answer is owed
         self.is_waiting = False
         self.high_watermark_told = _NOT_TOLD
-        #: it has to name its position again, whatever else is new
-        self.is_asked = False
+        #: where its log is to begin, as it was told, or begins already
+        self.log_start_told = Offset(0)
 
     @property
     def has_records(self) -> bool:
@@ -81,6 +81,10 @@ class _Served:
     @property
     def has_high_watermark(self) -> bool:
         return self.partition.high_watermark > self.high_watermark_told
+
+    @property
+    def has_log_start(self) -> bool:
+        return self.leadership.wanted_log_start > self.log_start_told
 
 
 class FollowerStream:
@@ -157,8 +161,8 @@ class FollowerStream:
             leadership.wake_on_news(self.broker_id, partial(self._hear, served))
         served.offset = Offset(position.fetch_offset)
         served.is_waiting = True
-        served.is_asked = position.log_start_offset < partition.log.log_start_offset
-        if served.has_records or served.is_asked:
+        served.log_start_told = max(served.log_start_told, Offset(position.log_start_offset))
+        if served.has_records or served.has_log_start:
             self._serve(served)
         elif served.has_high_watermark:
             self._serve_in_a_moment(served)
@@ -194,9 +198,8 @@ class FollowerStream:
             return
         if news is News.HIGH_WATERMARK:
             self._serve_in_a_moment(served)
-            return
-        served.is_asked = served.is_asked or news is News.LOG_STARTS_WANTED
-        self._serve(served)
+        else:
+            self._serve(served)
 
     def _serve(self, served: _Served) -> None:
         self._quiet.pop(served.key, None)
@@ -268,7 +271,7 @@ class FollowerStream:
             raise NotLeaderOrFollower(f"{partition.topic_partition}: leader epoch {leadership.epoch} is over")
         if served.has_records:
             return leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
-        return b"" if served.has_high_watermark or served.is_asked else None
+        return b"" if served.has_high_watermark or served.has_log_start else None
 
     def _wake(self) -> None:
         if self._sender is not None and not self._sender.done():
@@ -305,7 +308,7 @@ def _add_update(
 ) -> None:
     # In place: a message that is put into another one is copied, with all its records.
     partition = served.partition
-    high_watermark = partition.high_watermark
+    high_watermark, log_start = partition.high_watermark, served.leadership.wanted_log_start
     response.updates.add(
         topic_id=served.key.topic_id,
         partition=served.key.partition,
@@ -313,7 +316,8 @@ def _add_update(
         error=None if error is None else detail_from_error(error),
         batches=batches,
         high_watermark=high_watermark,
-        log_start_offset=partition.log.log_start_offset,
+        log_start_offset=log_start,
     )
-    served.is_waiting = served.is_asked = False
+    served.is_waiting = False
     served.high_watermark_told = high_watermark
+    served.log_start_told = log_start

@@ -43,6 +43,7 @@ __all__ = [
     "Fail",
     "NamePosition",
     "Next",
+    "RaiseLogStart",
     "ResetTo",
     "Sync",
     "TruncateTo",
@@ -68,7 +69,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class RaiseLogStart:
-    """First what the leader has deleted has to go."""
+    """First what the leader lets go of has to go."""
 
     offset: Offset
 

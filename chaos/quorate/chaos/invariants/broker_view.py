@@ -218,8 +218,11 @@ class BrokerView:
         is_cut = now.cuts_under_way > 0 or (before is not None and before.cuts_under_way > 0)
         high_watermark = replica.high_watermark
         if not copy.is_quarantined:
+            start_before_a_crash = copy.log_start_offset
             self._read(watch, copy, replica.log, reading, before, now, is_cut=is_cut)
-            if before is not None and now.log_start_offset != before.log_start_offset and not is_cut:
+            if before is None:
+                watch.log_start_found(self.broker_id, before=start_before_a_crash, now=now.log_start_offset)
+            elif now.log_start_offset != before.log_start_offset and not is_cut:
                 watch.log_start_moved(
                     self.broker_id,
                     before=before.log_start_offset,

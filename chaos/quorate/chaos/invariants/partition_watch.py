@@ -158,6 +158,16 @@ class PartitionWatch:
             self._fail("log-start", f"broker {broker_id} dropped records up to {now}, committed or not")
         self.committed.trim(now)
 
+    def log_start_found(self, broker_id: BrokerId, *, before: Offset, now: Offset) -> None:
+        """By a start: a crash may come when the device knows of a new log start and the process does not.
+
+        What the process held for committed then is not known any more; nobody may drop what was not. Where an
+        operator has given something up, it may have been committed when it was dropped.
+        """
+        if now > before:
+            bound = now if self.losses else self.committed.end
+            self.log_start_moved(broker_id, before=before, now=now, high_watermark=bound)
+
     def recovery_point_moved(self, broker_id: BrokerId, *, claimed: Offset, unsynced: Offset) -> None:
         """Both exclusive. ``unsynced``: up to where the disk has everything, or where the log ends."""
         self._examined["recovery points"] += 1

@@ -21,7 +21,7 @@ from quorate.client.admin.types import (
     VoterDescription,
     from_message,
 )
-from quorate.client.arguments import check_partition_argument, shown
+from quorate.client.arguments import check_integer, check_partition_argument, check_text, shown
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidConfig, InvalidRequest
 from quorate.rpc.error_detail import error_from_detail
@@ -41,6 +41,7 @@ __all__ = [
     "quorum_from",
     "reassignment_from",
     "recovery_from",
+    "replicas_of",
     "restart_check_from",
     "topic_from",
 ]
@@ -126,13 +127,15 @@ def configs_of(argument: str, settings: Mapping[str, T]) -> Mapping[str, T]:
     """The same, if it is a mapping from names."""
     if not isinstance(settings, Mapping) or not all(isinstance(key, str) for key in settings):
         raise InvalidRequest(f"{argument} is {shown(settings)}: a mapping from names to values is expected")
+    for key in settings:
+        check_text(f"a name in {argument}", key)
     return settings
 
 
 def config_text(key: str, value: ConfigValue) -> str:
     """A setting as brokers take it: 5 as "5", True as "true"."""
     if isinstance(value, str):
-        return value
+        return check_text(key, value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -142,7 +145,20 @@ def config_text(key: str, value: ConfigValue) -> str:
 
 def assignments_of(replicas: Mapping[int, Sequence[int]] | None) -> list[admin_pb2.ReplicaAssignment]:
     """By the number of the partition."""
+    wanted = {
+        check_integer("a partition in assignments", partition, bits=32): replicas_of("assignments", brokers)
+        for partition, brokers in (replicas or {}).items()
+    }
     return [
         admin_pb2.ReplicaAssignment(partition=partition, replicas=brokers)
-        for partition, brokers in sorted((replicas or {}).items())
+        for partition, brokers in sorted(wanted.items())
     ]
+
+
+def replicas_of(argument: str, brokers: Sequence[int] | None) -> list[int]:
+    """Ids of brokers, the preferred leader first; None: none."""
+    if brokers is None:
+        return []
+    if isinstance(brokers, str | bytes) or not isinstance(brokers, Iterable):
+        raise InvalidRequest(f"{argument} has {shown(brokers)}: a sequence of broker ids is expected")
+    return [check_integer(f"a broker id in {argument}", each, bits=32) for each in brokers]

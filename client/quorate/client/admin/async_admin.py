@@ -30,6 +30,7 @@ from quorate.client.admin.answers import (
     quorum_from,
     reassignment_from,
     recovery_from,
+    replicas_of,
     restart_check_from,
     topic_from,
 )
@@ -50,8 +51,8 @@ from quorate.client.admin.types import (
     TopicListing,
     from_message,
 )
-from quorate.client.admin_calls import AdminCalls
-from quorate.client.arguments import check_integer, check_integer_or_none, check_topic_argument
+from quorate.client.admin_calls import READ_TIMEOUT_S, AdminCalls
+from quorate.client.arguments import check_integer, check_integer_or_none, check_text, check_topic_argument
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.cluster import ClusterView
 from quorate.client.failover import Failover
@@ -132,14 +133,19 @@ class AsyncAdmin:
         check_topic_argument(name, "name")
         if topic_id is None:
             topic_id = (await self._calls.describe_topic(name)).topic_id
-        await self._calls.delete_topic(topic_id)
+        await self._calls.delete_topic(check_text("topic_id", topic_id))
 
     async def list_topics(self) -> list[TopicListing]:
         return [from_message(TopicListing, each) for each in await self._calls.list_topics()]
 
-    async def describe_topic(self, name: str) -> TopicDescription:
+    async def describe_topic(
+        self,
+        name: str,
+        *,
+        timeout: float = READ_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> TopicDescription:
         check_topic_argument(name, "name")
-        return topic_from(await self._calls.describe_topic(name))
+        return topic_from(await self._calls.describe_topic(name, timeout_s=timeout))
 
     async def create_partitions(
         self,
@@ -166,6 +172,8 @@ class AsyncAdmin:
 
         Returns what is in force now.
         """
+        if topic is not None:
+            check_topic_argument(topic)
         request = admin_pb2.AlterConfigsRequest(topic=topic or "", validate_only=validate_only)
         for name, value in configs_of("changes", changes).items():
             request.changes.add(name=name, value=None if value is None else config_text(name, value))
@@ -276,19 +284,19 @@ class AsyncAdmin:
 
     async def add_voter(self, node_id: int, address: str) -> str:
         """Brought up to date first; returns the id of its directory."""
-        return await self._calls.add_voter(node_id, address)
+        return await self._calls.add_voter(_node_id(node_id), check_text("address", address))
 
     async def remove_voter(self, node_id: int, *, directory_id: str = "") -> None:
         """Without a directory id: whichever it has."""
-        await self._calls.remove_voter(node_id, directory_id)
+        await self._calls.remove_voter(_node_id(node_id), check_text("directory_id", directory_id))
 
     async def transfer_controller(self, node_id: int | None = None) -> int:
         """To the voter that is furthest, if nobody is named; returns who leads now."""
-        return await self._calls.transfer_controller(node_id)
+        return await self._calls.transfer_controller(None if node_id is None else _node_id(node_id))
 
     async def update_feature_level(self, level: int = 0) -> int:
         """0: the highest that every node can run on; returns the level in force."""
-        return await self._calls.update_feature_level(level)
+        return await self._calls.update_feature_level(check_integer("level", level, bits=32))
 
     # -- partitions
 
@@ -311,7 +319,7 @@ class AsyncAdmin:
         """
         request = admin_pb2.ReassignPartitionsRequest(validate_only=validate_only)
         for partition, replicas in moves.items():
-            request.moves.add(partition=name_of(partition), replicas=replicas or ())
+            request.moves.add(partition=name_of(partition), replicas=replicas_of("moves", replicas))
         await self._calls.reassign_partitions(request)
 
     async def list_reassignments(self) -> list[Reassignment]:
@@ -326,7 +334,9 @@ class AsyncAdmin:
     ) -> RecoveryResult:
         """The last resort for a partition whose ISR and ELR are gone: acknowledged records may be lost."""
         request = admin_pb2.RecoverPartitionRequest(
-            partition=name_of(partition), leader=leader, accept_missing_replicas=accept_missing_replicas
+            partition=name_of(partition),
+            leader=check_integer_or_none("leader", leader, bits=32),
+            accept_missing_replicas=accept_missing_replicas,
         )
         return recovery_from(await self._calls.recover_partition(request))
 
@@ -334,14 +344,22 @@ class AsyncAdmin:
 
     async def check_broker_restart(self, broker_id: int) -> RestartCheck:
         """Whether it can stop without making a partition unavailable."""
-        return restart_check_from(await self._calls.check_broker_restart(broker_id))
+        return restart_check_from(await self._calls.check_broker_restart(_broker_id(broker_id)))
 
     async def drain_broker(self, broker_id: int, *, cancel: bool = False) -> list[TopicPartition]:
         """Move leaders away; returns the partitions that it still leads. ``cancel`` takes it back."""
-        answer = await self._calls.drain_broker(broker_id, cancel=cancel)
+        answer = await self._calls.drain_broker(_broker_id(broker_id), cancel=cancel)
         return [partition_from(each) for each in answer.remaining_leaders]
 
     async def decommission_broker(self, broker_id: int, *, cancel: bool = False) -> DecommissionProgress:
         """Move replicas away; forget it once it holds none and is gone. Call again to see how far it is."""
-        answer = await self._calls.decommission_broker(broker_id, cancel=cancel)
+        answer = await self._calls.decommission_broker(_broker_id(broker_id), cancel=cancel)
         return from_message(DecommissionProgress, answer)
+
+
+def _node_id(found: object) -> int:
+    return check_integer("node_id", found, bits=32)
+
+
+def _broker_id(found: object) -> int:
+    return check_integer("broker_id", found, bits=32)

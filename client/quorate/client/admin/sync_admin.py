@@ -24,6 +24,7 @@ from quorate.client.admin.types import (
     TopicDescription,
     TopicListing,
 )
+from quorate.client.admin_calls import READ_TIMEOUT_S
 from quorate.client.background import BackgroundLoop
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.core.ids import TopicPartition
@@ -90,8 +91,8 @@ class Admin:
     def list_topics(self) -> list[TopicListing]:
         return self._run(self._admin.list_topics())
 
-    def describe_topic(self, name: str) -> TopicDescription:
-        return self._run(self._admin.describe_topic(name))
+    def describe_topic(self, name: str, *, timeout: float = READ_TIMEOUT_S) -> TopicDescription:
+        return self._run(self._admin.describe_topic(name, timeout=timeout))
 
     def create_partitions(
         self,

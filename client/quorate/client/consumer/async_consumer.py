@@ -20,6 +20,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from quorate.client.arguments import check_seconds
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.group.committing import CommitCallback
@@ -214,6 +215,7 @@ class AsyncConsumer:
         A partition whose records were lost (`LogTruncated`, `OffsetOutOfRange`), or whose topic is gone, says
         so again and again, until it is sought or no longer assigned. The others go on meanwhile.
         """
+        check_seconds("timeout", timeout)
         self._engine.put_back()
         return await self._poll(max_records, timeout)
 

@@ -14,6 +14,7 @@ longer each time. A reader that is near a follower goes to the leader for a whil
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -50,6 +51,8 @@ log = get_logger(__name__)
 _FOLLOWER_AVOIDED_S: Final = 30.0
 #: Trouble that comes after so long without any is a new one, and begins with a short pause.
 _CALM_S: Final = 5.0
+#: Failovers are shorter; trouble that lasts so long looks like a topic without new records, and is told.
+_TROUBLE_TOLD_AFTER_S: Final = 3.0
 
 _Ask = Callable[..., Awaitable[list[tuple[Question, QuorateError]]]]
 _ASKS: Final[dict[Need, _Ask]] = {Need.OFFSET: look_up_offsets, Need.VALIDATION: validate_positions}
@@ -99,6 +102,9 @@ class Fetching:
         self._wake = asyncio.Event()
         self._timer: Timer | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        #: of whichever partitions and brokers, without a calm in between
+        self._troubled_since = self._troubled_at = -math.inf
+        self._is_trouble_told = False
         cluster.on_update(self._wake.set)
 
     # -- what the application does
@@ -331,6 +337,7 @@ class Fetching:
     def broker_failed(self, address: str, error: QuorateError) -> None:
         self._statistics.broker_errors += 1
         log.debug("fetch_stream_failed", address=address, code=error.code, error=error.message)
+        self._note_trouble(error, address=address)
         self._cluster.needs_refresh()
         for reader, route in self._routes.items():
             leader = self._cluster.leader_of(reader.topic_partition)
@@ -372,6 +379,7 @@ class Fetching:
             self._tell_failure(reader)
             self._displace(reader)
             return
+        self._note_trouble(error, partition=str(reader))
         self._cluster.apply_hint(reader.topic_partition, error)
         # A disk that fails, or is damaged, costs its broker the leadership soon.
         if error.refresh_metadata or not error.retriable:
@@ -382,6 +390,16 @@ class Fetching:
         else:  # the hint names another leader, who has not been asked yet
             self._displace(reader)
             self._wake.set()
+
+    def _note_trouble(self, error: QuorateError, **where: str) -> None:
+        """Told once, however many partitions have it, until there was none for a while."""
+        now = self._clock.monotonic()
+        if now - self._troubled_at > _CALM_S:
+            self._troubled_since, self._is_trouble_told = now, False
+        self._troubled_at = now
+        if not self._is_trouble_told and now - self._troubled_since >= _TROUBLE_TOLD_AFTER_S:
+            self._is_trouble_told = True
+            log.warning("reading_held_up", code=error.code, error=error.message, **where)
 
     def _pause(self, reader: PartitionReader) -> None:
         """Try again later, and later each time."""

@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, Unpack
 
+from quorate.client.arguments import check_seconds
 from quorate.client.background import BackgroundLoop
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.async_consumer import new_member_id, subscription_of
@@ -200,6 +201,7 @@ class Consumer:
         A partition whose records were lost (`LogTruncated`, `OffsetOutOfRange`), or whose topic is gone, says
         so again and again, until it is sought or no longer assigned. The others go on meanwhile.
         """
+        check_seconds("timeout", timeout)
         self._engine.put_back()
         return self._poll(max_records, timeout)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from quorate.console.option_types import COUNT, FiniteRange
 from quorate.console.output import print_json
 from quorate.console.session import QuorateGroup, Session, pass_session
 
@@ -35,14 +36,14 @@ def _topic_options(partitions: int) -> Callable[[Command], Command]:
                 click.option("--topic", help="One that exists, and keeps the records."),
                 click.option(
                     "--partitions",
-                    type=click.IntRange(min=1),
+                    type=COUNT,
                     default=partitions,
                     show_default=True,
                     help="Of a topic that is made.",
                 ),
                 click.option(
                     "--replication-factor",
-                    type=click.IntRange(min=1),
+                    type=COUNT,
                     help="Likewise; default: the cluster's.",
                 ),
             )
@@ -86,7 +87,7 @@ _acks_option = click.option("--acks", type=click.Choice(["all", "1", "0"]), defa
 @_size_option(100)
 @_acks_option
 @click.option("--batch-bytes", type=click.IntRange(min=1), default=131_072, show_default=True)
-@click.option("--linger-ms", type=click.FloatRange(min=0), default=0.0, show_default=True)
+@click.option("--linger-ms", type=FiniteRange(min=0), default=0.0, show_default=True)
 @click.option("--compression", type=click.Choice(_COMPRESSIONS), default="none", show_default=True)
 @click.option("--send-many", is_flag=True, help="A call for a thousand records, instead of one for each.")
 @pass_session
@@ -163,7 +164,7 @@ def consume(
 @_acks_option
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="PER_SECOND",
     help="A steady stream, until a consumer in another process has each; default: one after the other.",
 )
@@ -213,7 +214,7 @@ def latency(
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
     help="Without --dir: how long to watch.",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from quorate.console.option_types import NUMBER
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
 from quorate.errors import NotEnoughReplicas
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["broker"]
 
 _ADD_A_BROKER: Final = (
-    "add a broker (in a local cluster: `quorate up --dir DIR --brokers N`), or call it off: `quorate broker "
-    "decommission {id} --cancel`"
+    "add a broker (in a local cluster: `quorate up --dir DIR --brokers N`), and run it again; until then "
+    "broker {id} stays as it is"
 )
 
-_broker_id = click.argument("broker_id", metavar="ID", type=click.IntRange(min=0))
+_broker_id = click.argument("broker_id", metavar="ID", type=NUMBER)
 
 
 @click.group(cls=QuorateGroup)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quorate.console.option_types import COUNT, NUMBER
 from quorate.console.option_values import check_address
 from quorate.console.session import QuorateGroup, Session, pass_session
 
@@ -102,7 +103,7 @@ def quorum(session: Session) -> None:
 
 
 @cluster.command("add-voter")
-@click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
+@click.argument("node_id", metavar="ID", type=NUMBER)
 @click.argument("address", metavar="HOST:PORT", callback=check_address)
 @pass_session
 def add_voter(session: Session, node_id: int, address: str) -> None:
@@ -118,7 +119,7 @@ def add_voter(session: Session, node_id: int, address: str) -> None:
 
 
 @cluster.command("remove-voter")
-@click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
+@click.argument("node_id", metavar="ID", type=NUMBER)
 @click.option("--directory", "directory", metavar="UUID", help="Only if its directory has this id.")
 @pass_session
 def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
@@ -147,7 +148,7 @@ def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
 
 
 @cluster.command("transfer-controller")
-@click.argument("node_id", metavar="[ID]", type=click.IntRange(min=0), required=False)
+@click.argument("node_id", metavar="[ID]", type=NUMBER, required=False)
 @pass_session
 def transfer_controller(session: Session, node_id: int | None) -> None:
     """Make voter ID the active controller; without ID, whichever is furthest."""
@@ -164,7 +165,7 @@ def transfer_controller(session: Session, node_id: int | None) -> None:
 
 
 @cluster.command("raise-feature-level")
-@click.argument("level", metavar="[LEVEL]", type=click.IntRange(min=1), required=False)
+@click.argument("level", metavar="[LEVEL]", type=COUNT, required=False)
 @pass_session
 def raise_feature_level(session: Session, level: int | None) -> None:
     """Let the metadata contain what came with newer software; it cannot be taken back.

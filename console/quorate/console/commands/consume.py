@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quorate.console.option_types import NUMBER
 from quorate.console.session import QuorateCommand, Session, pass_session
 
 __all__ = ["consume"]
@@ -12,7 +13,7 @@ __all__ = ["consume"]
 @click.command(cls=QuorateCommand)
 @click.argument("topic")
 @click.option("--group", help="Share the topic with the other members of this consumer group.")
-@click.option("--partition", type=click.IntRange(min=0), help="Only this one; default: all.")
+@click.option("--partition", type=NUMBER, help="Only this one; default: all.")
 @click.option(
     "--from",
     "start",

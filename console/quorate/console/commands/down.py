@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from quorate.console.directory_option import directory_option
-from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.console.session import LocalCommand, Session, pass_session
 
 __all__ = ["down"]
 
 
-@click.command(cls=QuorateCommand)
+@click.command(cls=LocalCommand)
 @directory_option
 @pass_session
 def down(session: Session, directory: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quorate.console.option_types import FiniteRange
 from quorate.console.option_values import settings_option
 from quorate.console.output import print_json, print_table
 from quorate.console.session import QuorateGroup, Session, pass_session
@@ -61,7 +62,7 @@ def check(session: Session, *, directory: str, live: bool) -> int:
 )
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=1.0,
     show_default=True,
     help="How long each drill lasts. A round of faults that has begun is ended, and there is at least one.",
@@ -96,7 +97,7 @@ def check(session: Session, *, directory: str, live: bool) -> int:
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     default=500.0,
     show_default=True,
     metavar="PER_SECOND",

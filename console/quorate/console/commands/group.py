@@ -163,6 +163,7 @@ def delete(session: Session, name: str, *, yes: bool) -> None:
     confirm(
         f"{name} has offsets in {count} partition(s). How far it has come will be forgotten.",
         f"Delete {name}?",
+        otherwise=f"{name} is as it was",
         yes=yes,
     )
 

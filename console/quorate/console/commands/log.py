@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quorate.console.session import QuorateGroup, Session, pass_session
+from quorate.console.output import json_text
+from quorate.console.session import LocalGroup, Session, pass_session
 
 if TYPE_CHECKING:
     from quorate.core.os_disk import OsDisk
@@ -22,7 +23,7 @@ __all__ = ["log"]
 _ABOUT_QUORUMS: Final = "a quorum's journal is checked when its controller starts"
 
 
-@click.group(cls=QuorateGroup)
+@click.group(cls=LocalGroup)
 def log() -> None:
     """Read segment files offline; nothing is changed."""
 
@@ -113,7 +114,7 @@ def _dump_json(file: str, batches: Iterator[BatchDump]) -> bool:
     is_whole, separator = True, "\n  "
     for batch in batches:
         is_whole = is_whole and batch.problem is None
-        click.echo(separator + json.dumps(_batch_document(batch), ensure_ascii=False), nl=False)
+        click.echo(separator + json_text(_batch_document(batch)), nl=False)
         separator = ",\n  "
     click.echo("\n]}")
     return is_whole

@@ -6,12 +6,12 @@ import click
 
 from quorate.console.option_values import parse_settings
 from quorate.console.plain_structlog import import_plain_structlog
-from quorate.console.session import QuorateGroup
+from quorate.console.session import LocalGroup
 
 __all__ = ["node"]
 
 
-@click.group(cls=QuorateGroup)
+@click.group(cls=LocalGroup)
 def node() -> None:
     """Run a node."""
 

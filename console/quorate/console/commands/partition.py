@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from quorate.console.option_types import NUMBER
 from quorate.console.option_values import parse_partition, parse_replicas
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
@@ -94,7 +95,7 @@ class _ReassignOptions:
 
 @partition.command()
 @click.option("--topic", help="Of one partition: its topic …")
-@click.option("--partition", "number", type=click.IntRange(min=0), help="… its number …")
+@click.option("--partition", "number", type=NUMBER, help="… its number …")
 @click.option("--replicas", metavar="ID,ID,…", help="… and where it should be, the preferred leader first.")
 @click.option(
     "--file",
@@ -263,9 +264,7 @@ def _list_moves(session: Session) -> None:
 
 @partition.command()
 @click.argument("name", metavar="TOPIC:PARTITION")
-@click.option(
-    "--leader", type=click.IntRange(min=0), help="Elect this replica; else the one that goes furthest."
-)
+@click.option("--leader", type=NUMBER, help="Elect this replica; else the one that goes furthest.")
 @click.option(
     "--accept-missing-replicas",
     is_flag=True,
@@ -291,6 +290,7 @@ def recover(
         f"{name}: ACKNOWLEDGED RECORDS MAY BE LOST FOR EVER.\n"
         "Recover a partition only if the replicas that held all of its records will not come back.",
         f"Recover {name}, and accept the loss?",
+        otherwise=f"{name} was not recovered, and nothing was lost by it",
         yes=yes,
     )
     request = admin_pb2.RecoverPartitionRequest(

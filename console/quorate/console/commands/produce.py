@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quorate.console.option_types import NUMBER, FiniteRange
 from quorate.console.session import QuorateCommand, Session, pass_session
 
 __all__ = ["produce"]
@@ -12,7 +13,7 @@ __all__ = ["produce"]
 @click.command(cls=QuorateCommand)
 @click.argument("topic")
 @click.option("--key-separator", metavar="C", help="Each line is a key, then this text, then the value.")
-@click.option("--partition", type=click.IntRange(min=0), help="Always this one; default: by key, or any.")
+@click.option("--partition", type=NUMBER, help="Always this one; default: by key, or any.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option(
     "--compression",
@@ -30,7 +31,7 @@ __all__ = ["produce"]
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=120.0,
     show_default=True,
     metavar="SECONDS",

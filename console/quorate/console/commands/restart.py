@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import click
 
 from quorate.console.directory_option import directory_option
-from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.console.session import LocalCommand, Session, pass_session
+
+if TYPE_CHECKING:
+    from quorate.node.local_cluster import LocalCluster
 
 __all__ = ["restart"]
 
+#: A node that needs nobody else is ready sooner.
+_SILENCE_S: Final = 3.0
 
-@click.command(cls=QuorateCommand)
+
+@click.command(cls=LocalCommand)
 @directory_option
 @click.argument("name", metavar="NODE")
 @pass_session
@@ -22,21 +30,42 @@ def restart(session: Session, directory: str, name: str) -> None:
     import asyncio
 
     from quorate.console.advice import AdvisedError
-    from quorate.console.local_clusters import PORT_ADVICE, node_document
+    from quorate.console.local_clusters import PORT_ADVICE, named_node, node_document
     from quorate.console.output import print_json
     from quorate.errors import CannotListen, Unavailable
     from quorate.node.local_cluster import LocalCluster
 
     cluster = LocalCluster(directory)
-    name = {str(node.id): node.name for node in cluster.nodes}.get(name, name)
+    name = named_node(cluster, name).name
     try:
-        asyncio.run(cluster.restart(name))
+        asyncio.run(_restart(session, cluster, name))
     except CannotListen as error:
         raise AdvisedError(error, PORT_ADVICE) from error
     except Unavailable as error:
-        raise AdvisedError(error, "its log says why; correct that and run it again") from error
+        advice = _start_the_others(cluster, name) or "its log says why; correct that and run it again"
+        raise AdvisedError(error, advice) from error
     node = node_document(cluster.node(name))
     if session.json:
         print_json(node)
     else:
         session.note(f"{name} runs at {node['address']}, pid {node['pid']}")
+
+
+async def _restart(session: Session, cluster: LocalCluster, name: str) -> None:
+    """Whoever waits hears soon what for."""
+    import asyncio
+
+    work = asyncio.create_task(cluster.restart(name))
+    await asyncio.wait([work], timeout=_SILENCE_S)
+    if not work.done() and cluster.is_running(name):
+        others = _start_the_others(cluster, name)
+        session.note(f"{name} is started, and waits for a quorum" + (f"; {others}" if others else ""))
+    await work
+
+
+def _start_the_others(cluster: LocalCluster, name: str) -> str | None:
+    """None: all of them run."""
+    stopped = [node.name for node in cluster.nodes if node.name != name and not node.is_running]
+    if not stopped:
+        return None
+    return f"stopped: {', '.join(stopped)}; `quorate up --dir {cluster.directory}` starts all"

@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 from quorate.console.commands.sim_mutants import mutants
-from quorate.console.session import QuorateGroup, Session, pass_session
+from quorate.console.option_types import FiniteRange
+from quorate.console.session import LocalGroup, Session, pass_session
 from quorate.console.simulating.options import jobs_option, parse_seeds_option, world_option
 from quorate.console.source_checkout import source_checkout
 
 __all__ = ["sim"]
 
 
-@click.group(cls=QuorateGroup)
+@click.group(cls=LocalGroup)
 def sim() -> None:
     """Run the real code in a simulated world, from a seed that replays."""
 
@@ -43,14 +44,14 @@ def sim() -> None:
 )
 @click.option(
     "--seed-seconds-max",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=180.0,
     show_default=True,
     help="A seed that takes longer has failed.",
 )
 @click.option(
     "--shrink-seconds-max",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=120.0,
     show_default=True,
     help="How long a failing plan is shrunk, by leaving out events; 0: not at all.",

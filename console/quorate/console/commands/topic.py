@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quorate.console.option_types import COUNT
 from quorate.console.option_values import parse_replicas, parse_settings
 from quorate.console.session import QuorateGroup, Session, pass_session
 
@@ -23,8 +24,8 @@ def topic() -> None:
 
 @topic.command()
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many; else the broker's num.partitions.")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="Copies of each partition.")
+@click.option("--partitions", type=COUNT, help="How many; else the broker's num.partitions.")
+@click.option("--replication-factor", type=COUNT, help="Copies of each partition.")
 @click.option(
     "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A topic setting; may be repeated."
 )
@@ -97,7 +98,7 @@ def describe(session: Session, name: str | None) -> None:
 
 @topic.command()
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many in all; there can only be more.")
+@click.option("--partitions", type=COUNT, help="How many in all; there can only be more.")
 @click.option(
     "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set a setting; may be repeated."
 )
@@ -163,6 +164,7 @@ def delete(session: Session, name: str, yes: bool) -> None:  # noqa: FBT001  # c
         f"{name} has {len(found.partitions)} partition(s), id {found.topic_id}. "
         "All of its records will be gone.",
         f"Delete {name}?",
+        otherwise=f"{name} was not deleted",
         yes=yes,
     )
     with_connection(session.bootstrap, lambda connection: connection.delete_topic(found.topic_id))

@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 from quorate.console.option_values import settings_option
 from quorate.console.plain_structlog import import_plain_structlog
-from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.console.session import LocalCommand, Session, pass_session
 
 __all__ = ["up"]
 
@@ -15,7 +15,7 @@ __all__ = ["up"]
 _LAYOUT_OPTIONS = ("controllers", "brokers", "combined", "port")
 
 
-@click.command(cls=QuorateCommand)
+@click.command(cls=LocalCommand)
 @click.option(
     "--dir",
     "directory",

@@ -7,13 +7,14 @@ measurement alone, and it goes afterwards, so that a look at a cluster's speed l
 from __future__ import annotations
 
 import secrets
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from quorate.console.connecting import with_connection
 from quorate.console.session import Session
-from quorate.errors import QuorateError
+from quorate.errors import BatchTooLarge, QuorateError
 from quorate.v1 import admin_pb2
 
 __all__ = ["BenchTopic", "TopicOptions", "bench_topic"]
@@ -35,15 +36,45 @@ class BenchTopic:
 
 
 @contextmanager
-def bench_topic(session: Session, options: TopicOptions) -> Iterator[BenchTopic]:
+def bench_topic(
+    session: Session, options: TopicOptions, *, value_bytes: int | None = None
+) -> Iterator[BenchTopic]:
+    """``value_bytes``: of the values that will be written; what the topic will not take is refused now."""
     if options.name is not None:
-        yield _topic(_describe(session, options.name))
+        found = _describe(session, options.name)
+        _check_size(found, value_bytes)
+        yield _topic(found)
         return
-    created = _create(session, options)
+    with _terminated_as_by_ctrl_c():
+        created = _create(session, options)
+        try:
+            _check_size(created, value_bytes)
+            yield _topic(created)
+        finally:
+            _delete(session, created)
+
+
+@contextmanager
+def _terminated_as_by_ctrl_c() -> Iterator[None]:
+    """Whoever ends us otherwise must not leave the topic behind either."""
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
-        yield _topic(created)
+        yield
     finally:
-        _delete(session, created)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_size(topic: admin_pb2.TopicDescription, value_bytes: int | None) -> None:
+    limits = [int(each.value) for each in topic.configs if each.name == "max.message.bytes"]
+    if value_bytes is not None and limits and value_bytes > limits[0]:
+        raise BatchTooLarge(
+            f"{topic.name} takes no values of {value_bytes} bytes: its max.message.bytes is {limits[0]}"
+        )
 
 
 def _describe(session: Session, name: str) -> admin_pb2.TopicDescription:

@@ -65,7 +65,10 @@ class Measured(NamedTuple):
 
 def measure_alone(session: Session, topic: TopicOptions, load: LatencyLoad) -> Measured:
     value = bytes(load.value_bytes)
-    with bench_topic(session, topic) as chosen, Producer(session.bootstrap, acks=load.acks) as producer:
+    with (
+        bench_topic(session, topic, value_bytes=load.value_bytes) as chosen,
+        Producer(session.bootstrap, acks=load.acks) as producer,
+    ):
         for _ in range(load.warm_up_records):
             producer.send(chosen.name, value, partition=0).result(_TIMEOUT_S)
         latencies_ms = []
@@ -82,7 +85,7 @@ def measure_alone(session: Session, topic: TopicOptions, load: LatencyLoad) -> M
 def measure_stream(session: Session, topic: TopicOptions, load: LatencyLoad) -> Measured:
     if load.value_bytes < DUE_AT.size:
         raise InvalidRequest(f"a value has at least {DUE_AT.size} bytes, for the time that it is due")
-    with bench_topic(session, topic) as chosen:
+    with bench_topic(session, topic, value_bytes=load.value_bytes) as chosen:
         total = load.warm_up_records + load.records
         with _receiver(session, chosen, total) as receiver:
             _send_paced(session, chosen, load, total)
@@ -118,7 +121,10 @@ def _receiver(session: Session, topic: BenchTopic, records: int) -> Iterator[sub
     """A process of its own: in ours it would share one interpreter with the sender, and wait for it."""
     command = [sys.executable, "-m", "quorate.console.measuring.receiver", session.bootstrap, topic.name]
     receiver = subprocess.Popen(  # noqa: S603  # ourselves
-        [*command, str(topic.partition_count), str(records)], stdout=subprocess.PIPE, text=True
+        [*command, str(topic.partition_count), str(records)],
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,  # Ctrl-C is for us, and we end it: it would only add its traceback
     )
     try:
         assert receiver.stdout is not None

@@ -65,7 +65,7 @@ class Produced(NamedTuple):
 
 def measure_producing(session: Session, topic: TopicOptions, load: ProduceLoad) -> Produced:
     with (
-        bench_topic(session, topic) as chosen,
+        bench_topic(session, topic, value_bytes=load.value_bytes) as chosen,
         Producer(session.bootstrap, **load.producer_options) as producer,
     ):
         sending = _Sending(producer, chosen.name, load)
@@ -92,7 +92,7 @@ class _Sending:
     def __init__(self, producer: Producer, topic: str, load: ProduceLoad) -> None:
         self._producer = producer
         self._topic = topic
-        self._values = values_of(load.value_bytes, _CHUNK)
+        self._values = values_of(load.value_bytes, min(_CHUNK, max(load.records, load.warm_up_records)))
         self._send_some = self._send_many if load.send_many else self._send_each
         self.latencies_ms: list[float] = []
         self._error: QuorateError | None = None

@@ -34,7 +34,8 @@ The environment variable of a key is its name in capitals, with `_` for `.`, aft
 
 Numbers of bytes take a unit (`B`, `KiB`, `MiB`, `GiB`, `TiB`, and the decimal `kB`, `MB`, `GB`, `TB`), times
 too (`ms`, `s`, `m`, `h`, `d`); without one they are bytes and milliseconds. A key that nobody knows is
-refused together with the nearest known one, a value out of bounds together with what would be accepted.
+refused, and if a known one resembles it, that one is named; a value out of bounds is refused together with
+what would be accepted.
 """
 
 _NODE = """\

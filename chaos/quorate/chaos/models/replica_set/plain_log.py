@@ -29,6 +29,8 @@ class PlainLog:
         self.is_being_cut = False
         self.failure: QuorateError | None = None
         self.log_start_offset = Offset(0)
+        #: what lies before it is past its retention
+        self.expired = Offset(0)
 
     def as_log(self) -> PartitionLog:
         return cast(PartitionLog, self)
@@ -52,6 +54,9 @@ class PlainLog:
     def reject_epochs_beyond(self, newest: LeaderEpoch) -> None:
         """Nothing rots here."""
         assert self.latest_leader_epoch <= newest
+
+    def expired_below(self, *, high_watermark: Offset) -> Offset:
+        return max(self.log_start_offset, min(self.expired, high_watermark))
 
     def become_leader(self, leader_epoch: LeaderEpoch) -> None:
         self._assign(leader_epoch, len(self.entries))

@@ -286,7 +286,7 @@ class ReplicaModel:
             return
         batches = leader.log.entries[fetch.offset : fetch.offset + self.rng.choice((1, 2, 50))]
         self.network.append(
-            Update(fetch, divergence or batches, leadership.high_watermark, leader.log.log_start_offset)
+            Update(fetch, divergence or batches, leadership.high_watermark, leadership.wanted_log_start)
         )
 
     def _is_awaited(self, fetch: Fetch) -> bool:
@@ -332,13 +332,16 @@ class ReplicaModel:
             self.counts["replicated"] += len(update.answer)
 
     def delete_old(self) -> None:
-        """Every replica by its own clock, as far as it may."""
-        broker = self.rng.choice(self._running() or [self.brokers[BrokerId(1)]])
-        if broker.partition is None or broker.partition.state is None:
+        """A leader looks what has expired, zombies too, and deletes what it may by now."""
+        leaders = self._leaders()
+        if not leaders:
             return
-        before, limit = broker.log.log_start_offset, broker.partition.deletable_below
-        if limit > before:
-            broker.log.log_start_offset = Offset(self.rng.randint(before, limit))
+        broker, leadership = self.rng.choice(leaders)
+        log = broker.log
+        log.expired = Offset(self.rng.randint(log.log_start_offset, log.log_end_offset))
+        leadership.want_log_start()
+        if leadership.deletable_below > log.log_start_offset:
+            log.log_start_offset = leadership.deletable_below
             self.counts["deleted"] += 1
 
     # -- the ISR

@@ -28,6 +28,8 @@ import quorate.v1.Records.Record;
 /** The broker that leads partition 0 of a topic, whichever that is at the moment. */
 final class Leader {
   private static final Duration GIVE_UP = Duration.ofMinutes(1);
+  // A topic that was made just now is known everywhere by then.
+  private static final Duration DENIED = Duration.ofSeconds(5);
   private static final Duration ATTEMPT = Duration.ofSeconds(10); // a broker that hangs is not waited for
 
   private final String bootstrap;
@@ -74,16 +76,17 @@ final class Leader {
 
   /** Leadership moves when a broker dies, so every retriable error means: ask again who leads, and try there. */
   private <R> R retried(Function<BrokerServiceBlockingStub, R> call) throws InterruptedException {
-    Instant deadline = Instant.now().plus(GIVE_UP);
+    Instant began = Instant.now();
     while (true) {
       try {
         return at(at(bootstrap, this::address), call);
       } catch (Refused | StatusRuntimeException error) {
-        if (!isRetriable(error) || Instant.now().isAfter(deadline)) {
+        Duration patience = isUnknown(error) ? DENIED : GIVE_UP;
+        if (!isRetriable(error) || Instant.now().isAfter(began.plus(patience))) {
           throw error;
         }
         System.err.println("trying again: " + error.getMessage());
-        Thread.sleep(200);
+        Thread.sleep(1_000);
       }
     }
   }
@@ -102,7 +105,7 @@ final class Leader {
         .filter(each -> partition.hasLeader() && each.getBrokerId() == partition.getLeader())
         .map(MetadataBroker::getAddress)
         .findFirst()
-        .orElseThrow(() -> new Refused("nobody leads the partition right now", true));
+        .orElseThrow(() -> new Refused("NO_LEADER", "nobody leads the partition right now", true));
   }
 
   /** A program that does more keeps one channel for each broker. */
@@ -119,16 +122,23 @@ final class Leader {
 
   /** The error of one topic or partition inside an answer; the call itself went well. */
   private static final class Refused extends RuntimeException {
+    private final String code;
     private final boolean isRetriable;
 
-    Refused(String message, boolean isRetriable) {
-      super(message);
+    Refused(String code, String message, boolean isRetriable) {
+      super(code + ": " + message);
+      this.code = code;
       this.isRetriable = isRetriable;
     }
   }
 
   private static <R> R refuse(ErrorDetail error) {
-    throw new Refused(error.getCode() + ": " + error.getMessage(), error.getRetriable());
+    throw new Refused(error.getCode(), error.getMessage(), error.getRetriable());
+  }
+
+  /** The brokers know of no such topic. */
+  private static boolean isUnknown(RuntimeException error) {
+    return error instanceof Refused refused && refused.code.equals("UNKNOWN_TOPIC_OR_PARTITION");
   }
 
   /** Decides on the flag that every error of a partition carries, and otherwise on gRPC's status. */

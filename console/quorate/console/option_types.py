@@ -1,0 +1,47 @@
+"""What options take, where click's own types take more than a command can use.
+
+Numbers that go into a request have 32 bits there, ``nan`` and ``inf`` pass every comparison that should
+refuse them, and an argument that is not UTF-8 cannot be sent. Each is wrong usage, and is told as such.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import click
+from click.types import StringParamType
+
+__all__ = ["COUNT", "INT32_MAX", "NUMBER", "TEXT", "FiniteRange"]
+
+INT32_MAX: Final = (1 << 31) - 1
+
+#: of something that the cluster numbers from 0: a node, a partition
+NUMBER: Final = click.IntRange(0, INT32_MAX)
+#: how many of something that the cluster counts
+COUNT: Final = click.IntRange(1, INT32_MAX)
+
+
+class FiniteRange(click.FloatRange):
+    """A number that can be computed with."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class _Text(StringParamType):
+    """What the system could not decode is kept by Python as characters that nothing can encode."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{text!r} is not UTF-8.", param, ctx)
+        return text
+
+
+TEXT: Final = _Text()
