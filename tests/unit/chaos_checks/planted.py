@@ -9,7 +9,8 @@ from typing import Final
 from quorate.chaos.checks.check_all import check_all
 from quorate.chaos.checks.final_state import CopyOfLog, FinalPartition, FinalState
 from quorate.chaos.checks.verdict import Verdict
-from quorate.chaos.history.entries import Acks, Assignment, Sent
+from quorate.chaos.history.entries import Acks, Assignment, ReadRecord, Sent
+from quorate.chaos.history.group_ledger import GroupLedger
 from quorate.chaos.history.history import History
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord
@@ -65,6 +66,10 @@ class Case:
         self.saw_watermark(7)
         self.reader = self.read(range(3), range(3, 7))
         self.history.caught_up(self.reader)
+        self.ledger = GroupLedger(self.history, "g")
+        self.member_reads("member-1", range(3), epoch=1)
+        self.ledger.taken("member-1", [PARTITION])
+        self.member_reads("member-2", range(3, 6), epoch=2)
 
     # -- producers
 
@@ -101,6 +106,22 @@ class Case:
         for poll in polls:
             self.history.polled(assignment, [consumer_record(PARTITION, *record) for record in poll])
         return assignment
+
+    # -- members of a group
+
+    def member_reads(
+        self, member: str, offsets: Iterable[int], *, epoch: int, start: int | None = None
+    ) -> None:
+        """It is given the partition, is handed these, and commits them."""
+        found = [ReadRecord(Offset(offset), self.log[offset]) for offset in offsets]
+        begin = found[0].offset if start is None else Offset(start)
+        self.ledger.given(member, PARTITION, start=begin, member_epoch=epoch)
+        self.ledger.handed_out(member, PARTITION, found)
+        self.member_commits(member)
+
+    def member_commits(self, member: str, error: str | None = None) -> None:
+        commits = self.ledger.committing(member, self.ledger.due(member))
+        self.ledger.committed(commits, error)
 
     # -- what was looked at
 

@@ -44,7 +44,13 @@ def test_page_names_every_kind_of_line() -> None:
     history = Case().history
     deletion = history.delete_topic(history.sent[0].partition.topic)
     named = {(begin.strip("`"), end.strip("`") or None) for begin, end, _ in rows("The ledger")}
-    with_end: list[Entry] = [history.sent[0], history.assignments[0], history.faults[0], deletion]
+    with_end: list[Entry] = [
+        history.sent[0],
+        history.assignments[0],
+        history.commits[0],
+        history.faults[0],
+        deletion,
+    ]
     without: list[Entry] = [history.polls[0], history.watermarks[0], history.changes[0]]
     assert named == {
         *((encode_begin(entry)["type"], encode_end(entry)["type"]) for entry in with_end),

@@ -12,6 +12,7 @@ from quorate.chaos.checks.check_all import check_all
 from quorate.chaos.checks.final_state import AcceptedLoss, FinalPartition, FinalState
 from quorate.chaos.checks.verdict import FINDINGS_MAX, raise_violations
 from quorate.chaos.checks.violation import Violation
+from quorate.chaos.history.entries import ReadRecord
 from quorate.chaos.history.history import History
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import DeliveryTimedOut
@@ -168,6 +169,30 @@ def nothing_is_served_after_healing(case: Case) -> None:
     case.history.fail(waiting, DeliveryTimedOut("too late"))
 
 
+def nobody_in_the_group_was_handed_it(case: Case) -> None:
+    """The last record, that is; whoever holds the partition in the end began behind it."""
+    case.ledger.given("member-3", PARTITION, start=Offset(7), member_epoch=3)
+    case.ledger.has_read_all()
+
+
+def member_begins_before_what_was_committed(case: Case) -> None:
+    case.member_reads("member-3", [5, 6], epoch=3)
+
+
+def member_begins_before_what_was_committed_and_says_so_late(case: Case) -> None:
+    case.ledger.given("member-3", PARTITION, member_epoch=3)
+    case.ledger.handed_out("member-3", PARTITION, [ReadRecord(Offset(4), case.log[4])])
+
+
+def member_commits_what_is_another_s(case: Case) -> None:
+    case.member_reads("member-3", [6], epoch=3)
+    case.member_commits("member-2")
+
+
+def two_members_are_given_it_in_one_epoch(case: Case) -> None:
+    case.member_reads("member-3", [6], epoch=2)
+
+
 def what_was_to_happen_did_not(case: Case) -> None:
     case.state = dataclasses.replace(case.state, counters={"elections": 1}, expected=("elections", "wipes"))
 
@@ -205,6 +230,11 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
     (deleted_behind_the_high_watermark, "retention"),
     (damage_goes_unnoticed, "undetected-damage"),
     (nothing_is_served_after_healing, "unavailable"),
+    (nobody_in_the_group_was_handed_it, "group-skipped"),
+    (member_begins_before_what_was_committed, "commit-lost"),
+    (member_begins_before_what_was_committed_and_says_so_late, "commit-lost"),
+    (member_commits_what_is_another_s, "zombie-commit"),
+    (two_members_are_given_it_in_one_epoch, "two-owners"),
     (what_was_to_happen_did_not, "vacuous"),
 ]
 
@@ -212,8 +242,10 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
 def test_clean_history_is_flagged_by_nobody_and_looked_at_by_all() -> None:
     verdicts = Case().verdicts()
     assert [each.findings for each in verdicts.values() if not each.passed] == []
-    # Those that have nothing to look at: nothing was given up, no damage was done, every acks was "all".
+    # Those that have nothing to look at: nothing was given up, no damage was done, every acks was "all", and
+    # no group is said to have read to the end.
     assert {name for name, each in verdicts.items() if not each.examined} == {
+        "group-skipped",
         "silent-loss",
         "undetected-damage",
         "weak-acks",
@@ -230,6 +262,19 @@ def test_planted_anomaly_is_flagged_by_its_check_and_no_other(plant: Plant, chec
 def test_every_check_has_something_planted_for_it() -> None:
     planted = {check for _, check in PLANTS}
     assert planted == set(Case().verdicts()) - {"weak-acks"}
+
+
+def test_members_that_come_late_or_are_refused_have_done_nothing_wrong() -> None:
+    case = Case()
+    case.member_reads("member-3", [6], epoch=3)
+    case.member_commits("member-2", error="FENCED_MEMBER_EPOCH")
+    # Given back to one who had it: its commits count again.
+    case.ledger.taken("member-2", [PARTITION])
+    case.ledger.given("member-2", PARTITION, start=Offset(7), member_epoch=4)
+    case.ledger.committed(case.ledger.committing("member-2", {PARTITION: Offset(7)}))
+    case.ledger.has_read_all()
+    assert case.flagged() == set()
+    assert case.verdicts()["group-skipped"].examined == len(case.log)
 
 
 def test_nothing_acknowledged_at_all_is_vacuous() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from quorate.chaos.checks.final_state import FinalPartition, FinalState
-from quorate.chaos.history.entries import Assignment, PartitionChange, Poll, Sent, WatermarkSeen
+from quorate.chaos.history.entries import Assignment, Commit, PartitionChange, Poll, Sent, WatermarkSeen
 from quorate.chaos.history.history import History
 from quorate.core.ids import Offset, TopicName, TopicPartition
 
@@ -35,6 +35,8 @@ class PartitionCase:
         #: of an earlier one
         self.former: list[Sent] = []
         self.polls: list[Poll] = []
+        #: of members of groups
+        self.commits: list[Commit] = []
         self.watermarks: list[WatermarkSeen] = []
 
     @cached_property
@@ -107,6 +109,9 @@ class Case:
         for poll in history.polls:
             if self._is_asked_about(poll.partition, poll.assignment.begun_s):
                 self._by_partition[poll.partition].polls.append(poll)
+        for commit in history.commits:
+            if self._is_asked_about(commit.partition, commit.assignment.begun_s):
+                self._by_partition[commit.partition].commits.append(commit)
         for seen in history.watermarks:
             if self._is_asked_about(seen.partition, seen.begun_s):
                 self._by_partition[seen.partition].watermarks.append(seen)

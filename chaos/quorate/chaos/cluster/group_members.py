@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import Any, Final
+from itertools import groupby
+from typing import Final
 
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.cluster.group_history import GroupHistory
+from quorate.chaos.history.entries import ReadRecord
+from quorate.chaos.history.group_ledger import GroupLedger
 from quorate.chaos.sim.process import SimProcess
 from quorate.client.consumer.async_consumer import AsyncConsumer
-from quorate.core.ids import TopicPartition
+from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
+from quorate.core.records import ConsumerRecord
 from quorate.errors import QuorateError
 
 __all__ = ["GroupMembers"]
 
-_GROUP: Final = "g"
 _POLL_S: Final = 0.3
 _COMMIT_SHARE: Final = 0.4
 _LIFE_S_RANGE: Final = (0.3, 2.5)
@@ -29,9 +31,9 @@ _COMMIT_TIMEOUT_S: Final = 3.0
 
 
 class GroupMembers:
-    def __init__(self, cluster: SimCluster, history: GroupHistory, topic: str) -> None:
+    def __init__(self, cluster: SimCluster, ledger: GroupLedger, topic: str) -> None:
         self._cluster = cluster
-        self._history = history
+        self._ledger = ledger
         self._topic = topic
         self._lives = 0
         self._is_over = False
@@ -63,16 +65,16 @@ class GroupMembers:
 
     def begin(self) -> _Life:
         self._lives += 1
-        return _Life(self._cluster, self._history, self._topic, f"member{self._lives}")
+        return _Life(self._cluster, self._ledger, self._topic, f"member{self._lives}")
 
 
 class _Life:
     """One process."""
 
-    def __init__(self, cluster: SimCluster, history: GroupHistory, topic: str, name: str) -> None:
+    def __init__(self, cluster: SimCluster, ledger: GroupLedger, topic: str, name: str) -> None:
         self.process = SimProcess(name)
         self._cluster = cluster
-        self._history = history
+        self._ledger = ledger
         self._topic = topic
         self._name = name
         self._transport = cluster.client_transport()
@@ -83,6 +85,7 @@ class _Life:
 
     def crash(self) -> None:
         self.process.kill()
+        self._ledger.gone(self._name)
         self._cluster.network.node_died(self._machine)
 
     async def leave(self) -> None:
@@ -92,7 +95,7 @@ class _Life:
 
     async def _run(self) -> None:
         async with self._cluster.consumer(
-            transport=self._transport, group=_GROUP, enable_auto_commit=False
+            transport=self._transport, group=self._ledger.group, enable_auto_commit=False
         ) as consumer:
             consumer.subscribe(
                 [self._topic], on_assigned=self._given, on_revoked=self._taken, on_lost=self._taken
@@ -106,24 +109,35 @@ class _Life:
         except QuorateError:
             await self._cluster.clock.sleep(_POLL_S)
             return
-        self._history.handed_out(self._name, records)
+        self._note(records)
         if self._rng.random() < _COMMIT_SHARE:
             await self._commit(consumer)
 
+    def _note(self, records: Collection[ConsumerRecord]) -> None:
+        for partition, found in groupby(records, _partition_of):
+            read = [ReadRecord(Offset(record.offset), record.value or b"") for record in found]
+            self._ledger.handed_out(self._name, partition, read)
+
     async def _commit(self, consumer: AsyncConsumer) -> None:
-        commits = self._history.committing(self._name)
-        offsets: dict[tuple[str, int], Any] = {each.holding.partition: each.offset for each in commits}
+        offsets = self._ledger.due(self._name)
         if not offsets:
             return
+        commits = self._ledger.committing(self._name, offsets)
         try:
-            await consumer.commit(offsets, timeout=_COMMIT_TIMEOUT_S)
-        except QuorateError:
+            await consumer.commit(dict(offsets.items()), timeout=_COMMIT_TIMEOUT_S)
+        except QuorateError as error:
             # Refused, or nobody knows.
-            return
-        self._history.committed(commits)
+            self._ledger.committed(commits, error.code)
+        else:
+            self._ledger.committed(commits)
 
     def _given(self, partitions: Collection[TopicPartition]) -> None:
-        self._history.given(self._name, partitions)
+        for partition in partitions:
+            self._ledger.given(self._name, partition)
 
     def _taken(self, partitions: Collection[TopicPartition]) -> None:
-        self._history.taken(self._name, partitions)
+        self._ledger.taken(self._name, partitions)
+
+
+def _partition_of(record: ConsumerRecord) -> TopicPartition:
+    return TopicPartition(TopicName(record.topic), PartitionId(record.partition))

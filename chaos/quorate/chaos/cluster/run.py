@@ -21,7 +21,6 @@ from quorate.chaos.cluster.competition import Competition, CompetitionReport
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.faults.operations import create_topic
 from quorate.chaos.cluster.final import assigned_replicas, batches_of, final_state
-from quorate.chaos.cluster.group_history import GroupHistory
 from quorate.chaos.cluster.group_members import GroupMembers
 from quorate.chaos.cluster.nemesis import Nemesis
 from quorate.chaos.cluster.plan import COMPETED, GROUPED, Plan
@@ -31,6 +30,7 @@ from quorate.chaos.cluster.trace import Trace, counting_events
 from quorate.chaos.cluster.view import failed_in_silence, is_whole, what_is_missing
 from quorate.chaos.cluster.workload import Workload
 from quorate.chaos.history.entries import Outcome
+from quorate.chaos.history.group_ledger import GroupLedger
 from quorate.chaos.history.history import History
 from quorate.chaos.history.partition_images import saw_partition_image
 from quorate.chaos.invariants.observer import Observer
@@ -150,8 +150,8 @@ class _Run:
             plan.written_topics,
             self._observer.acknowledged,
         )
-        self._group_history = GroupHistory(simulation.loop.time)
-        self._members = GroupMembers(self._cluster, self._group_history, GROUPED)
+        self._group = GroupLedger(self._history, GROUPED)
+        self._members = GroupMembers(self._cluster, self._group, GROUPED)
 
     async def run(self) -> RunReport:
         await self._begin()
@@ -209,9 +209,9 @@ class _Run:
             return
         records = {name: list(log.records) for name, log in final.partitions.items() if name.topic == GROUPED}
         last = self._members.begin()
-        await self._until("read by the group", lambda: self._group_history.is_all_handed_out(records))
+        await self._until("read by the group", lambda: self._group.has_handed_out(records))
+        self._group.has_read_all()
         await last.leave()
-        self._group_history.check(records)
 
     async def _watch_watermarks(self) -> None:
         """As one more client."""

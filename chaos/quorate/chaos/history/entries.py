@@ -17,6 +17,7 @@ from quorate.core.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicName, 
 __all__ = [
     "Acks",
     "Assignment",
+    "Commit",
     "Entry",
     "FaultWindow",
     "Outcome",
@@ -87,6 +88,10 @@ class Assignment:
     begun_s: float
     #: when it had read everything that there was, after the last record was written; None: not known
     caught_up_s: float | None = None
+    #: of which the reader is a member: then this is one partition that it was given; None: of none
+    group: str | None = None
+    #: the member's, when it was given
+    member_epoch: int | None = None
 
 
 class ReadRecord(NamedTuple):
@@ -103,6 +108,26 @@ class Poll:
     partition: TopicPartition
     records: tuple[ReadRecord, ...]
     at_s: float
+
+
+@dataclass(slots=True)
+class Commit:
+    """A member of a group says how far it has come with a partition that it was given."""
+
+    serial: int
+    assignment: Assignment
+    partition: TopicPartition
+    #: of the next record to read
+    offset: Offset
+    begun_s: float
+    #: None: nothing was heard of it
+    ended_s: float | None = None
+    #: the code of what it ended with; None: acknowledged, or nothing was heard
+    error: str | None = None
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.ended_s is not None and self.error is None
 
 
 @dataclass(slots=True)
@@ -160,4 +185,6 @@ class TopicDeletion:
     ended_s: float | None = None
 
 
-Entry: TypeAlias = Sent | Assignment | Poll | WatermarkSeen | PartitionChange | FaultWindow | TopicDeletion
+Entry: TypeAlias = (
+    Sent | Assignment | Poll | Commit | WatermarkSeen | PartitionChange | FaultWindow | TopicDeletion
+)

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from quorate.chaos.history.entries import (
     Acks,
     Assignment,
+    Commit,
     Entry,
     FaultWindow,
     Outcome,
@@ -55,6 +56,7 @@ class History:
         self.sent: list[Sent] = []
         self.assignments: list[Assignment] = []
         self.polls: list[Poll] = []
+        self.commits: list[Commit] = []
         self.watermarks: list[WatermarkSeen] = []
         self.changes: list[PartitionChange] = []
         self.faults: list[FaultWindow] = []
@@ -63,6 +65,7 @@ class History:
             Sent: self.sent,
             Assignment: self.assignments,
             Poll: self.polls,
+            Commit: self.commits,
             WatermarkSeen: self.watermarks,
             PartitionChange: self.changes,
             FaultWindow: self.faults,
@@ -130,6 +133,25 @@ class History:
         self._begun(assignment)
         return assignment
 
+    def give(
+        self,
+        group: str,
+        member: str,
+        partition: TopicPartition,
+        *,
+        start: Offset | None,
+        member_epoch: int | None = None,
+        at_s: float | None = None,
+    ) -> Assignment:
+        """A member of a group is given a partition. ``at_s``: when it was told; None: now."""
+        begun_s = self.now_s() if at_s is None else at_s
+        assignment = Assignment(
+            self._next(), member, {partition: start}, begun_s, group=group, member_epoch=member_epoch
+        )
+        self.assignments.append(assignment)
+        self._begun(assignment)
+        return assignment
+
     def polled(self, assignment: Assignment, records: Iterable[ConsumerRecord]) -> None:
         """What one call has returned."""
         by_partition: dict[TopicPartition, list[ReadRecord]] = {}
@@ -138,9 +160,37 @@ class History:
             read = ReadRecord(Offset(record.offset), record.value or b"")
             by_partition.setdefault(partition, []).append(read)
         for partition, found in by_partition.items():
-            poll = Poll(self._next(), assignment, partition, tuple(found), self.now_s())
-            self.polls.append(poll)
-            self._begun(poll)
+            self.read(assignment, partition, found)
+
+    def read(
+        self,
+        assignment: Assignment,
+        partition: TopicPartition,
+        records: Iterable[ReadRecord],
+        *,
+        at_s: float | None = None,
+    ) -> None:
+        """Of one partition. ``at_s``: when; None: now."""
+        poll = Poll(
+            self._next(), assignment, partition, tuple(records), self.now_s() if at_s is None else at_s
+        )
+        self.polls.append(poll)
+        self._begun(poll)
+
+    def begin_commit(
+        self, assignment: Assignment, partition: TopicPartition, offset: Offset, *, at_s: float | None = None
+    ) -> Commit:
+        begun_s = self.now_s() if at_s is None else at_s
+        commit = Commit(self._next(), assignment, partition, offset, begun_s)
+        self.commits.append(commit)
+        self._begun(commit)
+        return commit
+
+    def end_commit(self, commit: Commit, error: str | None = None, *, at_s: float | None = None) -> None:
+        """``error``: the code of what it ended with; None: it is acknowledged."""
+        assert commit.ended_s is None, "a commit has one outcome"
+        commit.ended_s, commit.error = self.now_s() if at_s is None else at_s, error
+        self._ended(commit)
 
     def caught_up(self, assignment: Assignment) -> None:
         """It has read all that there is, and nobody writes any more."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from quorate.chaos.history.entries import (
     Assignment,
+    Commit,
     Entry,
     FaultWindow,
     Outcome,
@@ -66,6 +67,13 @@ def encode_end(entry: Entry) -> Line:
         }
     if isinstance(entry, Assignment):
         return {"type": "caught-up", "serial": entry.serial, "at_s": entry.caught_up_s}
+    if isinstance(entry, Commit):
+        return {
+            "type": "committed",
+            "serial": entry.serial,
+            "at_s": entry.ended_s,
+            "error": entry.error,
+        }
     assert isinstance(entry, FaultWindow | TopicDeletion), "the others have no end of their own"
     kind = "healed" if isinstance(entry, FaultWindow) else "deleted"
     return {"type": kind, "serial": entry.serial, "at_s": entry.ended_s}
@@ -91,6 +99,8 @@ def _encode_assign(assignment: Assignment) -> Line:
         "at_s": assignment.begun_s,
         "reader": assignment.reader,
         "starts": [[partition, start] for partition, start in assignment.starts.items()],
+        "group": assignment.group,
+        "member_epoch": assignment.member_epoch,
     }
 
 
@@ -102,6 +112,17 @@ def _encode_poll(poll: Poll) -> Line:
         "assignment": poll.assignment.serial,
         "partition": poll.partition,
         "records": [[offset, value.decode(_BYTES_AS_TEXT)] for offset, value in poll.records],
+    }
+
+
+def _encode_commit(commit: Commit) -> Line:
+    return {
+        "type": "commit",
+        "serial": commit.serial,
+        "at_s": commit.begun_s,
+        "assignment": commit.assignment.serial,
+        "partition": commit.partition,
+        "offset": commit.offset,
     }
 
 
@@ -145,6 +166,7 @@ _ENCODE_BEGIN: Final[Mapping[type[Entry], Callable[[Any], Line]]] = {
     Sent: _encode_send,
     Assignment: _encode_assign,
     Poll: _encode_poll,
+    Commit: _encode_commit,
     WatermarkSeen: _encode_watermark,
     PartitionChange: _encode_change,
     FaultWindow: _encode_fault,
@@ -174,6 +196,8 @@ def apply_end(line: Line, begun: Mapping[int, Entry]) -> None:
         entry.offset, entry.error = line["offset"], line["error"]
     elif isinstance(entry, Assignment) and kind == "caught-up":
         entry.caught_up_s = line["at_s"]
+    elif isinstance(entry, Commit) and kind == "committed" and entry.ended_s is None:
+        entry.ended_s, entry.error = line["at_s"], line["error"]
     elif (isinstance(entry, FaultWindow) and kind == "healed") or (
         isinstance(entry, TopicDeletion) and kind == "deleted"
     ):
@@ -201,17 +225,40 @@ def _decode_send(line: Line, _begun: Mapping[int, Entry]) -> Sent:
 
 def _decode_assign(line: Line, _begun: Mapping[int, Entry]) -> Assignment:
     starts = {_partition(partition): start for partition, start in line["starts"]}
-    return Assignment(line["serial"], line["reader"], starts, line["at_s"])
+    return Assignment(
+        line["serial"],
+        line["reader"],
+        starts,
+        line["at_s"],
+        # Histories from before there were groups have neither.
+        group=line.get("group"),
+        member_epoch=line.get("member_epoch"),
+    )
 
 
 def _decode_poll(line: Line, begun: Mapping[int, Entry]) -> Poll:
-    assignment = begun[line["assignment"]]
-    if not isinstance(assignment, Assignment):
-        raise TypeError(f"{line['assignment']} is no assignment")
+    assignment = _assignment(line, begun)
     records = tuple(ReadRecord(offset, value.encode(_BYTES_AS_TEXT)) for offset, value in line["records"])
     if not records:
         raise ValueError("a poll without records")
     return Poll(line["serial"], assignment, _partition(line["partition"]), records, line["at_s"])
+
+
+def _assignment(line: Line, begun: Mapping[int, Entry]) -> Assignment:
+    assignment = begun[line["assignment"]]
+    if not isinstance(assignment, Assignment):
+        raise TypeError(f"{line['assignment']} is no assignment")
+    return assignment
+
+
+def _decode_commit(line: Line, begun: Mapping[int, Entry]) -> Commit:
+    return Commit(
+        serial=line["serial"],
+        assignment=_assignment(line, begun),
+        partition=_partition(line["partition"]),
+        offset=line["offset"],
+        begun_s=line["at_s"],
+    )
 
 
 def _decode_watermark(line: Line, _begun: Mapping[int, Entry]) -> WatermarkSeen:
@@ -243,6 +290,7 @@ _DECODE_BEGIN: Final[Mapping[str, Callable[[Line, Mapping[int, Entry]], Entry]]]
     "send": _decode_send,
     "assign": _decode_assign,
     "poll": _decode_poll,
+    "commit": _decode_commit,
     "watermark": _decode_watermark,
     "partition": _decode_change,
     "fault": _decode_fault,

@@ -43,11 +43,12 @@ def seen_by_readers(history: History) -> FinalState:
     records: dict[TopicPartition, dict[Offset, bytes]] = {}
     starts: dict[TopicPartition, Offset] = {}
     for assignment in history.assignments:
-        if assignment.caught_up_s is not None:
+        # A member of a group has read a part of it.
+        if assignment.caught_up_s is not None and assignment.group is None:
             for partition, start in assignment.starts.items():
                 records[partition], starts[partition] = {}, start or Offset(0)
     for poll in history.polls:
-        if poll.assignment.caught_up_s is not None:
+        if poll.assignment.caught_up_s is not None and poll.assignment.group is None:
             records[poll.partition].update(poll.records)
     return FinalState(
         {
