@@ -51,6 +51,8 @@ async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> 
         "topic-recreate",
         "unclean-stays-off",
         "acks-contrast",
+        "consumer-crash",
+        "zombie-commit",
     ],
 )
 async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
@@ -71,6 +73,7 @@ async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
     [
         ("unclean-stays-off", "elects-outside-the-isr", {"story", "lost-write", "unclean-election"}),
         ("power-loss", "acknowledge-before-sync", {"lost-write"}),
+        ("zombie-commit", "takes-commits-of-whoever-was-removed", {"story", "zombie-commit"}),
     ],
 )
 async def test_a_broken_build_is_caught(name: str, mutation: str, found: set[str], tmp_path: Path) -> None:

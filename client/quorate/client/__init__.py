@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from quorate.client.admin import Admin, AsyncAdmin
     from quorate.client.consumer import AsyncConsumer, Consumer, ConsumerStatistics
+    from quorate.client.groups.membership import Membership
     from quorate.client.groups.offsets import OffsetAndMetadata
     from quorate.client.producer import (
         AsyncProducer,
@@ -37,6 +38,7 @@ __all__ = [
     "ConsumerRecord",
     "ConsumerStatistics",
     "Delivery",
+    "Membership",
     "OffsetAndMetadata",
     "Producer",
     "ProducerStatistics",
@@ -50,6 +52,7 @@ __all__ = [
 _HOMES: Final = {
     "quorate.client.admin": ("Admin", "AsyncAdmin"),
     "quorate.client.consumer": ("AsyncConsumer", "Consumer", "ConsumerStatistics"),
+    "quorate.client.groups.membership": ("Membership",),
     "quorate.client.groups.offsets": ("OffsetAndMetadata",),
     "quorate.client.producer": (
         "AsyncProducer",

@@ -15,6 +15,12 @@ from quorate.chaos.drills.stories.disks import (
     wiped_disk,
 )
 from quorate.chaos.drills.stories.files import bit_rot, old_copy, swapped_disks
+from quorate.chaos.drills.stories.groups import (
+    consumer_crash,
+    coordinator_kill,
+    rebalance_storm,
+    zombie_commit,
+)
 from quorate.chaos.drills.stories.mix import everything_of
 from quorate.chaos.drills.stories.network import isolated_leader, slow_follower, split_brain
 from quorate.chaos.drills.stories.operations import (
@@ -69,6 +75,10 @@ _TOLD_ALONE: Final[Sequence[Story]] = (
     reassign_under_fire,
     topic_recreate,
     acks_contrast,
+    consumer_crash,
+    coordinator_kill,
+    zombie_commit,
+    rebalance_storm,
 )
 STORIES: Final[Sequence[Story]] = (*_TOLD_ALONE, everything_of(_TOLD_ALONE))
 

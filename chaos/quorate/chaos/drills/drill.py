@@ -22,6 +22,7 @@ from quorate.chaos.drills.timeline import Timeline
 from quorate.chaos.faults.network import NetworkFaults
 from quorate.chaos.history.entries import Sent
 from quorate.chaos.history.history import History
+from quorate.chaos.live.group_load import GroupLoad
 from quorate.chaos.live.load import LedgerLoad
 from quorate.chaos.live.reader import LedgerReader
 from quorate.chaos.live.replica_files import replica_directory
@@ -66,6 +67,8 @@ class Drill(Sight):
     topics: dict[str, str]
     #: those that are written with acks=all
     partitions: list[TopicPartition]
+    #: the consumer group that reads them; None: the story has none
+    group: GroupLoad | None
     tell: Callable[[str], None]
     #: what must have been seen in the end, or the faults were none: kinds of events, or names in ``counted``
     signs: set[str]
@@ -136,6 +139,11 @@ class Drill(Sight):
         self.expect(count == 0, f"{count} records were acknowledged by {because}")
 
     # -- looking
+
+    @property
+    def members(self) -> GroupLoad:
+        assert self.group is not None, "the story says that it has a group"
+        return self.group
 
     @property
     def history(self) -> History:

@@ -28,11 +28,13 @@ from quorate.chaos.drills.summary import summarise
 from quorate.chaos.drills.timeline import EventKind, Timeline
 from quorate.chaos.drills.watch import ClusterWatch
 from quorate.chaos.history.entries import Acks
+from quorate.chaos.history.group_ledger import GroupLedger
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerFile
+from quorate.chaos.live.group_load import GroupLoad
 from quorate.chaos.live.load import LedgerLoad
 from quorate.chaos.report.drill_report import DrillReport
-from quorate.chaos.report.file_names import HISTORY_FILE
+from quorate.chaos.report.file_names import GROUP_LOG_FILE, HISTORY_FILE
 from quorate.chaos.report.files import write_report
 from quorate.client import AsyncAdmin
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
@@ -135,8 +137,22 @@ class _Run:
             pace=self._options.pace,
             topics=topics,
             partitions=promised,
+            group=self._group(promised),
             tell=self._progress.tell,
             signs=set(self._story.signs),
+        )
+
+    def _group(self, partitions: list[TopicPartition]) -> GroupLoad | None:
+        if self._story.group is None:
+            return None
+        # Named like a topic of this run: nobody else has a group of that name.
+        ledger = GroupLedger(self._history, f"{partitions[0].topic}-readers")
+        return GroupLoad(
+            self._agent.bootstrap,
+            partitions,
+            ledger,
+            self._story.group,
+            log_path=f"{self._options.directory}/{GROUP_LOG_FILE}",
         )
 
     def _load(
@@ -172,6 +188,9 @@ class _Run:
         telling = asyncio.create_task(self._tell_status(drill))
         try:
             async with AsyncExitStack() as loads:
+                if drill.group is not None:
+                    # First in, last out: when nobody writes any more its members read to the end.
+                    await loads.enter_async_context(drill.group)
                 for load in (drill.load, *drill.other_loads):
                     await loads.enter_async_context(load)
                 drill.timeline.began_s = self._history.now_s()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quorate.chaos.drills.agent import Ability, ClusterAgent
 from quorate.chaos.drills.timeline import EventKind
 from quorate.chaos.history.entries import Acks
+from quorate.chaos.live.group_load import GroupShape
 
 if TYPE_CHECKING:
     from quorate.chaos.drills.drill import Drill
@@ -80,6 +81,8 @@ class Story:
     weak_acks: Mapping[str, Acks]
     #: it may be told beside others, in `everything`
     is_in_the_mix: bool
+    #: a consumer group reads its topics; None: no group does
+    group: GroupShape | None
 
     def misfit(self, agent: ClusterAgent) -> str | None:
         """Why it cannot be told with this agent; None: it can."""
@@ -100,6 +103,7 @@ def story(
     signs: tuple[EventKind, ...] = (),
     weak_acks: Mapping[str, Acks] | None = None,
     is_in_the_mix: bool = False,
+    group: GroupShape | None = None,
 ) -> Callable[[Strike], Story]:
     """Makes the decorated function the story of that name."""
 
@@ -115,6 +119,7 @@ def story(
             signs=signs,
             weak_acks=weak_acks or {},
             is_in_the_mix=is_in_the_mix,
+            group=group,
         )
 
     return make

@@ -27,6 +27,7 @@ from quorate.client.consumer.iteration import ITERATION_RECORDS, ITERATION_STEP_
 from quorate.client.consumer.options import OptionArguments, options_of
 from quorate.client.consumer.positions import BEGINNING, END, at_time
 from quorate.client.consumer.statistics import ConsumerStatistics
+from quorate.client.groups.membership import Membership
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.record_ids import RecordId
 from quorate.client.transport import client_transport
@@ -115,6 +116,11 @@ class Consumer:
 
     def assignment(self) -> list[TopicPartition]:
         return self._on_loop(self._engine.assignment)
+
+    def membership(self) -> Membership | None:
+        """In the group, as of the coordinator's last answer; None: it is not a member now."""
+        group = self._engine.in_group()
+        return self._on_loop(lambda: group.membership)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out no records of these, and fetch none; no partition given: all that are assigned."""

@@ -48,6 +48,7 @@ from quorate.client.consumer.positions import PartitionReader
 from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.consumer.topic_search import TopicSearch
 from quorate.client.groups.coordinator import CoordinatorLink
+from quorate.client.groups.membership import Membership
 from quorate.client.groups.partitions import GroupPartition
 from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
@@ -415,6 +416,11 @@ class GroupSession:
             self._tasks.create_task(self._heartbeats.farewell(farewell))
 
     # -- for commits
+
+    @property
+    def membership(self) -> Membership | None:
+        identity = self._member.identity
+        return None if identity is None else Membership(self.name, identity.member_id, identity.epoch)
 
     def identity_for(self, partition: GroupPartition) -> Identity | None:
         if not self.is_subscribed and not self._member.is_wanted:
