@@ -167,3 +167,16 @@ def test_partitions_assigned_by_hand(cluster: LocalGroups) -> None:
         assert read(consumer, 3) == [(0, 97), (0, 98), (0, 99)]
         consumer.commit()
         assert cluster.committed(0) == 100
+
+
+def test_a_member_knows_its_name_and_epoch(cluster: LocalGroups) -> None:
+    with cluster.consumer(topics=["t"]) as consumer:
+        assert consumer.membership() is None, "nobody has polled"
+        read(consumer, 1)
+        membership = consumer.membership()
+        assert membership is not None
+        assert membership.group == "g"
+        assert membership.member_id
+        assert membership.epoch > 0
+    with Consumer(cluster.addresses[1]) as alone, pytest.raises(InvalidRequest, match="not in a group"):
+        alone.membership()
