@@ -16,6 +16,7 @@ from bench import codec, image, log, quorum
 from bench.cluster import beside
 from bench.ending import end_on_sigterm
 from bench.figure import Figure, show
+from bench.groups import works as groups
 from quorate.core.records import CODEC
 
 
@@ -35,6 +36,7 @@ BENCHMARKS: Final[dict[str, Callable[[], list[Figure]]]] = {
     "quorum": _shown("The metadata quorum", lambda: asyncio.run(quorum.run())),
     "image": _shown("A hundred thousand partitions", lambda: asyncio.run(image.run())),
     "cluster": beside.figures,
+    "groups": groups.figures,
 }
 
 

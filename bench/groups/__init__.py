@@ -1,1 +1,1 @@
-"""Consumer groups: what rebalances cost members, commits the brokers, and the end of a coordinator a group."""
+"""Consumer groups: what rebalances cost members, commits brokers, and the end of a coordinator its groups."""

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--history", type=int, default=60, help="commits that each of them has made")
 
 
-def run(arguments: argparse.Namespace) -> bool:
+def run(arguments: argparse.Namespace) -> list[Figure]:
     found = asyncio.run(_measure(arguments))
     figures = _figures(found)
     show(_title(arguments, found), figures)
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> bool:
         {"arguments": vars(arguments), "measured": [each._asdict() for each in found]},
     )
     print(f"written: {path}")
-    return all(figure.passed is not False for figure in figures)
+    return figures
 
 
 def _title(arguments: argparse.Namespace, found: Sequence[FailedOver]) -> str:

@@ -40,14 +40,15 @@ class _Committer:
     """Commits what it has read, again and again, and waits for it, as a careful application does."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, path: str) -> None:
-        self._consumer = Consumer(bootstrap, topics=[topic], group=group)
+        self._consumer = Consumer(bootstrap, group=group)
+        self._consumer.subscribe([topic], on_revoked=lambda _: self._commit())
         self._commits = open(f"{path}{COMMITS_SUFFIX}", "a", buffering=1, encoding="ascii")  # noqa: SIM115
         self._last: dict[tuple[str, int], OffsetAndMetadata] = {}
         self._next_commit_s = 0.0
 
     def poll(self) -> Sequence[tuple[int, int]]:
         # Before the next records are taken: those of the last poll are noted by now.
-        if self._last and time.monotonic() >= self._next_commit_s:
+        if time.monotonic() >= self._next_commit_s:
             self._commit()
         records = self._consumer.poll(timeout=_POLL_S)
         for each in records:
@@ -55,6 +56,8 @@ class _Committer:
         return [(each.partition, each.offset) for each in records]
 
     def _commit(self) -> None:
+        if not self._last:
+            return
         sent_s = time.monotonic()
         self._consumer.commit(self._last)
         acknowledged_s = time.monotonic()

@@ -106,7 +106,7 @@ class QuorateSide(GroupSide):
 
 
 class KafkaSide(GroupSide):
-    cycles = 1
+    cycles = 2
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
