@@ -9,6 +9,7 @@ is for whoever asks for it with QUORATE_TRACEBACK.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -136,8 +137,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         _tell(error, session)
         return 1
-    except (click.Abort, KeyboardInterrupt):
-        return 130
+    except (click.Abort, KeyboardInterrupt) as error:
+        return _status_of_interruption(error)
     except (BrokenPipeError, _ReaderHasGone):
         # Whoever read this has seen enough (`| head`): that is an end like any other. Commands for
         # which it is not say so themselves.
@@ -164,6 +165,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  # whatever it is, nobody is shown a traceback unasked
         return _tell_mistake(error, session)
     return status
+
+
+def _status_of_interruption(error: BaseException) -> int:
+    """As a shell tells of a process that a signal has ended."""
+    from quorate.console.connecting import Terminated
+
+    return 128 + (signal.SIGTERM if isinstance(error.__cause__, Terminated) else signal.SIGINT)
 
 
 def _tell_mistake(error: Exception, session: Session) -> int:

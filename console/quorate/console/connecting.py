@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +18,7 @@ from quorate.errors import InvalidConfig
 if TYPE_CHECKING:
     from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 
-__all__ = ["Clients", "with_clients", "with_connection"]
+__all__ = ["Clients", "Terminated", "with_clients", "with_connection"]
 
 T = TypeVar("T")
 
@@ -61,12 +63,31 @@ def with_connection(bootstrap: str, work: Callable[[ImpatientAdmin], Awaitable[T
     return _run(connect_and_work)
 
 
+class Terminated(KeyboardInterrupt):
+    """By SIGTERM. Whoever stops a command with it means the same as with Ctrl-C: end, and in good order."""
+
+
 def _run(work: Callable[[], Awaitable[T]]) -> T:
+    was_terminated = False
+
+    def terminate() -> None:
+        nonlocal was_terminated
+        was_terminated = True
+        signal.raise_signal(signal.SIGINT)
+
     async def run() -> T:
-        asyncio.get_running_loop().set_exception_handler(_on_loop_error)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_on_loop_error)
+        if threading.current_thread() is threading.main_thread():
+            loop.add_signal_handler(signal.SIGTERM, terminate)
         return await work()
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        if was_terminated:
+            raise Terminated from None
+        raise
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -109,19 +109,20 @@ def test_what_is_written_after_it_began_is_left_to_the_next_one(
 # -- at least once
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interruption_commits_what_was_printed_and_leaves(
-    node: FakeGroupNode, capfdbinary: Capture, monkeypatch: pytest.MonkeyPatch
+    node: FakeGroupNode, capfdbinary: Capture, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     poll = AsyncConsumer.poll
 
     async def poll_and_be_interrupted(consumer: AsyncConsumer, *arguments: Any, **options: Any) -> Any:
         records = await poll(consumer, *arguments, **options)
-        if records:  # as if somebody pressed Ctrl-C while these are printed
-            asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        if records:  # as if somebody pressed Ctrl-C, or stopped the service, while these are printed
+            asyncio.get_running_loop().call_soon(os.kill, os.getpid(), number)
         return records
 
     monkeypatch.setattr(AsyncConsumer, "poll", poll_and_be_interrupted)
-    consume(status=130)
+    consume(status=128 + number)
     values = printed(capfdbinary)
     assert values
     assert sum(node.offsets().values()) == len(values)
