@@ -170,13 +170,18 @@ def nothing_is_served_after_healing(case: Case) -> None:
 
 
 def nobody_in_the_group_was_handed_it(case: Case) -> None:
-    """The last record, that is; whoever holds the partition in the end began behind it."""
+    """The last record, that is: one was handed another's by mistake, and committed behind it."""
+    case.ledger.committing("member-2", {PARTITION: Offset(7)})
     case.ledger.given("member-3", PARTITION, start=Offset(7), member_epoch=3)
     case.ledger.has_read_all()
 
 
+def member_begins_where_nobody_was(case: Case) -> None:
+    case.ledger.given("member-3", PARTITION, start=Offset(7), member_epoch=3)
+
+
 def member_begins_before_what_was_committed(case: Case) -> None:
-    case.member_reads("member-3", [5, 6], epoch=3)
+    case.member_reads("member-3", range(3, 7), epoch=3)
 
 
 def member_begins_before_what_was_committed_and_says_so_late(case: Case) -> None:
@@ -233,6 +238,7 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
     (nobody_in_the_group_was_handed_it, "group-skipped"),
     (member_begins_before_what_was_committed, "commit-lost"),
     (member_begins_before_what_was_committed_and_says_so_late, "commit-lost"),
+    (member_begins_where_nobody_was, "commit-invented"),
     (member_commits_what_is_another_s, "zombie-commit"),
     (two_members_are_given_it_in_one_epoch, "two-owners"),
     (what_was_to_happen_did_not, "vacuous"),

@@ -89,6 +89,26 @@ def _commit_lost(case: Case) -> Verdict:
     return findings.verdict("commit-lost", examined=examined)
 
 
+def _commit_invented(case: Case) -> Verdict:
+    """Nobody is sent to an offset that no member has ever asked to be committed."""
+    findings, examined = Findings(), 0
+    for shared in _shared(case):
+        asked_for = {commit.offset for commit in shared.commits}
+        asked_for |= {
+            start for each in shared.given[:1] if (start := each.starts[shared.partition]) is not None
+        }
+        for assignment in shared.given:
+            start = assignment.starts[shared.partition]
+            if start is None:
+                continue
+            examined += 1
+            if start not in asked_for:
+                findings.add(
+                    f"{shared.partition}: {assignment.reader} was to begin at {start}, which nobody committed"
+                )
+    return findings.verdict("commit-invented", examined=examined)
+
+
 def _further(one: Commit, other: Commit) -> Commit:
     return other if other.offset > one.offset else one
 
@@ -131,7 +151,7 @@ def _skipped(case: Case) -> Verdict:
     return findings.verdict("group-skipped", examined=examined, figures={"handed out again": repeated})
 
 
-CHECKS: Final = (_skipped, _commit_lost, _zombie_commit, _two_owners)
+CHECKS: Final = (_skipped, _commit_lost, _commit_invented, _zombie_commit, _two_owners)
 
 
 def _shared(case: Case) -> Iterator[_Shared]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -98,7 +99,10 @@ class _Life:
             transport=self._transport, group=self._ledger.group, enable_auto_commit=False
         ) as consumer:
             consumer.subscribe(
-                [self._topic], on_assigned=self._given, on_revoked=self._taken, on_lost=self._taken
+                [self._topic],
+                on_assigned=partial(self._given, consumer),
+                on_revoked=self._taken,
+                on_lost=self._taken,
             )
             while not self._is_leaving.is_set():
                 await self._work(consumer)
@@ -131,9 +135,11 @@ class _Life:
         else:
             self._ledger.committed(commits)
 
-    def _given(self, partitions: Collection[TopicPartition]) -> None:
+    def _given(self, consumer: AsyncConsumer, partitions: Collection[TopicPartition]) -> None:
+        membership = consumer.membership()
+        epoch = None if membership is None else membership.epoch
         for partition in partitions:
-            self._ledger.given(self._name, partition)
+            self._ledger.given(self._name, partition, member_epoch=epoch)
 
     def _taken(self, partitions: Collection[TopicPartition]) -> None:
         self._ledger.taken(self._name, partitions)
