@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
+from quorate.broker.census import ReplicaCensus
 from quorate.broker.controller_link.calls import ControllerCalls
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.controller_link.link import ControllerLink
@@ -32,7 +33,10 @@ from quorate.broker.groups.leader_calls import LeaderCalls
 from quorate.broker.groups.service import GroupService
 from quorate.broker.handlers.broker_service import BrokerService
 from quorate.broker.hosted import Hosted
+from quorate.broker.metrics.broker import BrokerMetrics
+from quorate.broker.metrics.group import GroupMetrics
 from quorate.broker.partition_ends import PartitionEnds
+from quorate.broker.readiness import Readiness
 from quorate.broker.removed_topics import RemovedTopics
 from quorate.broker.replica.isr_alterations import IsrAlterations
 from quorate.broker.replicas import Replicas, log_config_of
@@ -44,6 +48,7 @@ from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
 from quorate.core.ids import ReplicaKey
 from quorate.core.logging import get_logger
+from quorate.core.metrics import MetricSource
 from quorate.core.transport import Service, Transport
 from quorate.metadata.admin_forwarding import AdminForwarding
 from quorate.metadata.changes import MetadataDelta
@@ -143,6 +148,13 @@ class Broker:
             rng=self._rng,
             random_bytes=random_bytes,
             create_offsets_topic=self._calls.create_offsets_topic,
+        )
+        census = ReplicaCensus(config.node_id)
+        self.readiness = Readiness(config.node_id, self._hosted, census)
+        #: what it tells of itself in numbers
+        self.metrics: Sequence[MetricSource] = (
+            BrokerMetrics(self._hosted, census),
+            GroupMetrics(self._groups.coordinator, self._groups.lag_watch),
         )
         #: set once the broker is not fenced any more
         self.is_ready = asyncio.Event()

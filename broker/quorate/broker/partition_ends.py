@@ -67,20 +67,19 @@ class PartitionEnds:
             end = PartitionEnd(
                 high_watermark=leadership.latest_offset(), log_start_offset=leadership.log_start_offset
             )
-            if position.HasField("offset"):
-                timestamp_ms = _timestamp_from(leadership, Offset(position.offset))
+            unread_from = max(Offset(position.offset), leadership.log_start_offset)
+            if position.HasField("offset") and unread_from < end.high_watermark:
+                timestamp_ms = _timestamp_from(leadership, unread_from)
                 if timestamp_ms is not None:
                     end.timestamp_ms = timestamp_ms
+                end.unread_bytes = found.log.bytes_from(unread_from)
         except QuorateError as error:
             return PartitionEnd(error=detail_from_error(error))
         return end
 
 
-def _timestamp_from(leadership: Leadership, offset: Offset) -> int | None:
-    """Of the first committed record from ``offset`` on; None: there is none, or it has no time."""
-    from_offset = max(offset, leadership.log_start_offset)
-    if from_offset >= leadership.high_watermark:
-        return None
+def _timestamp_from(leadership: Leadership, from_offset: Offset) -> int | None:
+    """Of the first record from there on, which is committed; None: it has no time."""
     batch = next(split_batches(leadership.read(from_offset, bytes_max=1).batches))
     timestamp_ms: int = parse_header(batch).base_timestamp
     if len(batch) <= _UNPACKED_BYTES_MAX:

@@ -91,8 +91,7 @@ def node_document(node: ClusterNode) -> dict[str, Any]:
         "id": node.id,
         "roles": list(node.roles),
         "address": node.address,
-        # As in cluster.json: nodes have no metrics yet.
-        "metrics_address": None,
+        "metrics_address": node.metrics_address,
         "pid": node.process.pid if node.process is not None and node.is_running else None,
         "state": node_state(node),
         "data_dir": node.data_dir,

@@ -47,6 +47,8 @@ class ClusterNode:
     launcher: tuple[str, ...] = ()
     #: variables of its environment beside those of whoever starts it
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: host:port of its metrics; None: made by a version that had none
+    metrics_address: str | None = None
 
     @property
     def is_running(self) -> bool:
@@ -166,7 +168,7 @@ def _node_document(node: ClusterNode) -> dict[str, Any]:
         "id": node.id,
         "roles": list(node.roles),
         "address": node.address,
-        "metrics_address": None,
+        "metrics_address": node.metrics_address,
         "pid": node.process.pid if node.process is not None else None,
         "process_started": node.process.started if node.process is not None else None,
         "is_wanted": node.is_wanted,
@@ -207,4 +209,5 @@ def _node(document: dict[str, Any], directory: str) -> ClusterNode:
         listener=document.get("listener"),
         launcher=tuple(document.get("launcher", ())),
         environment=dict(document.get("environment", {})),
+        metrics_address=document.get("metrics_address"),
     )

@@ -6,6 +6,7 @@ import random
 import socket
 import uuid
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final, NamedTuple
 
 from quorate.errors import CannotListen, InvalidRequest
@@ -41,7 +42,8 @@ def new_cluster(
 ) -> ClusterState:
     """Nothing of it is on disk or runs yet. ``port`` 0: any that are free.
 
-    Brokers come first, so that the port that was asked for is one that takes records.
+    Brokers come first, so that the port that was asked for is one that takes records. Behind the nodes' ports
+    come those of their metrics, as far as they are free.
     """
     if is_combined:
         layout = _combined(brokers)
@@ -52,8 +54,16 @@ def new_cluster(
         raise InvalidRequest("a cluster has at least one controller")
     if port + len(layout) - 1 > _PORT_MAX:
         raise InvalidRequest(f"--port {port}: {len(layout)} ports from there on go beyond {_PORT_MAX}")
-    ports = list(range(port, port + len(layout))) if port else free_ports(len(layout))
-    nodes = tuple(_node(directory, member, each) for member, each in zip(layout, ports, strict=True))
+    if port:
+        ports = list(range(port, port + len(layout)))
+        metrics_ports = _next_free_ports(len(layout), taken=set(ports))
+    else:
+        found = free_ports(2 * len(layout))
+        ports, metrics_ports = found[: len(layout)], found[len(layout) :]
+    nodes = tuple(
+        _node(directory, member, each, metrics_port)
+        for member, each, metrics_port in zip(layout, ports, metrics_ports, strict=True)
+    )
     return ClusterState(
         cluster_id=f"local-{uuid.uuid4()}",
         nodes=nodes,
@@ -64,11 +74,12 @@ def new_cluster(
 
 
 def new_broker(directory: str, state: ClusterState) -> ClusterNode:
-    """One more; it joins when it starts. It listens on the next port that is free."""
-    last_port = max(int(node.listens_on.rpartition(":")[2]) for node in state.nodes)
-    port = next(filter(_is_free, range(last_port + 1, _PORT_MAX + 1)), None) or free_ports(1)[0]
+    """One more; it joins when it starts. It listens on the next ports that are free."""
+    addresses = [node.listens_on for node in state.nodes]
+    addresses += [node.metrics_address for node in state.nodes if node.metrics_address is not None]
+    port, metrics_port = _next_free_ports(2, taken=set(map(_port, addresses)))
     taken = [node.id for node in state.nodes if node.id < _FIRST_CONTROLLER_ID]
-    return _node(directory, _broker(max(taken, default=_FIRST_BROKER_ID - 1) + 1), port)
+    return _node(directory, _broker(max(taken, default=_FIRST_BROKER_ID - 1) + 1), port, metrics_port)
 
 
 class _Member(NamedTuple):
@@ -95,7 +106,7 @@ def _combined(count: int) -> list[_Member]:
     return both + [_broker(node_id) for node_id in range(_FIRST_BROKER_ID + voters, _FIRST_BROKER_ID + count)]
 
 
-def _node(directory: str, member: _Member, port: int) -> ClusterNode:
+def _node(directory: str, member: _Member, port: int, metrics_port: int) -> ClusterNode:
     return ClusterNode(
         name=member.name,
         id=member.node_id,
@@ -103,17 +114,19 @@ def _node(directory: str, member: _Member, port: int) -> ClusterNode:
         address=f"{HOST}:{port}",
         data_dir=f"{directory}/{member.name}/data",
         log_file=f"{directory}/{member.name}/node.log",
+        metrics_address=f"{HOST}:{metrics_port}",
     )
 
 
 def check_port_is_free(node: ClusterNode) -> None:
     """Of other hosts than this machine's own, in other network namespaces, nothing can be told from here."""
-    host, _, port = node.listens_on.rpartition(":")
-    if host == HOST and not _is_free(int(port)):
-        raise CannotListen(
-            f"{node.name} has to listen on {node.listens_on}, and another process does",
-            address=node.listens_on,
-        )
+    if not node.listens_on.startswith(f"{HOST}:"):
+        return
+    for address in (node.listens_on, node.metrics_address):
+        if address is not None and not _is_free(_port(address)):
+            raise CannotListen(
+                f"{node.name} has to listen on {address}, and another process does", address=address
+            )
 
 
 def free_ports(count: int) -> list[int]:
@@ -127,6 +140,17 @@ def free_ports(count: int) -> list[int]:
             if len(ports) == count:
                 return ports
     raise CannotListen(f"no {count} free ports from {_PORT_MIN} to {end} on {HOST}")
+
+
+def _next_free_ports(count: int, *, taken: set[int]) -> list[int]:
+    """Behind those that are taken, by nodes that need not be running; anywhere, if there is no room."""
+    behind = range(max(taken) + 1, _PORT_MAX + 1)
+    ports = list(islice(filter(_is_free, behind), count))
+    return ports if len(ports) == count else free_ports(count)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def _outgoing_ports_begin() -> int:

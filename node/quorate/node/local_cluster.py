@@ -50,6 +50,7 @@ _OWN_KEYS: Final = (
     "controller.voters",
     "data.dir",
     "listeners",
+    "metrics.address",
     "node.id",
     "node.roles",
 )
@@ -454,6 +455,7 @@ def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
         "advertised.address": node.address,
         "controller.voters": ",".join(voters),
         "data.dir": node.data_dir,
+        "metrics.address": node.metrics_address or "",
     }
 
 

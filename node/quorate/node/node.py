@@ -61,6 +61,7 @@ class Node:
         self._broker = broker
         self._controller = controller
         self._servers = servers
+        self._is_stopping = False
 
     @classmethod
     async def start(cls, config: NodeConfig, surroundings: Surroundings) -> Node:
@@ -108,6 +109,17 @@ class Node:
         """Where the node listens, with real ports."""
         return [server.address for server in self._servers]
 
+    async def missing(self) -> list[str]:
+        """What keeps this node from doing all that it is there for, in sentences; empty: it is ready."""
+        if self._is_stopping:
+            return ["the node is stopping"]
+        missing = []
+        if self._controller is not None and not self._controller.hears_leader:
+            missing.append("no controller is known to be active")
+        if self._broker is not None:
+            missing += await self._broker.readiness.missing()
+        return missing
+
     async def run(self, stop_requested: asyncio.Event, *, on_ready: Callable[[], None]) -> None:
         """Returns when a stop is asked for; raises when something that must not end has ended."""
         try:
@@ -120,6 +132,7 @@ class Node:
                 work.append(tasks.create_task(self._announce(on_ready), name="announce"))
                 await stop_requested.wait()
                 log.info("node_stopping")
+                self._is_stopping = True
                 await self._leave()
                 for task in work:
                     task.cancel()

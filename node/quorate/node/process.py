@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
@@ -22,6 +22,9 @@ from quorate.core.os_disk import OsDisk
 from quorate.errors import QuorateError
 from quorate.node.node import Node, Surroundings
 from quorate.node.ready_line import READY_PREFIX
+
+if TYPE_CHECKING:
+    from quorate.node.endpoint import Endpoint
 
 __all__ = ["run_node"]
 
@@ -76,17 +79,33 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _run(config: NodeConfig) -> bool:
     stop_requested = _stop_on_signals()
     disk = OsDisk(sync_threads=config.num_io_threads)
+    endpoint = None
     try:
+        endpoint = await _open_endpoint(config)
         node = await _start_unless_stopped(config, disk, stop_requested)
         if node is None:
             return False
+        if endpoint is not None:
+            endpoint.attach(node, config.node_id)
         try:
             await node.run(stop_requested, on_ready=lambda: _announce(node))
         finally:
             is_clean = await node.stop()
     finally:
+        if endpoint is not None:
+            await endpoint.close()
         disk.close()
     return is_clean
+
+
+async def _open_endpoint(config: NodeConfig) -> Endpoint | None:
+    """Before all else, which may take long. None: nobody wants it."""
+    if config.metrics.address is None:
+        return None
+    # Not before now: what writes and serves metrics takes a while to be imported.
+    from quorate.node.endpoint import Endpoint
+
+    return await Endpoint.open(config.metrics.address)
 
 
 async def _start_unless_stopped(

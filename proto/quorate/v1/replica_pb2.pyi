@@ -79,16 +79,18 @@ class DescribeEndsResponse(_message.Message):
     def __init__(self, ends: _Optional[_Iterable[_Union[PartitionEnd, _Mapping]]] = ...) -> None: ...
 
 class PartitionEnd(_message.Message):
-    __slots__ = ("error", "log_start_offset", "high_watermark", "timestamp_ms")
+    __slots__ = ("error", "log_start_offset", "high_watermark", "timestamp_ms", "unread_bytes")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     error: _errors_pb2.ErrorDetail
     log_start_offset: int
     high_watermark: int
     timestamp_ms: int
-    def __init__(self, error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., timestamp_ms: _Optional[int] = ...) -> None: ...
+    unread_bytes: int
+    def __init__(self, error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., unread_bytes: _Optional[int] = ...) -> None: ...
 
 class ReplicateRequest(_message.Message):
     __slots__ = ("hello", "positions", "stopped")

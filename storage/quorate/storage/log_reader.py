@@ -82,6 +82,15 @@ class LogReader:
             due = header.next_offset
             position += header.size_in_bytes
 
+    def bytes_from(self, offset: Offset) -> int:
+        """How much is stored from ``offset`` to the end; up to an interval of the index too much."""
+        self._check_range(offset, None)
+        segment = self._state.segment_of(offset)
+        with self._guard(segment, offset):
+            position = segment.position_before(offset)
+        behind = sum(each.size for each in self._state.segments if each.base_offset > segment.base_offset)
+        return behind + segment.size - position
+
     def find_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
         """The first record at or after a point in time; None when all are older."""
         state = self._state

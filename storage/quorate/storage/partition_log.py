@@ -278,6 +278,10 @@ class PartitionLog:
         """
         return self._reader.read(offset, bytes_max=bytes_max, end_offset=end_offset)
 
+    def bytes_from(self, offset: Offset) -> int:
+        """How many bytes are stored from ``offset`` on, to a few KiB: what retention by size counts."""
+        return self._reader.bytes_from(offset)
+
     def find_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
         """The first record at or after a point in time, from the log start on."""
         return self._reader.find_timestamp(timestamp)

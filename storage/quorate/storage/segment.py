@@ -267,6 +267,13 @@ class Segment:
                 return position
         raise CorruptBatch(f"{self.path}: no batch holds offset {offset}", offset=offset)
 
+    def position_before(self, offset: Offset) -> int:
+        """Start of a batch at or before that of ``position_of``, as near as the index knows one."""
+        if offset >= self.next_offset:
+            return self.size
+        entry = self.offset_index.entry_before(offset - self.base_offset)
+        return 0 if entry is None else entry[1]
+
     def _check_against_index(self, header: BatchHeader, relative_offset: int, position: int) -> None:
         """A batch's offset lies outside its checksum: the index vouches for the first one of a walk."""
         due = self.base_offset + relative_offset

@@ -112,6 +112,11 @@ class GroupCoordinator:
                 found = None
             yield partition.partition, found
 
+    def loaded(self) -> list[GroupShard]:
+        """Those whose groups are known, in the order of their partitions."""
+        shards = (self._coordinated[number].shard for number in sorted(self._coordinated))
+        return [shard for shard in shards if shard.is_loaded and not shard.is_ended]
+
     def _take_up(self, partition: PartitionImage) -> Coordinated | None:
         """The shard of the leadership that this broker has at the moment; None: it has none."""
         if partition.leader != self.context.broker_id:

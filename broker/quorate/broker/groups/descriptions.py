@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from quorate.broker.groups.coordinator import Coordinated, GroupCoordinator
 from quorate.broker.groups.group import Group
-from quorate.broker.groups.lag import ask_all, fill_in_lag
-from quorate.broker.groups.leader_calls import LeaderCalls, Position
+from quorate.broker.groups.lag import ask_all, lag_of, partitions_read
+from quorate.broker.groups.leader_calls import End, LeaderCalls, Position
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.records import TopicIdPartition, topic_partitions
 from quorate.broker.groups.targets import assignor_of
+from quorate.core.config import TopicConfig
 from quorate.core.ids import Offset, PartitionId, ReplicaKey, TopicId
 from quorate.errors import GroupNotFound, QuorateError
 from quorate.rpc.error_detail import detail_from_error
@@ -120,16 +121,7 @@ class GroupDescriptions:
         )
 
     def _progress(self, group: Group) -> Iterator[GroupProgress]:
-        """Partitions with an offset, those that a member holds, and all others of the same topics.
-
-        Where the group has not begun, it will at the beginning: what is there lies before it, too.
-        """
-        held = (each for member in group.members.values() for each in (*member.assigned, *member.revoking))
-        partitions = {*group.offsets, *held}
-        topics = self._context.hosted.image.topics
-        for topic_id in {each.topic_id for each in partitions}.intersection(topics):
-            count = len(topics[topic_id].partitions)
-            partitions.update(TopicIdPartition(topic_id, PartitionId(number)) for number in range(count))
+        partitions = partitions_read(group, self._context.hosted.image.topics)
         names = self._context.topics.names_of(sorted(partitions))
         for partition in sorted(partitions, key=lambda each: (names.get(each.topic_id, ""), each)):
             yield _progress_in(group, partition, names.get(partition.topic_id))
@@ -142,7 +134,7 @@ class GroupDescriptions:
         for each, end in zip(progress, ends, strict=True):
             topic_id = TopicId(each.topic_id)
             config = hosted.topic_config(topic_id) if topic_id in hosted.image.topics else None
-            fill_in_lag(each, end, now_ms=now_ms, config=config)
+            _fill_in_lag(each, end, now_ms=now_ms, config=config)
 
 
 def _listings(found: Coordinated) -> Iterator[GroupListing]:
@@ -172,6 +164,24 @@ def _position(progress: GroupProgress) -> Position:
     key = ReplicaKey(TopicId(progress.topic_id), PartitionId(progress.partition))
     offset = progress.committed_offset if progress.HasField("committed_offset") else 0
     return Position(key, Offset(offset))
+
+
+def _fill_in_lag(
+    progress: GroupProgress, end: End | QuorateError, *, now_ms: int, config: TopicConfig | None
+) -> None:
+    """``config``: of the topic; None: it is not there any more."""
+    if isinstance(end, QuorateError):
+        progress.error.CopyFrom(detail_from_error(end))
+        return
+    committed = Offset(progress.committed_offset) if progress.HasField("committed_offset") else None
+    lag = lag_of(committed, end, now_ms=now_ms, config=config)
+    progress.log_start_offset = end.log_start_offset
+    progress.end_offset = end.high_watermark
+    progress.lag = lag.records
+    if lag.ms is not None:
+        progress.lag_ms = lag.ms
+    if lag.of_retention is not None:
+        progress.lag_of_retention = lag.of_retention
 
 
 def _replace_by(description: GroupDescription, error: QuorateError) -> None:

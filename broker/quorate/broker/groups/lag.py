@@ -1,24 +1,56 @@
-"""How far behind a group is: in records, in time, and as a share of how long the topic keeps records.
+"""How far behind a group is: in records, in time, and as a share of what the topic keeps.
 
-Only the leader of a partition knows where it ends, and how old the next record is that the group has to
-read. All leaders are asked at the same time; one that does not answer costs its partitions these numbers,
-and the description says why.
+The one place that says what lag is, for descriptions of groups as for their metrics.
+
+Only the leader of a partition knows where it ends, how old the next record is that the group has to read, and
+how many bytes lie from there on. All leaders are asked at the same time; one that does not answer costs its
+partitions these numbers, and nobody else.
+
+The share is by time or by size, whichever is nearer to its limit. At 1 the next record may be deleted unread:
+a segment goes as a whole, once all of it is past the limit, so it may also stay a little longer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from quorate.broker.groups.group import Group
 from quorate.broker.groups.leader_calls import POSITIONS_MAX, End, LeaderCalls, Position
+from quorate.broker.groups.records import TopicIdPartition
 from quorate.core.config import TopicConfig
 from quorate.core.config.topic import CleanupPolicy
-from quorate.core.ids import BrokerId
+from quorate.core.ids import BrokerId, Offset, PartitionId, TopicId
 from quorate.errors import QuorateError
-from quorate.rpc.error_detail import detail_from_error
-from quorate.v1.group_pb2 import GroupProgress
+from quorate.metadata.image import TopicImage
 
-__all__ = ["ask_all", "fill_in_lag"]
+__all__ = ["Lag", "ask_all", "lag_of", "partitions_read"]
+
+
+class Lag(NamedTuple):
+    """Of one group in one partition."""
+
+    #: between what is committed and the end of what may be read; from the log start, where nothing is
+    records: int
+    #: how old the oldest of these is; None: it has no time
+    ms: int | None
+    #: None: the topic keeps its records for ever, or there is no telling
+    of_retention: float | None
+
+
+def partitions_read(group: Group, topics: Mapping[TopicId, TopicImage]) -> set[TopicIdPartition]:
+    """Partitions with an offset, those that a member holds, and all others of the same topics.
+
+    Where the group has not begun, it will at the beginning: what is there lies before it, too.
+    """
+    held = (each for member in group.members.values() for each in (*member.assigned, *member.revoking))
+    partitions = {*group.offsets, *held}
+    for topic_id in {each.topic_id for each in partitions}:
+        topic = topics.get(topic_id)
+        count = 0 if topic is None else len(topic.partitions)
+        partitions.update(TopicIdPartition(topic_id, PartitionId(number)) for number in range(count))
+    return partitions
 
 
 async def ask_all(calls: LeaderCalls, positions: Sequence[Position]) -> list[End | QuorateError]:
@@ -37,26 +69,32 @@ async def ask_all(calls: LeaderCalls, positions: Sequence[Position]) -> list[End
     return [answers[position] if position in answers else unknown[position.key] for position in positions]
 
 
-def fill_in_lag(
-    progress: GroupProgress, end: End | QuorateError, *, now_ms: int, config: TopicConfig | None
-) -> None:
+def lag_of(committed: Offset | None, end: End, *, now_ms: int, config: TopicConfig | None) -> Lag:
     """``config``: of the topic; None: it is not there any more."""
-    if isinstance(end, QuorateError):
-        progress.error.CopyFrom(detail_from_error(end))
-        return
-    progress.log_start_offset = end.log_start_offset
-    progress.end_offset = end.high_watermark
-    begin = progress.committed_offset if progress.HasField("committed_offset") else end.log_start_offset
-    progress.lag = max(0, end.high_watermark - begin)
-    if progress.lag == 0:
-        progress.lag_ms = 0
-    elif end.timestamp is not None:
+    begin = end.log_start_offset if committed is None else committed
+    records = max(0, end.high_watermark - begin)
+    is_too_late = begin < end.log_start_offset
+    if records == 0:
+        lag_ms: int | None = 0
+        unread_bytes: int | None = 0
+    else:
         # Producers' clocks may be ahead of this one.
-        progress.lag_ms = max(0, now_ms - end.timestamp)
-    if progress.HasField("lag_ms") and config is not None and _forgets(config):
-        # Records that are kept for no time at all may be gone at any moment.
-        progress.lag_of_retention = progress.lag_ms / max(1, config.retention_ms)
+        lag_ms = None if end.timestamp is None else max(0, now_ms - end.timestamp)
+        unread_bytes = end.unread_bytes
+    of_retention = None if config is None else _share(config, lag_ms=lag_ms, unread_bytes=unread_bytes)
+    if of_retention is not None and is_too_late:
+        # What is left may be young. Whoever is warned at 1 must not be reassured by the loss itself.
+        of_retention = max(1.0, of_retention)
+    return Lag(records, lag_ms, of_retention)
 
 
-def _forgets(config: TopicConfig) -> bool:
-    return CleanupPolicy.DELETE in config.cleanup_policy and config.retention_ms >= 0
+def _share(config: TopicConfig, *, lag_ms: int | None, unread_bytes: int | None) -> float | None:
+    """Records that are kept for no time at all, or in no bytes, may be gone at any moment."""
+    if CleanupPolicy.DELETE not in config.cleanup_policy:
+        return None
+    shares = []
+    if config.retention_ms >= 0 and lag_ms is not None:
+        shares.append(lag_ms / max(1, config.retention_ms))
+    if config.retention_bytes >= 0 and unread_bytes is not None:
+        shares.append(unread_bytes / max(1, config.retention_bytes))
+    return max(shares, default=None)

@@ -49,7 +49,7 @@ POSITIONS_MAX: Final = ENDS_PER_QUESTION_MAX
 
 class Position(NamedTuple):
     key: ReplicaKey
-    #: set: the time of the first record from there on is wanted, too
+    #: set: the time of the first record from there on is wanted, too, and how many bytes there are
     offset: Offset | None = None
 
 
@@ -59,6 +59,8 @@ class End(NamedTuple):
     high_watermark: Offset
     #: None: not asked for, or there is no such record
     timestamp: TimestampMs | None = None
+    #: from that record to the end of the log; None: as above
+    unread_bytes: int | None = None
 
 
 class LeaderCalls:
@@ -161,4 +163,5 @@ def _from_message(end: PartitionEnd) -> End | QuorateError:
         log_start_offset=Offset(end.log_start_offset),
         high_watermark=Offset(end.high_watermark),
         timestamp=TimestampMs(end.timestamp_ms) if end.HasField("timestamp_ms") else None,
+        unread_bytes=end.unread_bytes if end.HasField("unread_bytes") else None,
     )

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.descriptions import GroupDescriptions
 from quorate.broker.groups.ends import Ends
+from quorate.broker.groups.lag_watch import LagWatch
 from quorate.broker.groups.leader_calls import LeaderCalls
 from quorate.broker.groups.offset_calls import OffsetCalls
 from quorate.broker.groups.offsets_topic import OffsetsTopic
@@ -79,6 +80,7 @@ class GroupService:
         self._settings = self.coordinator.context.settings
         self._offsets = OffsetCalls(self.coordinator, self._ends)
         self._descriptions = GroupDescriptions(self.coordinator, calls)
+        self.lag_watch = LagWatch(self.coordinator, calls, config.metrics)
         self.service = Service(
             group_pb2.DESCRIPTOR.services_by_name["GroupService"],
             {
@@ -104,6 +106,7 @@ class GroupService:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._topic.run(), name="offsets-topic")
             tasks.create_task(self.coordinator.run(), name="group-coordinator")
+            tasks.create_task(self.lag_watch.run(), name="group-lag")
 
     async def close(self) -> None:
         await self._ends.close()

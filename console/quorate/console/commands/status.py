@@ -28,6 +28,6 @@ def status(session: Session, directory: str) -> None:
         print_json({"dir": cluster.directory, "bootstrap": cluster.bootstrap, "nodes": nodes})
         return
     click.echo(f"bootstrap {cluster.bootstrap}")
-    keys = ("name", "id", "roles", "state", "pid", "address", "log_file")
+    keys = ("name", "id", "roles", "state", "pid", "address", "metrics_address", "log_file")
     rows = [[node[key] for key in keys] for node in nodes]
-    print_table(("NAME", "ID", "ROLES", "STATE", "PID", "ADDRESS", "LOG"), rows)
+    print_table(("NAME", "ID", "ROLES", "STATE", "PID", "ADDRESS", "METRICS", "LOG"), rows)

@@ -1,11 +1,12 @@
 """Configuration: frozen dataclasses, read once from a file, the environment and ``--set``.
 
 This package is the only place that reads the environment for settings. ``docs/configuration.md`` is
-generated from the declarations in ``node``, ``groups`` and ``topic``.
+generated from the declarations in ``node``, ``groups``, ``metrics`` and ``topic``.
 """
 
 from quorate.core.config.groups import GroupConfig
 from quorate.core.config.kinds import HostPort, VoterAddress, parse_address
+from quorate.core.config.metrics import MetricsConfig
 from quorate.core.config.node import LoggingFormat, NodeConfig, NodeRole, load_node_config
 from quorate.core.config.topic import TOPIC_SETTINGS, CleanupPolicy, Durability, TopicConfig
 
@@ -16,6 +17,7 @@ __all__ = [
     "GroupConfig",
     "HostPort",
     "LoggingFormat",
+    "MetricsConfig",
     "NodeConfig",
     "NodeRole",
     "TopicConfig",

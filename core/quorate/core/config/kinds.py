@@ -28,6 +28,7 @@ __all__ = [
     "HostPort",
     "Integer",
     "Kind",
+    "ListenerAddress",
     "Name",
     "Optional",
     "Ratio",
@@ -330,6 +331,22 @@ class AddressList:
     def render(self, value: object) -> str:
         assert isinstance(value, tuple)
         return ",".join(str(address) for address in value)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAddress:
+    """One address to listen on."""
+
+    name = "address"
+    accepts = "HOST:PORT (127.0.0.1:9644, [::1]:9644; port 0: any free one)"
+
+    def parse(self, raw: object) -> HostPort:
+        if not isinstance(raw, str | HostPort):
+            raise ValueError(f"{raw!r} is no address")
+        return parse_address(str(raw).strip())
+
+    def render(self, value: object) -> str:
+        return str(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from quorate.core.config.kinds import (
     VoterList,
 )
 from quorate.core.config.loader import resolve
+from quorate.core.config.metrics import METRICS_SETTINGS, MetricsConfig
 from quorate.core.config.schema import REQUIRED, Setting, check_settings, setting, settings_of
 from quorate.core.config.sources import from_environment, from_file, from_set_options
 from quorate.core.config.topic import CLUSTER_KEYS, NODE_KEYS, TOPIC_SETTINGS, TopicConfig
@@ -225,6 +226,7 @@ class NodeConfig:
     )
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
     log_retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms",
         DurationMs(100, _HOUR_MS * 24),
@@ -378,6 +380,7 @@ class NodeConfig:
         self._check_lease_ends_before_session()
         self._check_lease_ends_before_lag()
         self._check_place_in_cluster()
+        self._check_metrics_have_a_place_of_their_own()
 
     @property
     def is_controller(self) -> bool:
@@ -453,6 +456,20 @@ class NodeConfig:
                 key="advertised.address",
             )
 
+    def _check_metrics_have_a_place_of_their_own(self) -> None:
+        """Here, where both keys can be named; the system would only say that the address is in use."""
+        address = self.metrics.address
+        if address is None or address.port == 0:
+            return
+        for listener in self.listeners:
+            is_shared = listener.host == address.host or listener.is_wildcard or address.is_wildcard
+            if listener.port == address.port and is_shared:
+                raise InvalidConfig(
+                    f"metrics.address: {address} is where the node listens already (listeners names "
+                    f"{listener}); choose another port",
+                    key="metrics.address",
+                )
+
 
 def _node_level(topic_setting: Setting) -> Setting:
     """A topic's setting under its node-wide name."""
@@ -477,7 +494,9 @@ _SET_ELSEWHERE: Final = dict.fromkeys(
 )
 
 #: Every key that a node's configuration may hold.
-NODE_SETTINGS: Final[tuple[Setting, ...]] = _OWN_SETTINGS + GROUP_SETTINGS + _TOPIC_DEFAULTS
+NODE_SETTINGS: Final[tuple[Setting, ...]] = (
+    _OWN_SETTINGS + GROUP_SETTINGS + METRICS_SETTINGS + _TOPIC_DEFAULTS
+)
 
 
 def load_node_config(
@@ -501,6 +520,7 @@ def load_node_config(
         **_by_attribute(_OWN_SETTINGS, values),
         topic_defaults=TopicConfig(**_by_attribute(_TOPIC_DEFAULTS, values)),
         groups=GroupConfig(**_by_attribute(GROUP_SETTINGS, values)),
+        metrics=MetricsConfig(**_by_attribute(METRICS_SETTINGS, values)),
     )
 
 

@@ -1,0 +1,240 @@
+"""The lag of every group that this broker coordinates, looked at now and then while somebody wants to know.
+
+For metrics. Whoever reads them does so every few seconds, and asks nobody: he gets what the last *look* has
+found. A look walks over all groups, asks the leaders of what they read, and is taken again at an interval.
+When nobody has read for some minutes there are no looks, and what the last one found is forgotten: old
+numbers are worse than none. The first reader after that waits a moment for the first look.
+
+Everything here gives way to other work. A look goes on in pieces of a few hundred partitions; what belongs to
+one leader goes into one question for each piece. A bound on partitions keeps clients that make up groups from
+filling a collector's memory; groups that do not fit are left out as a whole, since half a group would look
+like a group that is doing well.
+
+What is told of a group need not be committed, as answers of a coordinator have to be (rule 56): no reader
+goes on from it, and numbers that wait for a follower would be missing just when something is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, NoReturn
+
+from quorate.broker.groups.coordinator import GroupCoordinator
+from quorate.broker.groups.group import Group
+from quorate.broker.groups.lag import Lag, ask_all, lag_of, partitions_read
+from quorate.broker.groups.leader_calls import End, LeaderCalls, Position
+from quorate.broker.groups.records import TopicIdPartition
+from quorate.broker.groups.shard import GroupShard
+from quorate.core.config import MetricsConfig
+from quorate.core.ids import Offset, ReplicaKey, TopicId
+from quorate.core.logging import get_logger
+from quorate.v1.group_pb2 import GroupState
+
+__all__ = ["GroupLook", "LagLook", "LagWatch", "PartitionLook"]
+
+log = get_logger(__name__)
+
+#: looks go on for so long after the last reader: collectors come every two minutes at least
+_WATCHED_S: Final = 180.0
+#: how long the first reader waits for the first look
+_FIRST_LOOK_S: Final = 3.0
+#: what is older than so many intervals is not told
+_INTERVALS_KEPT: Final = 3
+#: about so many partitions are dealt with in one turn of the loop
+_PARTITIONS_PER_TURN: Final = 250
+#: groups that are walked over in one turn when they are left out
+_GROUPS_PER_TURN: Final = 32
+
+
+class PartitionLook(NamedTuple):
+    topic: str
+    partition: int
+    #: None: its leader did not say
+    lag: Lag | None
+
+
+class GroupLook(NamedTuple):
+    name: str
+    state: GroupState
+    members: int
+    partitions: Sequence[PartitionLook]
+
+
+class LagLook:
+    """What one look has found. It stays as it is, but for groups that others coordinate by now."""
+
+    def __init__(self, began_at: float) -> None:
+        #: monotonic seconds: nothing in it is older
+        self.began_at = began_at
+        #: groups that did not fit
+        self.left_out = 0
+        self._found: list[tuple[GroupShard, GroupLook]] = []
+
+    def add(self, shard: GroupShard, group: GroupLook) -> None:
+        """For who makes it."""
+        self._found.append((shard, group))
+
+    def groups(self) -> tuple[GroupLook, ...]:
+        """Of those that this broker coordinates still."""
+        return tuple(group for shard, group in self._found if not shard.is_ended)
+
+
+class LagWatch:
+    def __init__(self, coordinator: GroupCoordinator, calls: LeaderCalls, config: MetricsConfig) -> None:
+        self._coordinator = coordinator
+        self._hosted = coordinator.context.hosted
+        self._clock = coordinator.context.clock
+        self._calls = calls
+        self._interval_s = config.groups_interval_ms / 1000
+        self._partitions_max = config.groups_partitions_max
+        self._wanted_at = -math.inf
+        self._is_wanted = asyncio.Event()
+        self._is_running = False
+        self._latest: LagLook | None = None
+        #: who waits for the next look
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._has_left_out = False
+
+    # -- for whoever reads
+
+    async def want(self) -> None:
+        """Somebody is about to read. Waits, for a moment, if there is nothing to be read yet."""
+        self._wanted_at = self._clock.monotonic()
+        self._is_wanted.set()
+        if self._is_running and self.latest() is None:
+            await self._next_look()
+
+    def latest(self) -> LagLook | None:
+        """None: there is none that is worth telling; it is old, or nobody wanted to know."""
+        look = self._latest
+        if look is None or self.age_s(look) > _INTERVALS_KEPT * self._interval_s:
+            return None
+        # Another broker may coordinate by now, and tell the same (rule 37).
+        return look if self._hosted.lease.is_valid else None
+
+    def age_s(self, look: LagLook) -> float:
+        return self._clock.monotonic() - look.began_at
+
+    async def _next_look(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        timer = self._clock.call_later(_FIRST_LOOK_S, lambda: _release(waiter))
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiting.discard(waiter)
+
+    # -- looking
+
+    async def run(self) -> NoReturn:
+        """Until cancelled."""
+        self._is_running = True
+        try:
+            while True:
+                await self._is_wanted.wait()
+                try:
+                    self._latest = await self._look()
+                except Exception:  # a bug of ours, and no reason to stop a broker
+                    log.exception("lag_not_looked_at")
+                self._release_all()
+                await self._clock.sleep(self._interval_s)
+                if self._clock.monotonic() - self._wanted_at > _WATCHED_S:
+                    self._is_wanted.clear()
+                    self._latest = None
+        finally:
+            self._is_running = False
+            self._release_all()
+
+    def _release_all(self) -> None:
+        for waiter in self._waiting:
+            _release(waiter)
+
+    async def _look(self) -> LagLook:
+        look = LagLook(self._clock.monotonic())
+        room = self._partitions_max
+        piece: list[tuple[GroupShard, _Found]] = []
+        piece_size = 0
+        for count, (shard, group) in enumerate(self._groups(), 1):
+            found = self._find(group)
+            if found.size > room:
+                look.left_out += 1
+            else:
+                room -= found.size
+                piece_size += found.size
+                piece.append((shard, found))
+            if piece_size >= _PARTITIONS_PER_TURN:
+                await self._ask(piece, look)
+                piece, piece_size = [], 0
+            elif count % _GROUPS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        await self._ask(piece, look)
+        self._note_left_out(look)
+        return look
+
+    def _groups(self) -> Iterator[tuple[GroupShard, Group]]:
+        """As they are when it is their turn; which there are may change on the way."""
+        for shard in self._coordinator.loaded():
+            for name in shard.groups:
+                group = shard.groups.get(name)
+                if group is not None:
+                    yield shard, group
+
+    def _find(self, group: Group) -> _Found:
+        topics = self._hosted.image.topics
+        partitions = sorted(each for each in partitions_read(group, topics) if each.topic_id in topics)
+        names = {topic_id: topics[topic_id].name for topic_id in {each.topic_id for each in partitions}}
+        offsets = {each: group.offsets[each].offset for each in partitions if each in group.offsets}
+        return _Found(group.name, group.state, len(group.members), partitions, names, offsets)
+
+    async def _ask(self, piece: Sequence[tuple[GroupShard, _Found]], look: LagLook) -> None:
+        positions = [
+            Position(ReplicaKey(*each), found.offsets.get(each, Offset(0)))
+            for _, found in piece
+            for each in found.partitions
+        ]
+        ends = iter(await ask_all(self._calls, positions))
+        now_ms = self._clock.wall_ms()
+        for shard, found in piece:
+            partitions = [
+                PartitionLook(
+                    found.names[each.topic_id], each.partition, self._lag(found, each, next(ends), now_ms)
+                )
+                for each in found.partitions
+            ]
+            look.add(shard, GroupLook(found.name, found.state, found.members, partitions))
+
+    def _lag(self, found: _Found, partition: TopicIdPartition, end: object, now_ms: int) -> Lag | None:
+        if not isinstance(end, End) or partition.topic_id not in self._hosted.image.topics:
+            return None
+        config = self._hosted.topic_config(partition.topic_id)
+        return lag_of(found.offsets.get(partition), end, now_ms=now_ms, config=config)
+
+    def _note_left_out(self, look: LagLook) -> None:
+        """Once for each time that it begins: the metric tells the rest."""
+        if look.left_out and not self._has_left_out:
+            log.warning("group_metrics_left_out", groups=look.left_out, partitions_max=self._partitions_max)
+        self._has_left_out = look.left_out > 0
+
+
+class _Found(NamedTuple):
+    """A group as it was when it was walked over."""
+
+    name: str
+    state: GroupState
+    members: int
+    #: of topics that exist
+    partitions: Sequence[TopicIdPartition]
+    names: Mapping[TopicId, str]
+    offsets: Mapping[TopicIdPartition, Offset]
+
+    @property
+    def size(self) -> int:
+        return 1 + len(self.partitions)
+
+
+def _release(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,1 @@
+"""What a broker tells of itself in numbers: a file for each subject."""
