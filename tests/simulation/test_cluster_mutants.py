@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from quorate.chaos.mutations import of_clients, of_cluster, of_controllers
+from quorate.chaos.mutations import of_clients, of_cluster, of_compaction, of_controllers
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.registry import find_mutation
@@ -34,7 +34,7 @@ QUICK: Final = {
 
 STORIES: Final = [
     each
-    for module in (of_clients, of_cluster, of_controllers)
+    for module in (of_clients, of_cluster, of_compaction, of_controllers)
     for each in module.MUTATIONS
     if isinstance(each.hunt, StoryHunt)
 ]

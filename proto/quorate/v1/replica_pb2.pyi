@@ -113,20 +113,22 @@ class FollowerHello(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., leader_id: _Optional[int] = ...) -> None: ...
 
 class FollowerPosition(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "compacted")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int
     log_start_offset: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+    compacted: Compacted
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ...) -> None: ...
 
 class ReplicateResponse(_message.Message):
     __slots__ = ("updates",)
@@ -135,7 +137,7 @@ class ReplicateResponse(_message.Message):
     def __init__(self, updates: _Optional[_Iterable[_Union[ReplicaUpdate, _Mapping]]] = ...) -> None: ...
 
 class ReplicaUpdate(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "error", "batches", "high_watermark", "log_start_offset", "diverging")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "error", "batches", "high_watermark", "log_start_offset", "diverging", "compacted")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +146,7 @@ class ReplicaUpdate(_message.Message):
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DIVERGING_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     leader_epoch: int
@@ -152,7 +155,16 @@ class ReplicaUpdate(_message.Message):
     high_watermark: int
     log_start_offset: int
     diverging: DivergingEpoch
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., batches: _Optional[bytes] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging: _Optional[_Union[DivergingEpoch, _Mapping]] = ...) -> None: ...
+    compacted: Compacted
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., batches: _Optional[bytes] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging: _Optional[_Union[DivergingEpoch, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ...) -> None: ...
+
+class Compacted(_message.Message):
+    __slots__ = ("superseded_below", "tombstones_removed_below")
+    SUPERSEDED_BELOW_FIELD_NUMBER: _ClassVar[int]
+    TOMBSTONES_REMOVED_BELOW_FIELD_NUMBER: _ClassVar[int]
+    superseded_below: int
+    tombstones_removed_below: int
+    def __init__(self, superseded_below: _Optional[int] = ..., tombstones_removed_below: _Optional[int] = ...) -> None: ...
 
 class DivergingEpoch(_message.Message):
     __slots__ = ("epoch", "end_offset")

@@ -1,6 +1,7 @@
 """Segments, indexes, checkpoints and the partition log."""
 
 from quorate.storage.compaction import CompactionReport
+from quorate.storage.compaction_checkpoint import Compacted
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
 from quorate.storage.log_directory import LogDirectory
@@ -14,6 +15,7 @@ from quorate.storage.recovery import StartKind
 
 __all__ = [
     "Appended",
+    "Compacted",
     "CompactionReport",
     "Damage",
     "LogConfig",

@@ -30,7 +30,7 @@ from quorate.core.records import BatchHeader, RecordKey
 from quorate.errors import CorruptBatch
 from quorate.storage.batch_cleaner import RECORDS_PER_STEP, BatchCleaner, keys_in
 from quorate.storage.cleaned_segment import CleanedSegment
-from quorate.storage.compaction_checkpoint import CompactionCheckpoint, save_compaction
+from quorate.storage.compaction_checkpoint import Compacted, CompactionCheckpoint, save_compaction
 from quorate.storage.log_files import Span
 from quorate.storage.log_state import LogState
 from quorate.storage.offset_map import OffsetMap
@@ -100,6 +100,18 @@ class LogCompactor:
     def _ended(self) -> None:
         self._is_running = False
 
+    async def note_superseded(self, below: Offset) -> None:
+        """By the leader's compaction, in what is copied next; on the device when this returns."""
+        state = self._state
+        async with self._sync_state.files_lock:
+            state.check_writable()
+            noted = state.compaction.copied_from(Compacted(superseded_below=below))
+            try:
+                await save_compaction(state.context.disk, state.directory, noted)
+            except OSError as error:
+                raise state.storage_error("note compaction in", state.directory, error) from error
+            state.compaction = noted
+
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Bytes that make no sense are damage; a change that did not happen is told as the disk tells it."""
@@ -168,7 +180,7 @@ class _Pass:
         report.first_dirty_offset = self._end_offset
         remembered = await self._remembered_batches()
         await self._save(
-            state.compaction.begun(end_offset=self._end_offset, tombstones_end=self._tombstones_end)
+            lambda known: known.begun(end_offset=self._end_offset, tombstones_end=self._tombstones_end)
         )
         cleaner = BatchCleaner(
             self._newest,
@@ -179,7 +191,7 @@ class _Pass:
         )
         await self._clean_all(cleaner)
         await self._save(
-            state.compaction.finished(
+            lambda known: known.finished(
                 end_offset=self._end_offset,
                 tombstones_end=self._tombstones_end,
                 has_new_tombstones=cleaner.has_new_tombstones,
@@ -356,12 +368,14 @@ class _Pass:
         if segment not in self._state.segments:
             raise _Overtaken
 
-    async def _save(self, checkpoint: CompactionCheckpoint) -> None:
+    async def _save(self, change: Callable[[CompactionCheckpoint], CompactionCheckpoint]) -> None:
         state = self._state
-        if checkpoint == state.compaction:
-            return
         async with self._sync_state.files_lock:
             self._check_undisturbed()
+            # Not before the lock is held: a follower may note what its leader has compacted.
+            checkpoint = change(state.compaction)
+            if checkpoint == state.compaction:
+                return
             await save_compaction(state.context.disk, state.directory, checkpoint)
             state.compaction = checkpoint
 

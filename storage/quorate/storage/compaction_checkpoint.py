@@ -9,6 +9,10 @@ that is cut below that point, which takes a leader that lacks committed records 
 both. So ``superseded_below`` is raised before the first record goes, and whoever cuts the log below it has
 to drop all of it, and fetch it anew.
 
+A log that was copied from a compacted one lacks the same, although it was never compacted itself. So a
+follower takes over what it is told of its leader's (``Compacted``), before it copies the first batch that may
+lack something. That may speak of offsets that it has not come to yet.
+
 A tombstone stays for ``delete.retention.ms`` after everything that it deletes is gone, for readers that have
 seen the deleted record and have yet to hear of its end. When that time begins a batch does not say: by the
 clock of its producer it may be years old. Each pass therefore leaves a ``Horizon`` if it has met tombstones.
@@ -26,13 +30,27 @@ from quorate.core.logging import get_logger
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
 from quorate.storage.log_files import COMPACTION_CHECKPOINT_NAME
 
-__all__ = ["NOT_COMPACTED", "CompactionCheckpoint", "Horizon", "load_compaction", "save_compaction"]
+__all__ = [
+    "NOT_COMPACTED",
+    "Compacted",
+    "CompactionCheckpoint",
+    "Horizon",
+    "load_compaction",
+    "save_compaction",
+]
 
 log = get_logger(__name__)
 
 #: passes whose tombstones wait for their time; beyond that, those of two passes wait together
 _HORIZONS_MAX: Final = 16
 _FIRST_OFFSET: Final = Offset(0)
+
+
+class Compacted(NamedTuple):
+    """What is missing from a log: all that whoever copies it has to know. See ``CompactionCheckpoint``."""
+
+    superseded_below: Offset = _FIRST_OFFSET
+    tombstones_removed_below: Offset = _FIRST_OFFSET
 
 
 class Horizon(NamedTuple):
@@ -61,6 +79,18 @@ class CompactionCheckpoint:
         """Tombstones below (exclusive) have stayed for long enough."""
         expired = (each.offset for each in self.horizons if now_ms - each.since_ms >= delete_retention_ms)
         return max(expired, default=_FIRST_OFFSET)
+
+    @property
+    def compacted(self) -> Compacted:
+        return Compacted(self.superseded_below, self.tombstones_removed_below)
+
+    def copied_from(self, leader: Compacted) -> CompactionCheckpoint:
+        """Before anything is copied that may lack something for the leader's compaction."""
+        return replace(
+            self,
+            superseded_below=max(self.superseded_below, leader.superseded_below),
+            tombstones_removed_below=max(self.tombstones_removed_below, leader.tombstones_removed_below),
+        )
 
     def begun(self, *, end_offset: Offset, tombstones_end: Offset) -> CompactionCheckpoint:
         """Before a pass that cleans up to ``end_offset`` removes anything."""

@@ -160,7 +160,7 @@ class LogState:
         for earlier, later in zip(self.segments, self.segments[1:], strict=False):
             assert earlier.next_offset == later.base_offset
             assert earlier.size > 0
-        assert self.compaction.superseded_below <= self.log_end_offset
+        assert self.compaction.first_dirty_offset <= self.log_end_offset
 
 
 def too_many_open_files(doing: str, path: str) -> TooManyOpenFiles:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
 
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
 from quorate.errors import CorruptBatch, OffsetOutOfRange
-from quorate.storage.compaction_checkpoint import NOT_COMPACTED
+from quorate.storage.compaction_checkpoint import NOT_COMPACTED, Compacted, save_compaction
 from quorate.storage.log_files import remove_all
 from quorate.storage.log_state import LogState
 from quorate.storage.log_writer import LogWriter
@@ -28,6 +30,8 @@ from quorate.storage.sync_state import SyncState
 __all__ = ["LogTrimmer"]
 
 log = get_logger(__name__)
+
+_NOT_COMPACTED: Final = Compacted()
 
 
 class LogTrimmer:
@@ -196,10 +200,10 @@ class LogTrimmer:
 
     # -- everything
 
-    async def reset_to(self, offset: Offset) -> None:
-        await self._cut_alone(self._reset_to, offset)
+    async def reset_to(self, offset: Offset, compacted: Compacted) -> None:
+        await self._cut_alone(partial(self._reset_to, compacted=compacted), offset)
 
-    async def _reset_to(self, offset: Offset) -> None:
+    async def _reset_to(self, offset: Offset, compacted: Compacted = _NOT_COMPACTED) -> None:
         """The intention is on the device first; a crash in between is finished at the next start."""
         state = self._state
         state.check_open()
@@ -208,12 +212,12 @@ class LogTrimmer:
         except OSError as error:
             raise state.storage_error("reset", state.directory, error) from error
         try:
-            await self._start_anew_at(offset)
+            await self._start_anew_at(offset, compacted)
         except OSError as error:
             # On a full disk too: the next start finishes the reset, and would drop what came now.
             raise state.storage_failed("reset", state.directory, error) from error
 
-    async def _start_anew_at(self, offset: Offset) -> None:
+    async def _start_anew_at(self, offset: Offset, compacted: Compacted) -> None:
         state = self._state
         for segment in state.segments:
             segment.retire()
@@ -221,11 +225,14 @@ class LogTrimmer:
         state.segments[:] = [Segment.create(state.context, state.config, state.directory, offset)]
         state.epochs.clear()
         state.producers = ProducerStates()
-        state.compaction = NOT_COMPACTED
+        state.compaction = NOT_COMPACTED.copied_from(compacted)
         state.log_start_offset = offset
         self._writer.forget_first_append()
         self._sync_state.restart_at(offset)
         await state.context.disk.fsync_directory(state.directory)
+        if state.compaction != NOT_COMPACTED:
+            # Before the log may get its first batch.
+            await save_compaction(state.context.disk, state.directory, state.compaction)
         await self._sync_state.write_checkpoint()
         # The mark of damage goes last: until here the log must not pass for a sound one.
         await lift_damage(state.context.disk, state.directory)

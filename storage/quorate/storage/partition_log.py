@@ -17,11 +17,14 @@ Appending is one write to the page cache. What has to be on the device before it
 
 from __future__ import annotations
 
+from typing import Final
+
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
 from quorate.storage.compaction import CompactionReport, LogCompactor
+from quorate.storage.compaction_checkpoint import Compacted
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors, tolerate_full_disk
@@ -38,6 +41,8 @@ from quorate.storage.sync_state import SyncState
 __all__ = ["PartitionLog"]
 
 log = get_logger(__name__)
+
+_NOT_COMPACTED: Final = Compacted()
 
 
 class PartitionLog:
@@ -201,9 +206,19 @@ class PartitionLog:
         return self._state.compaction.first_dirty_offset
 
     @property
+    def superseded_below(self) -> Offset:
+        """Records are missing because of newer ones before this; which a log that is copied may yet lack."""
+        return self._state.compaction.superseded_below
+
+    @property
     def tombstones_removed_below(self) -> Offset:
         """A replica that ends before this may hold records whose deletion nobody can tell it of any more."""
         return self._state.compaction.tombstones_removed_below
+
+    @property
+    def compacted(self) -> Compacted:
+        """What a follower has to know before it copies this log."""
+        return self._state.compaction.compacted
 
     @property
     def latest_leader_epoch(self) -> LeaderEpoch:
@@ -317,13 +332,20 @@ class PartitionLog:
         """
         return await self._compactor.compact(below) if self._state.config.compacts else None
 
+    async def note_superseded(self, below: Offset) -> None:
+        """What is copied from here on may lack records because of newer ones, all below the offset."""
+        await self._compactor.note_superseded(below)
+
     async def advance_log_start(self, offset: Offset) -> None:
         """Records before ``offset`` may be forgotten; whole segments of them are deleted."""
         await self._trimmer.advance_log_start(offset)
 
-    async def reset_to(self, offset: Offset) -> None:
-        """Drop everything and start anew at ``offset``: a replica that refetches (rules 12, 44)."""
-        await self._trimmer.reset_to(offset)
+    async def reset_to(self, offset: Offset, *, compacted: Compacted = _NOT_COMPACTED) -> None:
+        """Drop everything and start anew at ``offset``: a replica that refetches (rules 12, 44 and 48).
+
+        ``compacted``: what is missing where it copies from.
+        """
+        await self._trimmer.reset_to(offset, compacted)
 
     def expire_producers(self) -> int:
         """Forget idempotent producers that were silent for long; returns how many."""

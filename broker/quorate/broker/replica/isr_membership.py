@@ -163,6 +163,12 @@ class IsrMembership:
             default=_BEYOND_ALL,
         )
 
+    # -- compaction
+
+    def is_trusted(self, broker_id: BrokerId, end_offset: Offset) -> bool:
+        """It may lead next, and holds what is known to be committed: nothing that counts can be missing."""
+        return broker_id in self._electable and end_offset >= self._high_watermark.offset
+
     # -- syncs
 
     def leader_synced(self, end_offset: Offset) -> bool:

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from quorate.broker.replica.commit_waiters import CommitWaiter, CommitWaiters, OnDone
+from quorate.broker.replica.compacted_copies import has_to_hear
 from quorate.broker.replica.divergence import Divergence, find_divergence
 from quorate.broker.replica.high_watermark import HighWatermark
 from quorate.broker.replica.isr_membership import IsrMembership
@@ -48,7 +49,7 @@ from quorate.errors import (
     copy_of,
 )
 from quorate.metadata.records import RECOVERY_OF_STATE
-from quorate.storage import Appended, LogRead, PartitionLog, TimestampedOffset
+from quorate.storage import Appended, Compacted, LogRead, PartitionLog, TimestampedOffset
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.v1.controller_pb2 import PartitionAlteration, PartitionAlterationResult
 
@@ -494,6 +495,18 @@ class Leadership:
             return self._log.read(offset, bytes_max=bytes_max)
         except LOG_TROUBLE as error:
             raise self._read_failed(error) from error
+
+    def untold_compaction(
+        self, broker_id: BrokerId, *, end_offset: Offset, known: Compacted, is_empty: bool
+    ) -> Compacted | None:
+        """What a follower has to hear before it copies on from its end; None: it knows enough (rule 48)."""
+        compacted = self._log.compacted
+        if not has_to_hear(compacted, end_offset=end_offset, known=known):
+            return None
+        # One that may be elected must not drop its log, whatever a damaged checkpoint here makes of this.
+        if not is_empty and self._membership.is_trusted(broker_id, end_offset):
+            return None
+        return compacted
 
     def wake_on_news(self, broker_id: BrokerId, wake: Wake) -> None:
         """``wake`` is called at every append and move of the high watermark; it has to be cheap."""

@@ -24,10 +24,12 @@ from typing import Final
 
 from quorate.broker.replica.leadership import Divergence, Leadership, News
 from quorate.broker.replica.partition import Partition
+from quorate.broker.replication.compaction_messages import compacted_from, compacted_to
 from quorate.core.clock import Clock, Timer
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
 from quorate.errors import NotLeaderOrFollower, QuorateError, StaleBrokerEpoch
 from quorate.rpc.error_detail import detail_from_error
+from quorate.storage import Compacted
 from quorate.v1.replica_pb2 import (
     DivergingEpoch,
     FollowerHello,
@@ -45,13 +47,16 @@ FindPartition = Callable[[str, int], Partition]
 _UPDATES_PER_RESPONSE_MAX: Final = 2_000
 _HIGH_WATERMARK_WAIT_S: Final = 0.05
 _NOT_TOLD: Final = Offset(-1)
+_NOT_COMPACTED: Final = Compacted()
 
 
 class _Served:
     """One partition in one leader epoch."""
 
     __slots__ = (
+        "compacted",
         "high_watermark_told",
+        "is_empty",
         "is_waiting",
         "key",
         "leader_epoch",
@@ -68,6 +73,9 @@ class _Served:
         self.leader_epoch: LeaderEpoch = leadership.epoch
         #: where the follower's log ends (exclusive)
         self.offset = Offset(0)
+        self.is_empty = True
+        #: what the follower has heard of
+        self.compacted = _NOT_COMPACTED
         #: an answer is owed
         self.is_waiting = False
         self.high_watermark_told = _NOT_TOLD
@@ -160,6 +168,10 @@ class FollowerStream:
             served = self._served[key] = _Served(key, partition, leadership)
             leadership.wake_on_news(self.broker_id, partial(self._hear, served))
         served.offset = Offset(position.fetch_offset)
+        served.is_empty = position.last_fetched_epoch < 0
+        served.compacted = (
+            compacted_from(position.compacted) if position.HasField("compacted") else _NOT_COMPACTED
+        )
         served.is_waiting = True
         served.log_start_told = max(served.log_start_told, Offset(position.log_start_offset))
         if served.has_records or served.has_log_start:
@@ -248,6 +260,11 @@ class FollowerStream:
         for key, served in list(self._ready.items()):
             if room <= 0 or len(response.updates) >= _UPDATES_PER_RESPONSE_MAX:
                 break
+            compacted = self._untold_compaction(served)
+            if compacted is not None:
+                del self._ready[key]
+                _add_compaction(response, served, compacted)
+                continue
             error = None
             try:
                 batches = self._read(served, min(room, self._partition_bytes_max))
@@ -272,6 +289,16 @@ class FollowerStream:
         if served.has_records:
             return leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
         return b"" if served.has_high_watermark or served.has_log_start else None
+
+    def _untold_compaction(self, served: _Served) -> Compacted | None:
+        """Looked at when it is read, for it may have been compacted since the position was named."""
+        leadership, log = served.leadership, served.partition.log
+        is_as_written = served.offset >= log.superseded_below
+        if is_as_written or not served.has_records or served.partition.leadership is not leadership:
+            return None
+        return leadership.untold_compaction(
+            self.broker_id, end_offset=served.offset, known=served.compacted, is_empty=served.is_empty
+        )
 
     def _wake(self) -> None:
         if self._sender is not None and not self._sender.done():
@@ -301,6 +328,17 @@ def _diverging(position: FollowerPosition, divergence: Divergence, partition: Pa
         log_start_offset=partition.log.log_start_offset,
         diverging=DivergingEpoch(epoch=divergence.epoch, end_offset=divergence.end_offset),
     )
+
+
+def _add_compaction(response: ReplicateResponse, served: _Served, compacted: Compacted) -> None:
+    response.updates.add(
+        topic_id=served.key.topic_id,
+        partition=served.key.partition,
+        leader_epoch=served.leader_epoch,
+        log_start_offset=served.partition.log.log_start_offset,
+        compacted=compacted_to(compacted),
+    )
+    served.is_waiting = False
 
 
 def _add_update(

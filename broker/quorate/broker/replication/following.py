@@ -20,9 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from quorate.broker.replica.compacted_copies import has_to_begin_anew
 from quorate.broker.replica.log_trouble import is_log_trouble
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
+from quorate.broker.replication.compaction_messages import compacted_from, compacted_to
 from quorate.broker.replication.truncation import crosses_unclean_epoch, truncation_offset
 from quorate.core.config import Durability
 from quorate.core.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
@@ -33,6 +35,7 @@ from quorate.errors import (
     UnknownServerError,
 )
 from quorate.rpc.error_detail import error_from_detail
+from quorate.storage import Compacted
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.v1.replica_pb2 import FollowerPosition, ReplicaUpdate
 
@@ -43,6 +46,7 @@ __all__ = [
     "Fail",
     "NamePosition",
     "Next",
+    "NoteSuperseded",
     "RaiseLogStart",
     "ResetTo",
     "Sync",
@@ -52,9 +56,13 @@ __all__ = [
     "before_naming",
     "is_throttled",
     "may_refetch",
+    "must_refetch",
     "position_of",
     "take_update",
 ]
+
+
+_NOT_COMPACTED: Final = Compacted()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,14 @@ class RaiseLogStart:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteSuperseded:
+    """First it has to be on the device that what comes next may lack records because of newer ones."""
+
+    #: exclusive end of those
+    below: Offset
+
+
+@dataclass(frozen=True, slots=True)
 class WaitForCut:
     """First a cut has to be finished that was begun in an earlier leader epoch."""
 
@@ -90,6 +106,8 @@ class ResetTo:
     """Drop everything, and begin at the offset."""
 
     offset: Offset
+    #: what is missing at the leader from there on
+    compacted: Compacted = _NOT_COMPACTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +124,9 @@ class Fail:
     error: QuorateError
 
 
-Next: TypeAlias = NamePosition | Sync | RaiseLogStart | WaitForCut | TruncateTo | ResetTo | TryAgain | Fail
+Next: TypeAlias = (
+    NamePosition | Sync | RaiseLogStart | NoteSuperseded | WaitForCut | TruncateTo | ResetTo | TryAgain | Fail
+)
 
 NAME_POSITION: Final = NamePosition()
 SYNC: Final = Sync()
@@ -114,14 +134,16 @@ WAIT_FOR_CUT: Final = WaitForCut()
 _FIRST_OFFSET: Final = Offset(0)
 
 
-def before_naming(partition: Partition, *, may_refetch: bool = False) -> Next:
+def before_naming(partition: Partition, *, may_refetch: bool = False, must_refetch: bool = False) -> Next:
     """What has to happen before the position may be named."""
     log = partition.log
     if log.is_being_cut:
         return WAIT_FOR_CUT
-    if log.failure is not None:
+    if log.failure is not None and not may_refetch:
+        return Fail(log.failure)
+    if log.failure is not None or must_refetch:
         # Refetched, it is as good as empty; if the leader begins later, it says so.
-        return ResetTo(_FIRST_OFFSET) if may_refetch else Fail(log.failure)
+        return ResetTo(_FIRST_OFFSET)
     log_start = partition.log_start_due
     if log_start is not None:
         return RaiseLogStart(log_start)
@@ -138,8 +160,26 @@ def may_refetch(partition: Partition, broker_id: BrokerId) -> bool:
     in what the replica acknowledged before, and may be asking to have it back in the ISR. In a new epoch the
     leader has forgotten (rule 7).
     """
+    return partition.log.damage is not None and not _may_be_elected(partition, broker_id)
+
+
+def must_refetch(partition: Partition, broker_id: BrokerId) -> bool:
+    """Whether what was copied so far rests on records that the leader may lack; asked as ``may_refetch`` is.
+
+    A log that is copied from a compacted one lacks records because of newer ones that are still to come. An
+    unclean election since then may have lost those (rule 33), and nobody would notice: no batch is cut.
+    """
+    log, unclean = partition.log, _state_of(partition).image.unclean_leader_epochs
+    return (
+        log.log_end_offset < log.superseded_below
+        and any(epoch > log.latest_leader_epoch for epoch in unclean)
+        and not _may_be_elected(partition, broker_id)
+    )
+
+
+def _may_be_elected(partition: Partition, broker_id: BrokerId) -> bool:
     image = _state_of(partition).image
-    return partition.log.damage is not None and broker_id not in image.isr and broker_id not in image.elr
+    return broker_id in image.isr or broker_id in image.elr
 
 
 def position_of(partition: Partition, leader_epoch: LeaderEpoch) -> FollowerPosition:
@@ -151,6 +191,7 @@ def position_of(partition: Partition, leader_epoch: LeaderEpoch) -> FollowerPosi
         fetch_offset=log.log_end_offset,
         last_fetched_epoch=log.latest_leader_epoch,
         log_start_offset=log.log_start_offset,
+        compacted=compacted_to(log.compacted),
     )
 
 
@@ -160,6 +201,8 @@ def take_update(partition: Partition, update: ReplicaUpdate) -> Next:
         return _refused(partition, update)
     if update.HasField("diverging"):
         return _diverged(partition, update)
+    if update.HasField("compacted"):
+        return _copies_compacted(partition, update)
     batches = update.batches  # once: each look at the field copies it
     if batches:
         try:
@@ -216,6 +259,13 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
         message = f"the leader wants {partition.topic_partition} cut at its end, {offset}, again and again"
         return TryAgain(UnknownServerError(message, offset=offset))
     return TruncateTo(offset)
+
+
+def _copies_compacted(partition: Partition, update: ReplicaUpdate) -> Next:
+    log, leader = partition.log, compacted_from(update.compacted)
+    if has_to_begin_anew(leader, end_offset=log.log_end_offset, known=log.compacted):
+        return ResetTo(Offset(update.log_start_offset), leader)
+    return NoteSuperseded(leader.superseded_below)
 
 
 def _may_lack_committed(partition: Partition) -> bool:

@@ -35,6 +35,7 @@ from quorate.broker.replication.following import (
     Fail,
     NamePosition,
     Next,
+    NoteSuperseded,
     RaiseLogStart,
     ResetTo,
     Sync,
@@ -44,6 +45,7 @@ from quorate.broker.replication.following import (
     before_naming,
     is_throttled,
     may_refetch,
+    must_refetch,
     position_of,
     take_update,
 )
@@ -112,10 +114,16 @@ class _State(enum.Enum):
 class _Followed:
     """One partition in one leader epoch."""
 
-    __slots__ = ("backoff", "key", "leader_epoch", "may_refetch", "partition", "state")
+    __slots__ = ("backoff", "key", "leader_epoch", "may_refetch", "must_refetch", "partition", "state")
 
     def __init__(
-        self, key: ReplicaKey, partition: Partition, rng: random.Random, *, may_refetch: bool
+        self,
+        key: ReplicaKey,
+        partition: Partition,
+        rng: random.Random,
+        *,
+        may_refetch: bool,
+        must_refetch: bool,
     ) -> None:
         self.key = key
         self.partition = partition
@@ -124,6 +132,8 @@ class _Followed:
         self.backoff = Backoff(rng, first_s=_RETRY_S_MIN, pause_s_max=_RETRY_S_MAX)
         #: its log is damaged, and may be dropped
         self.may_refetch = may_refetch
+        #: its log has to be dropped, although nothing is wrong with it by itself
+        self.must_refetch = must_refetch
 
 
 class LeaderFetcher:
@@ -149,11 +159,16 @@ class LeaderFetcher:
         before = self._followed.get(key)
         if before is not None and before.leader_epoch == partition.leader_epoch:
             # Decided when the epoch began: what was damaged since then is another matter.
-            is_refetch_allowed = before.may_refetch
+            is_refetch_allowed, is_refetch_due = before.may_refetch, before.must_refetch
         else:
             is_refetch_allowed = may_refetch(partition, self._context.broker_id)
+            is_refetch_due = must_refetch(partition, self._context.broker_id)
         followed = self._followed[key] = _Followed(
-            key, partition, self._context.rng, may_refetch=is_refetch_allowed
+            key,
+            partition,
+            self._context.rng,
+            may_refetch=is_refetch_allowed,
+            must_refetch=is_refetch_due,
         )
         if self._outbox is None:
             # Metadata names it as a leader just now, so it may be there by now.
@@ -255,7 +270,10 @@ class LeaderFetcher:
 
     def _resume(self, followed: _Followed) -> None:
         if self._is_current(followed):
-            self._proceed(followed, before_naming(followed.partition, may_refetch=followed.may_refetch))
+            what = before_naming(
+                followed.partition, may_refetch=followed.may_refetch, must_refetch=followed.must_refetch
+            )
+            self._proceed(followed, what)
 
     def _proceed(self, followed: _Followed, what: Next) -> None:
         match what:
@@ -270,6 +288,9 @@ class LeaderFetcher:
             case RaiseLogStart(offset):
                 raise_log_start = partial(followed.partition.log.advance_log_start, offset)
                 self._work_on(followed, raise_log_start, "raise-log-start")
+            case NoteSuperseded(below):
+                note = partial(followed.partition.log.note_superseded, below)
+                self._work_on(followed, note, "note-superseded")
             case TruncateTo() | ResetTo():
                 followed.state = _State.WORKING
                 self._context.spawn(partial(self._cut, followed, what), "cut-follower")
@@ -341,7 +362,7 @@ class LeaderFetcher:
             if isinstance(cut, TruncateTo):
                 await partition.log.truncate_to(cut.offset)
             else:
-                await partition.log.reset_to(cut.offset)
+                await partition.log.reset_to(cut.offset, compacted=cut.compacted)
         except QuorateError as error:
             if is_log_trouble(error):
                 # Whatever part it has by now.
@@ -359,7 +380,7 @@ class LeaderFetcher:
                 high_watermark=high_watermark,
             )
             # What is damaged from here on is damaged anew.
-            followed.may_refetch = False
+            followed.may_refetch = followed.must_refetch = False
         self._context.cut_finished(partition)
         if followed.state is _State.WORKING:
             self._resume(followed)

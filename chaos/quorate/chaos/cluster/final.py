@@ -16,7 +16,14 @@ from quorate.core.ids import Offset, ReplicaKey, TopicPartition
 from quorate.core.records import decode_batch, parse_header, split_batches
 from quorate.errors import QuorateError
 
-__all__ = ["assigned_replicas", "batches_of", "check_replicas_agree", "final_state", "records_of"]
+__all__ = [
+    "assigned_replicas",
+    "batches_of",
+    "check_replicas_agree",
+    "final_state",
+    "records_of",
+    "table_of",
+]
 
 _READ_BYTES: int = 1 << 20
 
@@ -40,6 +47,20 @@ def records_of(replica: Partition, end_offset: Offset) -> dict[Offset, bytes]:
             for record in decode_batch(batch):
                 records[Offset(record.offset)] = record.value or b""
     return records
+
+
+def table_of(replica: Partition, end_offset: Offset) -> dict[bytes, bytes]:
+    """The latest value of every key that is not deleted: what a reader from the beginning ends with."""
+    table: dict[bytes, bytes] = {}
+    for batches in batches_of(replica, end_offset):
+        for batch in split_batches(batches):
+            for record in decode_batch(batch):
+                assert record.key is not None
+                if record.value is None:
+                    table.pop(record.key, None)
+                else:
+                    table[record.key] = record.value
+    return table
 
 
 def check_replicas_agree(replicas: Sequence[Partition]) -> None:

@@ -7,8 +7,8 @@ all is well again, however long that takes within its bound.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
@@ -30,6 +30,7 @@ __all__ = [
     "a_stop_is_granted",
     "a_topic_made_anew_is_another_one",
     "cluster_story",
+    "recover_partition",
 ]
 
 _TOPIC: Final = "t"
@@ -47,10 +48,15 @@ _PRODUCE: Final = method_of(
 )
 
 
-def cluster_story(tell: Callable[[SimCluster], Awaitable[None]]) -> StoryHunt:
+def cluster_story(
+    tell: Callable[[SimCluster], Awaitable[None]],
+    *,
+    brokers: int = 3,
+    settings: Mapping[str, Any] | None = None,
+) -> StoryHunt:
     def play() -> None:
         async def main(simulation: Simulation) -> None:
-            cluster = SimCluster(simulation)
+            cluster = SimCluster(simulation, brokers=brokers, settings=settings)
             await cluster.start()
             await tell(cluster)
 
@@ -69,7 +75,7 @@ async def a_reader_is_told_what_has_vanished(cluster: SimCluster) -> None:
         leader.kill()
         leader.wipe()
         leader.start()
-        await _recover(cluster, admin)
+        await recover_partition(cluster, admin, (_TOPIC, 0))
         # Longer than before, so that the old offset is there again, with another record.
         await _write(cluster, 3 * _RECORDS)
         await _reader_is_told(cluster, consumer)
@@ -202,11 +208,11 @@ async def _write(cluster: SimCluster, count: int) -> None:
             await (await producer.send(_TOPIC, b"%d of %d" % (number, count), partition=0))
 
 
-async def _recover(cluster: SimCluster, admin: AsyncAdmin) -> None:
-    """Once the broker is back, and has told that it has nothing."""
+async def recover_partition(cluster: SimCluster, admin: AsyncAdmin, partition: tuple[str, int]) -> None:
+    """Once a broker is back, and has told what it has, or that it has nothing."""
     while True:
         try:
-            await admin.recover_partition((_TOPIC, 0), accept_missing_replicas=True)
+            await admin.recover_partition(partition, accept_missing_replicas=True)
         except QuorateError:
             await cluster.clock.sleep(0.5)
         else:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
 from quorate.broker.replica.partition import Partition
+from quorate.broker.replication.compaction_messages import compacted_to
 from quorate.broker.replication.fetchers import ReplicaFetchers
 from quorate.broker.replication.throttle import UNLIMITED, ReplicationThrottle
 from quorate.chaos.models.follower.replicas import (
@@ -28,7 +29,7 @@ from quorate.core.transport import Call, Service, methods_of
 from quorate.errors import QuorateError
 from quorate.metadata.image import PartitionImage
 from quorate.rpc.error_detail import detail_from_error
-from quorate.storage import StartKind
+from quorate.storage import Compacted, StartKind
 from quorate.v1 import replica_pb2
 from quorate.v1.replica_pb2 import (
     DivergingEpoch,
@@ -52,6 +53,7 @@ def update(
     log_start_offset: int = 0,
     error: QuorateError | None = None,
     diverging: tuple[int, int] | None = None,
+    compacted: Compacted | None = None,
 ) -> ReplicaUpdate:
     return ReplicaUpdate(
         topic_id=TOPIC_ID,
@@ -62,6 +64,7 @@ def update(
         log_start_offset=log_start_offset,
         error=None if error is None else detail_from_error(error),
         diverging=None if diverging is None else DivergingEpoch(epoch=diverging[0], end_offset=diverging[1]),
+        compacted=None if compacted is None else compacted_to(compacted),
     )
 
 
