@@ -263,3 +263,39 @@ async def test_a_segment_that_came_to_lie_before_the_log_start_goes_too() -> Non
     assert await log.apply_retention(below=Offset(2)) == 1
     assert (log.log_start_offset, log.segment_count) == (1, 1)
     assert read_all(log) == b"".join(harness.files(".log").values())
+
+
+# -- how near it is
+
+
+async def test_bytes_from_an_offset_on_are_what_size_counts() -> None:
+    """Where as many as the limit lie behind a segment it goes: whoever has not read it loses records."""
+    harness = one_batch_each(retention_bytes=2 * SIZE)
+    log = await log_of(harness, 4)
+    assert [log.bytes_from(Offset(each)) for each in range(5)] == [
+        4 * SIZE,
+        3 * SIZE,
+        2 * SIZE,
+        SIZE,
+        0,
+    ]
+    assert log.expired_below(high_watermark=Offset(4)) == 2
+    await log.apply_retention(below=Offset(4))
+    assert log.bytes_from(Offset(2)) == log.size_in_bytes == 2 * SIZE
+    with pytest.raises(OffsetOutOfRange):
+        log.bytes_from(Offset(1))
+    with pytest.raises(OffsetOutOfRange):
+        log.bytes_from(Offset(5))
+
+
+async def test_bytes_from_an_offset_within_a_segment_are_right_to_an_interval_of_the_index() -> None:
+    interval = 4 * SIZE
+    harness = LogHarness(small_config(segment_bytes=100 * SIZE, index_interval_bytes=interval))
+    log = await harness.lead()
+    for _ in range(150):
+        harness.append(BATCH)
+    assert log.segment_count == 2
+    for offset in range(150):
+        exact = (150 - offset) * SIZE
+        assert exact <= log.bytes_from(Offset(offset)) <= exact + interval + SIZE
+    assert log.bytes_from(Offset(150)) == 0

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from quorate.core.config import HostPort, NodeConfig, NodeRole, VoterAddress, load_node_config
+from quorate.core.config import (
+    HostPort,
+    NodeConfig,
+    NodeRole,
+    VoterAddress,
+    load_node_config,
+    parse_address,
+)
 from quorate.core.config.kinds import Choices, Flag, Kind, Name, Optional, ReachableAddress, VoterList
 from quorate.errors import InvalidConfig
 
@@ -103,6 +110,32 @@ def test_voters_are_kept_in_the_order_of_their_ids() -> None:
 def test_settings_that_cannot_go_together_are_refused(options: tuple[str, ...], reason: str) -> None:
     with pytest.raises(InvalidConfig, match=reason):
         load(*options)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "address", "is_refused"),
+    [
+        ("127.0.0.1:9092", "127.0.0.1:9092", True),
+        ("127.0.0.1:9092", "0.0.0.0:9092", True),
+        ("0.0.0.0:9092", "127.0.0.1:9092", True),
+        ("a:1,127.0.0.1:9092", "127.0.0.1:9092", True),
+        ("127.0.0.1:9092", "127.0.0.1:9644", False),
+        ("127.0.0.1:9092", "127.0.0.2:9092", False),
+        ("127.0.0.1:0", "127.0.0.1:0", False),
+    ],
+)
+def test_metrics_need_an_address_of_their_own(listeners: str, address: str, is_refused: bool) -> None:
+    options = (f"listeners={listeners}", f"metrics.address={address}")
+    if is_refused:
+        with pytest.raises(InvalidConfig, match=r"metrics\.address: .* is where the node listens already"):
+            load(*options)
+    else:
+        assert load(*options).metrics.address == parse_address(address)
+
+
+def test_nothing_listens_for_metrics_unless_it_is_asked_for() -> None:
+    assert load().metrics.address is None
+    assert load("metrics.address=").metrics.address is None
 
 
 def test_broker_that_listens_everywhere_joins_with_an_advertised_address() -> None:

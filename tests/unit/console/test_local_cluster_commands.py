@@ -183,7 +183,10 @@ def test_cluster_file_names_every_node(tmp_path: Path, capsys: Capsys) -> None:
     document = json.loads(capsys.readouterr().out)
     assert document["bootstrap"] == cluster.bootstrap
     assert {node["state"] for node in document["nodes"]} == {"stopped"}
-    assert all("metrics_address" in node for node in document["nodes"])
+    addresses = {node["metrics_address"] for node in document["nodes"]}
+    assert addresses == {node["metrics_address"] for node in written}
+    assert len(addresses | {node["address"] for node in written}) == 10
+    assert all(address.startswith("127.0.0.1:") for address in addresses)
 
 
 def test_cluster_that_does_not_run_is_down_already(tmp_path: Path, capsys: Capsys) -> None:

@@ -25,7 +25,7 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
-from quorate.core.config import GroupConfig, NodeConfig
+from quorate.core.config import GroupConfig, MetricsConfig, NodeConfig
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId
 from quorate.core.topic_names import OFFSETS_TOPIC
 from quorate.errors import QuorateError
@@ -219,13 +219,19 @@ def beat(
     )
 
 
-def simulate(scenario: Callable[[GroupWorld], Awaitable[None]], *, seed: int = 1, **groups: Any) -> None:
+def simulate(
+    scenario: Callable[[GroupWorld], Awaitable[None]],
+    *,
+    seed: int = 1,
+    metrics: MetricsConfig | None = None,
+    **groups: Any,
+) -> None:
     """``groups``: fields of ``GroupConfig``."""
 
     async def main(simulation: Simulation) -> None:
         disk = SimDisk()
         disk.make_directory(DATA_DIRECTORY)
-        config = replace(DEFAULT_CONFIG, groups=GroupConfig(**groups))
+        config = replace(DEFAULT_CONFIG, groups=GroupConfig(**groups), metrics=metrics or MetricsConfig())
         world = GroupWorld(simulation, disk, config)
         try:
             await scenario(world)

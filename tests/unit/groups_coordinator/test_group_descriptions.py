@@ -178,6 +178,59 @@ def test_a_topic_that_keeps_its_records_for_ever_has_no_share_of_it(configs: dic
     simulate(scenario)
 
 
+def test_the_share_of_retention_is_the_larger_one_of_time_and_bytes() -> None:
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        await world.create_topic("l", retention_ms="100000", retention_bytes="1000")
+        world.tell()
+        await append(world, "l", 50_000, 40_000)
+        size = world.partition(0, topic="l").log.size_in_bytes
+        await world.commit({world.at(0, "l"): 0})
+        progress = of(await describe(world), 0)
+        assert 0 < size / 1_000 < 0.5
+        assert progress.lag_of_retention == pytest.approx(0.5), "by time"
+        await append(world, "l", *[0] * 1_000)
+        size = world.partition(0, topic="l").log.size_in_bytes
+        progress = of(await describe(world), 0)
+        assert progress.lag_of_retention == pytest.approx(size / 1_000), "by bytes"
+        await world.commit({world.at(0, "l"): 1_002})
+        assert of(await describe(world), 0).lag_of_retention == 0
+
+    simulate(scenario)
+
+
+def test_a_topic_that_keeps_so_many_bytes_for_ever_has_a_share_of_these() -> None:
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        await world.create_topic("l", retention_ms="-1", retention_bytes="1000000")
+        world.tell()
+        await append(world, "l", 50_000)
+        size = world.partition(0, topic="l").log.size_in_bytes
+        await world.commit({world.at(0, "l"): 0})
+        assert of(await describe(world), 0).lag_of_retention == pytest.approx(size / 1_000_000)
+
+    simulate(scenario)
+
+
+def test_a_group_whose_records_are_gone_is_not_reassured_by_that() -> None:
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        await world.create_topic("l", retention_ms="100000")
+        world.tell()
+        await append(world, "l", 99_000)
+        await append(world, "l", 1_000)
+        await world.commit({world.at(0, "l"): 0})
+        assert of(await describe(world), 0).lag_of_retention == pytest.approx(0.99)
+        await world.partition(0, topic="l").log.advance_log_start(1)  # type: ignore[arg-type]
+        lost = of(await describe(world), 0)
+        assert lost.lag_ms == 1_000
+        assert lost.lag_of_retention == 1
+        await world.commit({world.at(0, "l"): 1})
+        assert of(await describe(world), 0).lag_of_retention == pytest.approx(0.01)
+
+    simulate(scenario)
+
+
 def test_a_record_from_the_future_is_not_late() -> None:
     async def scenario(world: GroupWorld) -> None:
         await world.start()
