@@ -1,0 +1,225 @@
+"""/metrics, /livez and /readyz of real nodes, as Prometheus and a supervisor see them."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
+
+import pytest
+from prometheus_client.openmetrics import parser as openmetrics_parser
+from prometheus_client.parser import text_string_to_metric_families
+
+from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+from quorate.node.local_cluster import LocalCluster
+from quorate.node.metrics.catalogue import CATALOGUE
+
+T = TypeVar("T")
+
+PARTITIONS: Final = 3
+TIMEOUT_S: Final = 60
+KNOWN: Final = {metric.name for metric in CATALOGUE}
+#: so that a test need not wait for a quarter of a minute for every look
+SETTINGS: Final = {"metrics.groups.interval.ms": "1s"}
+
+
+class Answer(NamedTuple):
+    status: int
+    content_type: str
+    body: str
+
+
+class Question:
+    """One that was asked, whether or not the node runs to answer it."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def ask(cls, cluster: LocalCluster, node: str, path: str, *, accept: str = "*/*") -> Question:
+        """Returns once it lies in the node's socket."""
+        address = cluster.node(node).metrics_address
+        assert address is not None
+        connection = http.client.HTTPConnection(address, timeout=TIMEOUT_S)
+        await asyncio.to_thread(connection.request, "GET", path, headers={"Accept": accept})
+        return cls(connection)
+
+    async def answer(self) -> Answer:
+        def read() -> Answer:
+            response = self._connection.getresponse()
+            return Answer(response.status, response.headers["Content-Type"], response.read().decode())
+
+        try:
+            return await asyncio.to_thread(read)
+        finally:
+            self._connection.close()
+
+
+async def ask(cluster: LocalCluster, node: str, path: str, *, accept: str = "*/*") -> Answer:
+    return await (await Question.ask(cluster, node, path, accept=accept)).answer()
+
+
+Samples = dict[tuple[str, ...], float]
+
+
+async def scrape(cluster: LocalCluster, node: str) -> dict[str, Samples]:
+    """By the metric's name, and by the values of its labels in the order of their names."""
+    answer = await ask(cluster, node, "/metrics")
+    assert (answer.status, answer.content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    found: dict[str, Samples] = {}
+    for family in text_string_to_metric_families(answer.body):
+        for sample in family.samples:
+            labels = tuple(sample.labels[name] for name in sorted(sample.labels))
+            assert found.setdefault(sample.name, {}).setdefault(labels, sample.value) == sample.value
+    assert found.keys() <= KNOWN
+    return found
+
+
+async def scrape_all(cluster: LocalCluster, *nodes: str) -> dict[str, dict[str, Samples]]:
+    names = nodes or cluster.names
+    return dict(zip(names, await asyncio.gather(*(scrape(cluster, name) for name in names)), strict=True))
+
+
+async def until(look: Callable[[], Awaitable[T | None]]) -> T:
+    """What it finds, once it finds something."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            found = await look()
+            if found:
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def until_ready(cluster: LocalCluster, node: str) -> None:
+    async def ready() -> bool:
+        return (await ask(cluster, node, "/readyz")).status == 200
+
+    await until(ready)
+
+
+async def teller(cluster: LocalCluster, *nodes: str) -> str:
+    """The one that tells of the group. While it changes there may seem to be two: a page is kept a second."""
+
+    async def look() -> str | None:
+        told = await scrape_all(cluster, *nodes)
+        tellers = [
+            name for name, found in told.items() if ("billing",) in found.get("quorate_group_members", {})
+        ]
+        return tellers[0] if len(tellers) == 1 else None
+
+    return await until(look)
+
+
+@pytest.fixture
+def cluster() -> LocalCluster:
+    return LocalCluster.create(brokers=3, is_combined=True, settings=SETTINGS)
+
+
+async def test_lag_of_a_group_is_told_by_its_coordinator_and_by_the_next_one(cluster: LocalCluster) -> None:
+    async with cluster, AsyncAdmin(cluster.bootstrap) as admin, AsyncProducer(cluster.bootstrap) as producer:
+        await admin.create_topic("orders", partitions=PARTITIONS, replication_factor=3)
+        for number in range(10 * PARTITIONS):
+            await producer.send("orders", "v" * 100, partition=number % PARTITIONS)
+        await producer.flush()
+        await admin.commit_offsets("billing", {("orders", 0): 10, ("orders", 1): 4})
+        for name in cluster.names:
+            await until_ready(cluster, name)
+            assert await ask(cluster, name, "/livez") == (200, "text/plain; charset=utf-8", "alive\n")
+
+        coordinator = await teller(cluster)
+        told = await scrape(cluster, coordinator)
+        assert told["quorate_group_lag_records"] == {
+            ("billing", "0", "orders"): 0,
+            ("billing", "1", "orders"): 6,
+            ("billing", "2", "orders"): 10,
+        }
+        assert told["quorate_group_lag_seconds"]["billing", "0", "orders"] == 0
+        assert 0 < told["quorate_group_lag_seconds"]["billing", "1", "orders"] < TIMEOUT_S
+        assert 0 < told["quorate_group_lag_retention_ratio"]["billing", "2", "orders"] < 0.001
+        assert told["quorate_group_members"] == {("billing",): 0}
+        assert told["quorate_group_state_info"] == {("billing", "empty"): 1}
+        assert told["quorate_group_left_out_groups"] == {(): 0}
+
+        async def all_is_well() -> bool:
+            everywhere = (await scrape_all(cluster)).values()
+            assert all(each["process_resident_memory_bytes"][()] > 1 << 20 for each in everywhere)
+            # Those of orders, and of the groups' own topic.
+            leaders = sum(each["quorate_broker_leaders"][()] for each in everywhere)
+            active = sum(each["quorate_controller_active"][()] for each in everywhere)
+            is_ready = all(each["quorate_node_ready"] == {(): 1} for each in everywhere)
+            return is_ready and (leaders, active) == (PARTITIONS + 16, 1)
+
+        await until(all_is_well)
+        accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
+        answer = await ask(cluster, coordinator, "/metrics", accept=accept)
+        assert answer.content_type.startswith("application/openmetrics-text")
+        assert list(openmetrics_parser.text_string_to_metric_families(answer.body))  # type: ignore[no-untyped-call]
+
+        # The coordinator falls silent: another one tells, and says what else is not as it should be.
+        await cluster.pause(coordinator)
+        others = [name for name in cluster.names if name != coordinator]
+        await teller(cluster, *others)
+
+        async def out_of_sync() -> bool:
+            told = await scrape_all(cluster, *others)
+            return all(each["quorate_broker_under_replicated_partitions"][()] for each in told.values())
+
+        await until(out_of_sync)
+        assert all([(await ask(cluster, name, "/readyz")).status == 200 for name in others]), (
+            "they are in sync"
+        )
+
+        # It was asked before anything could tell it that it was replaced: by its own clock it knows.
+        asked = await Question.ask(cluster, coordinator, "/readyz")
+        cluster.resume(coordinator)
+        assert (await asked.answer()).status == 503
+        await until_ready(cluster, coordinator)
+        told_by = await teller(cluster)
+        lags = (await scrape(cluster, told_by))["quorate_group_lag_records"]
+        assert lags["billing", "1", "orders"] == 6
+
+        # The group catches up.
+        async with AsyncConsumer(
+            cluster.bootstrap, group="billing", topics=["orders"], auto_offset_reset="earliest"
+        ) as consumer:
+            read = 0
+            while read < 16:
+                read += len(await consumer.poll())
+
+            async def has_member() -> bool:
+                told = await scrape_all(cluster)
+                return any(each.get("quorate_group_members") == {("billing",): 1} for each in told.values())
+
+            await until(has_member)
+            await consumer.commit()
+
+        async def has_caught_up() -> bool:
+            told = await scrape(cluster, await teller(cluster))
+            return set(told["quorate_group_lag_records"].values()) == {0.0}
+
+        await until(has_caught_up)
+
+
+async def test_a_follower_that_has_to_catch_up_lives_and_is_not_ready(cluster: LocalCluster) -> None:
+    async with cluster, AsyncAdmin(cluster.bootstrap) as admin, AsyncProducer(cluster.bootstrap) as producer:
+        await admin.create_topic("ledger", assignments={0: [1, 2]})
+        await producer.send_many("ledger", ["v" * 1_000] * 500)
+        await producer.flush()
+        for name in cluster.names:
+            await until_ready(cluster, name)
+        # A copy is made, so slowly that it does not get done.
+        await admin.alter_config(None, {"follower.replication.throttled.rate": "1024"})
+        await admin.reassign_partitions({("ledger", 0): [1, 2, 3]})
+
+        async def refused() -> Answer | None:
+            answer = await ask(cluster, "node-3", "/readyz")
+            return None if answer.status == 200 else answer
+
+        answer = await until(refused)
+        assert (answer.status, answer.body) == (503, "not ready\n1 replica(s) not in sync: ledger-0\n")
+        assert (await ask(cluster, "node-3", "/livez")).status == 200
+        assert (await scrape(cluster, "node-3"))["quorate_broker_out_of_sync_replicas"] == {(): 1}
+        assert (await ask(cluster, "node-1", "/readyz")).status == 200
+        await admin.alter_config(None, {"follower.replication.throttled.rate": "-1"})
+        await until_ready(cluster, "node-3")
