@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench import codec, image, log, quorum
+from bench import codec, image, log, metrics, quorum
 from bench.cluster import beside
 from bench.ending import end_on_sigterm
 from bench.figure import Figure, show
@@ -37,6 +37,7 @@ BENCHMARKS: Final[dict[str, Callable[[], list[Figure]]]] = {
     "image": _shown("A hundred thousand partitions", lambda: asyncio.run(image.run())),
     "cluster": beside.figures,
     "groups": groups.figures,
+    "metrics": _shown("Metrics of a thousand groups", lambda: asyncio.run(metrics.run())),
 }
 
 
