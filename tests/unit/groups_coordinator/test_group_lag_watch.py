@@ -166,6 +166,7 @@ def test_looks_end_when_nobody_has_read_for_long_and_begin_again(monkeypatch: py
         await world.clock.sleep(3600)
         assert len(looks) == count
         assert world.groups.lag_watch.latest() is None, "old numbers are not told"
+        assert world.groups.lag_watch._latest is None, "nor kept"
         await world.commit({world.at(0): 10})
         await read(world)
         assert lags_of(world)["t", 0] == 0

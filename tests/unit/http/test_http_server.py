@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from http.client import HTTPResponse
@@ -16,6 +16,7 @@ import pytest
 
 from quorate.core.config import HostPort
 from quorate.errors import CannotListen
+from quorate.node.http import server as server_module
 from quorate.node.http.conversation import HttpLimits
 from quorate.node.http.messages import Request, Response, text
 from quorate.node.http.server import HttpServer
@@ -23,12 +24,25 @@ from quorate.node.http.server import HttpServer
 LOOPBACK = HostPort("127.0.0.1", 0)
 #: far more than the system keeps for a connection whose other side does not read
 LARGE = b"x" * (32 << 20)
+#: one piece of what is written
+SMALL = b"y" * 60_000
+
+
+@pytest.fixture(autouse=True)
+def mistakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever clients do, it is not our mistake."""
+    made: list[Any] = []
+    monkeypatch.setattr(server_module.log, "error", lambda event, **facts: made.append((event, facts)))
+    yield
+    assert made == []
 
 
 async def answer(request: Request) -> Response:
     match request.path:
         case "/large":
             return Response(HTTPStatus.OK, LARGE)
+        case "/small":
+            return Response(HTTPStatus.OK, SMALL)
         case "/broken":
             raise ZeroDivisionError
         case "/headers":
@@ -255,6 +269,25 @@ async def until_asked(server: HttpServer, count: int = 1) -> None:
     async with asyncio.timeout(30):
         while sum(each.is_asked for each in server._open) < count:  # noqa: ASYNC110  # nobody tells us
             await asyncio.sleep(0)
+
+
+async def test_client_that_reads_late_gets_the_end_of_its_answer() -> None:
+    async with serving(farewell_s=0.01) as (server, port):
+        assert server._server is not None
+        # So little that most of the answer stays in the process until somebody reads.
+        server._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            slow.connect(("127.0.0.1", port))
+            slow.sendall(get("/small"))
+            await until_asked(server)
+            await asyncio.sleep(0.2)  # far longer than a farewell takes
+            slow.setblocking(False)
+            received = b""
+            async with asyncio.timeout(30):
+                while more := await asyncio.get_running_loop().sock_recv(slow, 1 << 16):
+                    received += more
+        assert parsed(received).read() == SMALL
 
 
 async def test_client_that_does_not_close_is_let_go() -> None:
