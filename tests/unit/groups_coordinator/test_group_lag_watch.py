@@ -14,7 +14,7 @@ from quorate.broker.metrics.group import GroupMetrics
 from quorate.core.config import MetricsConfig
 from quorate.core.ids import TopicName
 from quorate.core.records import Record, encode_batch
-from quorate.errors import OffsetNotAvailable
+from quorate.errors import OffsetNotAvailable, Unavailable
 from quorate.v1.group_pb2 import DescribeGroupsRequest
 from tests.unit.broker.broker_harness import SECOND, THIRD
 from tests.unit.groups_coordinator.fake_leaders import FakeLeader
@@ -261,6 +261,48 @@ def test_a_leader_that_does_not_answer_costs_its_own_partitions_their_lag() -> N
             (GROUP, "t", "0"),
             (GROUP, "t", "3"),
         ]
+
+    simulate(scenario)
+
+
+def test_a_leader_that_hangs_costs_a_look_its_time_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_watch, "_PARTITIONS_PER_TURN", 1)
+
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        leader = FakeLeader(world, SECOND, {0: 10})
+        await leader.serve()
+        leader.lead(0)
+        for number in range(20):
+            await world.commit({world.at(0): number % 10}, group=f"g{number:02}")
+        leader.questions.clear()
+        leader.may_answer.clear()
+        before = world.clock.monotonic()
+        told = await read(world)
+        assert world.clock.monotonic() - before < 3.0
+        assert len(leader.questions) == 1
+        assert told["quorate_group_lag_unknown_partitions"] == [((), 20)]
+        assert len(told["quorate_group_lag_records"]) == 60, "the others are told"
+        leader.may_answer.set()
+        await world.clock.sleep(INTERVAL_S + 1)
+        assert (await read(world))["quorate_group_lag_unknown_partitions"] == [((), 0)], "it is asked again"
+
+    simulate(scenario)
+
+
+def test_what_a_leader_says_of_one_partition_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_watch, "_PARTITIONS_PER_TURN", 1)
+
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        leader = FakeLeader(world, SECOND, {0: Unavailable("not this one"), 1: 10})
+        await leader.serve()
+        leader.lead(0, 1)
+        await world.commit({world.at(2): 3}, group="a")
+        await world.commit({world.at(2): 3}, group="b")
+        told = await read(world)
+        assert told["quorate_group_lag_unknown_partitions"] == [((), 2)]
+        assert dict(told["quorate_group_lag_records"])["b", "t", "1"] == 10
 
     simulate(scenario)
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from quorate.broker.groups.group import Group
-from quorate.broker.groups.leader_calls import POSITIONS_MAX, End, LeaderCalls, Position
+from quorate.broker.groups.leader_calls import POSITIONS_MAX, End, LeaderCalls, Position, was_not_asked
 from quorate.broker.groups.records import TopicIdPartition
 from quorate.core.config import TopicConfig
 from quorate.core.config.topic import CleanupPolicy
@@ -53,15 +53,28 @@ def partitions_read(group: Group, topics: Mapping[TopicId, TopicImage]) -> set[T
     return partitions
 
 
-async def ask_all(calls: LeaderCalls, positions: Sequence[Position]) -> list[End | QuorateError]:
-    """In the same order. A partition may be asked about many times, by groups at other places in it."""
+async def ask_all(
+    calls: LeaderCalls, positions: Sequence[Position], silent: dict[BrokerId, QuorateError] | None = None
+) -> list[End | QuorateError]:
+    """In the same order. A partition may be asked about many times, by groups at other places in it.
+
+    ``silent``: leaders that could not be asked, with the reason. They are not asked again, so that one that
+    hangs costs whoever asks in many pieces its time-out once; those that turn out to be silent are added.
+    """
     led, unknown = calls.by_leader(dict.fromkeys(positions))
     answers: dict[Position, End | QuorateError] = {}
+    silent = {} if silent is None else silent
 
     async def ask(leader: BrokerId, asked: list[Position]) -> None:
         for start in range(0, len(asked), POSITIONS_MAX):
             piece = asked[start : start + POSITIONS_MAX]
-            answers.update(zip(piece, await calls.ask(leader, piece), strict=True))
+            if leader in silent:
+                answers.update(dict.fromkeys(piece, silent[leader]))
+                continue
+            found = await calls.ask(leader, piece)
+            answers.update(zip(piece, found, strict=True))
+            if isinstance(found[0], QuorateError) and was_not_asked(found[0]):
+                silent[leader] = found[0]
 
     async with asyncio.TaskGroup() as tasks:
         for leader, asked in led.items():

@@ -28,8 +28,9 @@ from quorate.broker.groups.leader_calls import End, LeaderCalls, Position
 from quorate.broker.groups.records import TopicIdPartition
 from quorate.broker.groups.shard import GroupShard
 from quorate.core.config import MetricsConfig
-from quorate.core.ids import Offset, ReplicaKey, TopicId
+from quorate.core.ids import BrokerId, Offset, ReplicaKey, TopicId
 from quorate.core.logging import get_logger
+from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import GroupState
 
 __all__ = ["GroupLook", "LagLook", "LagWatch", "PartitionLook"]
@@ -157,6 +158,7 @@ class LagWatch:
         room = self._partitions_max
         piece: list[tuple[GroupShard, _Found]] = []
         piece_size = 0
+        silent: dict[BrokerId, QuorateError] = {}
         for count, (shard, group) in enumerate(self._groups(), 1):
             found = self._find(group)
             if found.size > room:
@@ -166,11 +168,11 @@ class LagWatch:
                 piece_size += found.size
                 piece.append((shard, found))
             if piece_size >= _PARTITIONS_PER_TURN:
-                await self._ask(piece, look)
+                await self._ask(piece, look, silent)
                 piece, piece_size = [], 0
             elif count % _GROUPS_PER_TURN == 0:
                 await asyncio.sleep(0)
-        await self._ask(piece, look)
+        await self._ask(piece, look, silent)
         self._note_left_out(look)
         return look
 
@@ -189,13 +191,18 @@ class LagWatch:
         offsets = {each: group.offsets[each].offset for each in partitions if each in group.offsets}
         return _Found(group.name, group.state, len(group.members), partitions, names, offsets)
 
-    async def _ask(self, piece: Sequence[tuple[GroupShard, _Found]], look: LagLook) -> None:
+    async def _ask(
+        self,
+        piece: Sequence[tuple[GroupShard, _Found]],
+        look: LagLook,
+        silent: dict[BrokerId, QuorateError],
+    ) -> None:
         positions = [
             Position(ReplicaKey(*each), found.offsets.get(each, Offset(0)))
             for _, found in piece
             for each in found.partitions
         ]
-        ends = iter(await ask_all(self._calls, positions))
+        ends = iter(await ask_all(self._calls, positions, silent))
         now_ms = self._clock.wall_ms()
         for shard, found in piece:
             partitions = [
@@ -206,8 +213,10 @@ class LagWatch:
             ]
             look.add(shard, GroupLook(found.name, found.state, found.members, partitions))
 
-    def _lag(self, found: _Found, partition: TopicIdPartition, end: object, now_ms: int) -> Lag | None:
-        if not isinstance(end, End) or partition.topic_id not in self._hosted.image.topics:
+    def _lag(
+        self, found: _Found, partition: TopicIdPartition, end: End | QuorateError, now_ms: int
+    ) -> Lag | None:
+        if isinstance(end, QuorateError) or partition.topic_id not in self._hosted.image.topics:
             return None
         config = self._hosted.topic_config(partition.topic_id)
         return lag_of(found.offsets.get(partition), end, now_ms=now_ms, config=config)

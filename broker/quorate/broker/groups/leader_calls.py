@@ -33,7 +33,7 @@ from quorate.v1.replica_pb2 import (
     PartitionPosition,
 )
 
-__all__ = ["POSITIONS_MAX", "End", "LeaderCalls", "Position"]
+__all__ = ["POSITIONS_MAX", "End", "LeaderCalls", "Position", "was_not_asked"]
 
 _DESCRIBE_ENDS: Final = method_of(
     replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"],
@@ -147,6 +147,11 @@ class LeaderCalls:
         current = {broker.address for broker in self._image().brokers.values()}
         for address in [each for each in self._channels if each not in current]:
             await self._channels.pop(address).close()
+
+
+def was_not_asked(error: QuorateError) -> bool:
+    """Whether it is about the leader, and not what the leader says about a partition."""
+    return "broker_id" in error.facts
 
 
 def _to_message(position: Position) -> PartitionPosition:
