@@ -8,7 +8,6 @@ time, and what it says around each such piece (the heading of the metric, the en
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import islice
@@ -26,7 +25,6 @@ __all__ = ["Format", "write_page"]
 _SAMPLES_PER_TURN: Final = 100
 _END: Final = b"# EOF\n"
 _OPENMETRICS: Final = "application/openmetrics-text"
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Format(Enum):
@@ -65,8 +63,7 @@ def _pieces(reading: Reading, form: Format) -> Iterator[bytes]:
         metric = reading.metric
         family = Metric(metric.family, metric.about, metric.kind.value)
         for labels, value in some:
-            values = map(_legible, labels)
-            family.add_sample(metric.name, dict(zip(metric.labels, values, strict=True)), value)
+            family.add_sample(metric.name, dict(zip(metric.labels, labels, strict=True)), value)
         piece = _written(family, form)
         yield piece if is_first else _without_heading(piece)
         is_first = False
@@ -81,15 +78,10 @@ def _written(family: Metric, form: Format) -> bytes:
 
 
 def _without_heading(piece: bytes) -> bytes:
-    """Labels have no line breaks in them by now, so a line that begins with # is a heading."""
+    """A line break within a label is escaped by now, so a line that begins with # is a heading."""
     while piece.startswith(b"#"):
         piece = piece.partition(b"\n")[2]
     return piece
-
-
-def _legible(label: str) -> str:
-    """Anybody may name a group as he likes, and a page with a NUL in it is one that collectors give up on."""
-    return label if label.isprintable() else _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", label)
 
 
 class _Only(Collector):
