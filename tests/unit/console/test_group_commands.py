@@ -339,7 +339,7 @@ def test_group_is_not_deleted_unasked(
     assert node.offsets() == {0: 2}
 
 
-@pytest.mark.parametrize(("answer", "status", "left"), [("y", 0, 0), ("n", 130, 1)])
+@pytest.mark.parametrize(("answer", "status", "left"), [("y", 0, 0), ("n", 1, 1)])
 def test_whoever_is_there_is_asked_before_a_group_is_deleted(
     node: FakeGroupNode, monkeypatch: pytest.MonkeyPatch, answer: str, status: int, left: int
 ) -> None:
