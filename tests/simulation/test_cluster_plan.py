@@ -10,7 +10,7 @@ import pytest
 
 from quorate.chaos.cluster.faults.catalogue import FAULTS
 from quorate.chaos.cluster.faults.kinds import OPERATIONS, UNPLANNED, Fault
-from quorate.chaos.cluster.plan import Plan
+from quorate.chaos.cluster.plan import GROUPED, Plan
 from quorate.chaos.cluster.run import run_plan, run_seed
 from quorate.core.config import Durability
 
@@ -79,6 +79,32 @@ def test_layouts_workloads_and_durabilities_differ_between_seeds() -> None:
     assert {topic.durability for topic in topics} == set(Durability)
     assert {topic.min_insync_replicas for topic in topics} == {1, 2, 3}
     assert {bool(plan.workload.competitors) for plan in plans} == {True, False}
+    assert {bool(plan.workload.members) for plan in plans} == {True, False}
+    assert {topic.cleanup_policy for topic in topics} == {"delete", "compact", "compact,delete"}
+
+
+def test_what_every_record_counts_of_is_not_compacted() -> None:
+    for seed in SEEDS:
+        for plan in (Plan.draw(seed), Plan.draw(seed).with_compaction(), Plan.draw(seed).only_competing()):
+            compacted = {topic.name for topic in plan.topics if topic.is_compacted}
+            assert compacted <= {"t0", "t1"}
+
+
+def test_a_group_or_compaction_can_be_had_with_any_faults() -> None:
+    for seed in SEEDS:
+        plan = Plan.draw(seed)
+        grouped, compacted = plan.with_group(), plan.with_compaction()
+        assert grouped.events == compacted.events == plan.events
+        assert grouped.workload.members
+        assert [topic.name for topic in grouped.topics].count(GROUPED) == 1
+        assert any(topic.is_compacted for topic in compacted.topics)
+
+
+def test_a_plan_from_before_there_was_compaction_is_read() -> None:
+    content = Plan.draw(11).to_json()
+    for topic in content["topics"]:
+        del topic["cleanup_policy"]
+    assert not any(topic.is_compacted for topic in Plan.from_json(content).topics)
 
 
 def test_only_what_an_operator_gives_up_may_be_lost() -> None:

@@ -32,6 +32,14 @@ FLOORS: Final = {
     "event: isr_shrinks": 1.0,
     "event: isr_expansions": 1.0,
     "event: process_crash start": 0.3,
+    # A third of the plans have a group, and another third a topic that is compacted.
+    "event: compactions": 2.0,
+    "event: compactions_of_offsets": 0.5,
+    "event: tombstones_removed": 0.7,
+    "event: groups_loaded": 0.3,
+    "event: group_partitions_given": 0.15,
+    "event: group_commits": 1.0,
+    "event: group_offsets_told": 7.0,
 }
 
 #: Plans that failed once: made as small as they fail without what mends them now. Their seeds draw other

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from quorate.chaos.checks.check_all import check_all
-from quorate.chaos.checks.final_state import AcceptedLoss, FinalPartition, FinalState
+from quorate.chaos.checks.final_state import AcceptedLoss, FinalPartition, FinalState, SentKey
 from quorate.chaos.checks.verdict import FINDINGS_MAX, raise_violations
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.history.entries import ReadRecord
@@ -48,6 +48,15 @@ def one_replica_has_other_bytes(case: Case) -> None:
 
 def one_replica_lacks_its_end(case: Case) -> None:
     del case.copies["broker-3"][Offset(6)]
+
+
+def deleted_key_is_back(case: Case) -> None:
+    """Its tombstone was acknowledged, and is gone; what it deleted is not."""
+    sent = case.begin("late")
+    case.history.acknowledge(sent, Offset(len(case.log)))
+    keys = {value: SentKey(b"key of %d" % offset, False) for offset, value in enumerate(case.log)}
+    keys[sent.value] = SentKey(b"key of 0", True)
+    case.final = dataclasses.replace(case.final, keys=keys)
 
 
 def nobody_read_it(case: Case) -> None:
@@ -210,6 +219,7 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
     (read_behind_the_end_of_the_log, "inconsistent-offsets"),
     (one_replica_has_other_bytes, "replicas-differ"),
     (one_replica_lacks_its_end, "replicas-differ"),
+    (deleted_key_is_back, "last-word"),
     (nobody_read_it, "unseen"),
     (written_twice, "duplicate"),
     (never_sent, "phantom"),
@@ -248,10 +258,11 @@ PLANTS: Final[list[tuple[Plant, str]]] = [
 def test_clean_history_is_flagged_by_nobody_and_looked_at_by_all() -> None:
     verdicts = Case().verdicts()
     assert [each.findings for each in verdicts.values() if not each.passed] == []
-    # Those that have nothing to look at: nothing was given up, no damage was done, every acks was "all", and
-    # no group is said to have read to the end.
+    # Those that have nothing to look at: nothing was given up, no damage was done, every acks was "all", the
+    # topic is not compacted, and no group is said to have read to the end.
     assert {name for name, each in verdicts.items() if not each.examined} == {
         "group-skipped",
+        "last-word",
         "silent-loss",
         "undetected-damage",
         "weak-acks",

@@ -8,7 +8,7 @@ in it. What happened around the deletion may belong to either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from quorate.chaos.checks.final_state import FinalPartition, FinalState
@@ -61,6 +61,51 @@ class PartitionCase:
         """How far the log still reaches, of which it was known that it reaches ``end`` (both exclusive)."""
         return min([end, *(loss.from_offset for loss in self.final.losses if begun_s <= loss.until_s)])
 
+    # -- compaction
+
+    @cached_property
+    def last_words(self) -> Mapping[bytes, tuple[Offset, bytes]]:
+        """Of a compacted topic: by key, the last record of it that is known to have been there."""
+        keys = self.final.keys or {}
+        found: dict[bytes, tuple[Offset, bytes]] = {}
+        for offset, value in self._known_records():
+            if value in keys:
+                key = keys[value].key
+                found[key] = max(found.get(key, (offset, value)), (offset, value))
+        return found
+
+    def _known_records(self) -> Iterator[tuple[Offset, bytes]]:
+        yield from self.final.records.items()
+        for sent in self.sent:
+            if sent.is_promised and sent.offset is not None:
+                yield sent.offset, sent.value
+        for poll in self.polls:
+            yield from poll.records
+
+    @cached_property
+    def _deleted_unseen(self) -> frozenset[bytes]:
+        """Keys that may have been deleted without anybody having seen it: the tombstone may be gone, too."""
+        keys = self.final.keys or {}
+        known = {value for _, value in self._known_records()}
+        return frozenset(
+            keys[sent.value].key
+            for sent in (*self.sent, *self.uncertain)
+            if sent.value in keys
+            and keys[sent.value].is_tombstone
+            and not sent.is_refused
+            and sent.value not in known
+        )
+
+    def is_replaced(self, value: bytes, offset: Offset) -> bool:
+        """Compaction was allowed to remove it: newer than it is another record of its key, or it deletes."""
+        sent = (self.final.keys or {}).get(value)
+        if sent is None:
+            return False
+        last, _ = self.last_words.get(sent.key, (offset, value))
+        return last > offset or sent.is_tombstone or sent.key in self._deleted_unseen
+
+    # -- places
+
     @cached_property
     def placed(self) -> list[tuple[Sent, Offset]]:
         """What was sent and is in the log, or was until retention deleted it; in the order of the sends."""
@@ -70,7 +115,8 @@ class PartitionCase:
             place = there.get(sent.value)
             if place is None and sent.is_promised:
                 assert sent.offset is not None
-                place = sent.offset if self.is_deleted(sent.offset) else None
+                is_gone = self.is_deleted(sent.offset) or self.is_replaced(sent.value, sent.offset)
+                place = sent.offset if is_gone else None
             if place is not None:
                 found.append((sent, place))
         return found

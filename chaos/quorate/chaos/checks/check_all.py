@@ -18,6 +18,7 @@ from quorate.chaos.checks import (
     epochs,
     groups,
     inconsistent_offsets,
+    last_word,
     liveness,
     lost_write,
     phantom,
@@ -44,6 +45,7 @@ Check = Callable[[Case], Verdict]
 CHECKS: Final[tuple[Check, ...]] = (
     lost_write.check,
     inconsistent_offsets.check,
+    last_word.check,
     replicas_differ.check,
     unseen.check,
     duplicate.check,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from quorate.core.ids import LeaderEpoch, Offset, TopicPartition
 
-__all__ = ["AcceptedLoss", "CopyOfLog", "FinalPartition", "FinalState"]
+__all__ = ["AcceptedLoss", "CopyOfLog", "FinalPartition", "FinalState", "SentKey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,14 @@ class AcceptedLoss(NamedTuple):
     until_s: float
 
 
+class SentKey(NamedTuple):
+    """What a record of a compacted topic is about."""
+
+    key: bytes
+    #: it deletes the key; its value, by which it is known, is not in the record but beside it
+    is_tombstone: bool
+
+
 @dataclass(frozen=True, slots=True)
 class FinalPartition:
     #: exclusive; everything below it is committed
@@ -50,6 +58,8 @@ class FinalPartition:
     unclean_leader_epochs: tuple[LeaderEpoch, ...] = ()
     #: where that is allowed, what was given up, one for each of them
     losses: tuple[AcceptedLoss, ...] = ()
+    #: of a compacted topic, for everything that was sent to it, by value; None: it is not compacted
+    keys: Mapping[bytes, SentKey] | None = None
 
 
 @dataclass(frozen=True, slots=True)

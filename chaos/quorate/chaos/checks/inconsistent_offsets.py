@@ -44,7 +44,7 @@ def _check_acknowledged(partition: PartitionCase, findings: Findings) -> int:
 
 
 def _check_read(partition: PartitionCase, findings: Findings) -> int:
-    """Also what retention has deleted since: all readers have seen the same there."""
+    """Also what retention or compaction has removed since: all readers have seen the same there."""
     examined = 0
     records = partition.final.records
     deleted: dict[Offset, bytes] = {}
@@ -52,7 +52,7 @@ def _check_read(partition: PartitionCase, findings: Findings) -> int:
         examined += len(poll.records)
         for offset, value in poll.records:
             now = records.get(offset)
-            if now is None and partition.is_deleted(offset):
+            if now is None and (partition.is_deleted(offset) or partition.is_replaced(value, offset)):
                 now = deleted.setdefault(offset, value)
             if now != value and not partition.is_given_up(offset, poll.assignment.begun_s):
                 findings.add(

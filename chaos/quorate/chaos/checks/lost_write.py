@@ -1,4 +1,7 @@
-"""What was acknowledged with acks=all is in the log, unless retention or an operator has given it up."""
+"""What was acknowledged with acks=all is in the log, unless retention or an operator has given it up.
+
+Or unless compaction has removed it, because of something newer: whether that is there, ``last_word`` says.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ def check(case: Case) -> Verdict:
             assert sent.offset is not None
             examined += 1
             if sent.value in there or partition.is_deleted(sent.offset):
+                continue
+            if partition.is_replaced(sent.value, sent.offset):
                 continue
             if partition.is_given_up(sent.offset, sent.begun_s):
                 given_up += 1

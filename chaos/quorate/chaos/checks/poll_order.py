@@ -1,17 +1,18 @@
 """A reader is shown every record in order, once, from where it was told to begin (rule 17).
 
 Four checks over one walk. Jepsen tells what goes wrong within one poll ("int") from what goes wrong between
-two. There are no transactions and no compaction, so that offsets have no gaps, and whoever is sent elsewhere
-by retention or by itself has a new assignment: any gap within one is a skip.
+two. There are no transactions, so that offsets have no gaps but where a topic is compacted, and whoever is
+sent elsewhere by retention or by itself has a new assignment: any gap within one is a skip. What a compacted
+topic may lack, ``last_word`` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from quorate.chaos.checks.case import Case
+from quorate.chaos.checks.case import Case, PartitionCase
 from quorate.chaos.checks.verdict import Findings, Verdict
 from quorate.chaos.history.entries import Poll
 from quorate.core.ids import Offset
@@ -28,6 +29,10 @@ def _is_skipped(offset: Offset, due: Offset) -> bool:
 
 def _is_backwards(offset: Offset, due: Offset) -> bool:
     return offset < due
+
+
+def _looked_at(case: Case, is_wrong: _Judge) -> Iterator[PartitionCase]:
+    return (each for each in case.partitions if is_wrong is not _is_skipped or each.final.keys is None)
 
 
 def _int_poll_skip(case: Case) -> Verdict:
@@ -51,7 +56,7 @@ CHECKS: Final = (_int_poll_skip, _int_nonmonotonic_poll, _poll_skip, _nonmonoton
 
 def _within_polls(name: str, case: Case, is_wrong: _Judge) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in case.partitions:
+    for partition in _looked_at(case, is_wrong):
         for poll in partition.polls:
             examined += len(poll.records)
             first, last = poll.records[0].offset, poll.records[-1].offset
@@ -66,7 +71,7 @@ def _within_polls(name: str, case: Case, is_wrong: _Judge) -> Verdict:
 
 def _between_polls(name: str, case: Case, is_wrong: _Judge) -> Verdict:
     findings, examined = Findings(), 0
-    for partition in case.partitions:
+    for partition in _looked_at(case, is_wrong):
         positions: dict[int, Offset] = {}
         for poll in partition.polls:
             assignment = poll.assignment

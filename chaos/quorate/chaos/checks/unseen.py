@@ -25,8 +25,10 @@ def check(case: Case) -> Verdict:
             if not sent.is_promised or sent.offset is None or sent.offset < start:
                 continue
             examined += 1
-            # One that is not there is lost, which is worse, and another check's.
-            if sent.offset not in seen and records.get(sent.offset) == sent.value:
+            # One that is not there is lost, which is worse, and another check's. One that has been replaced
+            # may have been removed before the last reader came to it.
+            is_there = records.get(sent.offset) == sent.value
+            if sent.offset not in seen and is_there and not partition.is_replaced(sent.value, sent.offset):
                 findings.add(f"{partition.partition}: nobody has read {sent.value!r} at {sent.offset}")
     return findings.verdict(NAME, anomaly="unseen", examined=examined)
 

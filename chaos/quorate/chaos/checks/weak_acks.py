@@ -27,7 +27,9 @@ def check(case: Case) -> Verdict:
                 continue
             examined += 1
             figures[f"acks_{sent.acks}_acknowledged"] += 1
-            is_deleted = sent.offset is not None and partition.is_deleted(sent.offset)
-            if sent.value not in partition.offset_of and not is_deleted:
+            is_gone = sent.offset is not None and (
+                partition.is_deleted(sent.offset) or partition.is_replaced(sent.value, sent.offset)
+            )
+            if sent.value not in partition.offset_of and not is_gone:
                 figures[f"acks_{sent.acks}_lost"] += 1
     return Findings().verdict(NAME, examined=examined, figures=figures)

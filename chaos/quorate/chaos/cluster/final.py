@@ -6,26 +6,31 @@ Not through the broker's handlers: what the disks hold is the truth.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 from quorate.broker.replica.partition import Partition
-from quorate.chaos.checks.final_state import AcceptedLoss, CopyOfLog, FinalPartition, FinalState
+from quorate.chaos.checks.final_state import AcceptedLoss, CopyOfLog, FinalPartition, FinalState, SentKey
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.view import newest_image, partitions_of
 from quorate.core.ids import Offset, ReplicaKey, TopicPartition
-from quorate.core.records import decode_batch, parse_header, split_batches
+from quorate.core.records import ConsumerRecord, Record, decode_batch, parse_header, split_batches
 from quorate.errors import QuorateError
 
 __all__ = [
+    "TOMBSTONE_HEADER",
     "assigned_replicas",
     "batches_of",
     "check_replicas_agree",
     "final_state",
     "records_of",
     "table_of",
+    "value_of",
 ]
 
 _READ_BYTES: int = 1 << 20
+#: has what would be the value, if the record were none
+TOMBSTONE_HEADER: Final = "instead of"
 
 
 def batches_of(replica: Partition, end_offset: Offset) -> Iterator[bytes]:
@@ -45,8 +50,15 @@ def records_of(replica: Partition, end_offset: Offset) -> dict[Offset, bytes]:
     for batches in batches_of(replica, end_offset):
         for batch in split_batches(batches):
             for record in decode_batch(batch):
-                records[Offset(record.offset)] = record.value or b""
+                records[Offset(record.offset)] = value_of(record)
     return records
+
+
+def value_of(record: Record | ConsumerRecord) -> bytes:
+    """What says which record it is."""
+    if record.value is not None:
+        return record.value
+    return next((value or b"" for name, value in record.headers if name == TOMBSTONE_HEADER), b"")
 
 
 def table_of(replica: Partition, end_offset: Offset) -> dict[bytes, bytes]:
@@ -92,10 +104,14 @@ def final_state(
     *,
     may_delete: Collection[str],
     losses: Mapping[TopicPartition, tuple[AcceptedLoss, ...]],
+    keys: Mapping[str, Mapping[bytes, SentKey]],
     counters: Mapping[str, int],
     expected: tuple[str, ...],
 ) -> FinalState:
-    """For the checks, once the cluster is whole and everything is committed. ``expected``: counters."""
+    """For the checks, once the cluster is whole and everything is committed. ``expected``: counters.
+
+    ``keys``: of topics that are compacted, as far as they have a history.
+    """
     partitions = {}
     for name, replicas in assigned_replicas(cluster).items():
         leader = replicas[0][1]
@@ -109,6 +125,7 @@ def final_state(
             may_delete=name.topic in may_delete,
             unclean_leader_epochs=tuple(state.image.unclean_leader_epochs),
             losses=losses.get(name, ()),
+            keys=keys.get(name.topic, {}) if leader.log.config.compacts else None,
         )
     return FinalState(partitions=partitions, counters=counters, expected=expected)
 

@@ -32,7 +32,15 @@ _BROKERS: Final = (3, 3, 3, 3, 4, 5)
 _DURABILITIES: Final = (Durability.REPLICATED, Durability.REPLICATED, Durability.FSYNC)
 _KINDS_RANGE: Final = (2, 5)
 _EVENTS_RANGE: Final = (5, 11)
+#: these are not compacted
+_EVERY_RECORD_COUNTS: Final = (COMPETED, GROUPED, _LOSSY)
 _COMPETITORS: Final = 4
+_MEMBERS: Final = 3
+_SHARED_PARTITIONS: Final = 2
+_DELETE: Final = "delete"
+_COMPACT: Final = "compact"
+_COMPACTIONS: Final = (_COMPACT, _COMPACT, f"{_COMPACT},{_DELETE}")
+_COMPACTED_SHARE: Final = 0.25
 #: faults overlap: the next one begins so long after the last one began
 _PAUSE_S_RANGE: Final = (0.02, 0.8)
 
@@ -55,6 +63,17 @@ class TopicPlan:
     durability: Durability
     #: an operator gives up what is on dead brokers (rule 33); of all other topics nothing may be lost
     may_lose: bool = False
+    #: as the topic's setting of that name has it
+    cleanup_policy: str = _DELETE
+
+    @property
+    def is_compacted(self) -> bool:
+        return _COMPACT in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """By age and size."""
+        return _DELETE in self.cleanup_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +112,7 @@ class Plan:
             names.append(GROUPED)
         is_combined = rng.random() < 0.4
         topics = [_draw_topic(rng, name, brokers, durability) for name in names]
+        topics = _draw_compaction(random.Random(f"compaction {seed}"), topics)
         events = _draw_events(rng, kinds)
         if any(event.kind is Fault.RECOVER_PARTITION for event in events):
             topics.append(_draw_lossy_topic(rng, durability))
@@ -107,9 +127,32 @@ class Plan:
 
     def only_competing(self) -> Plan:
         """The same faults, and nobody but clients that compete."""
-        competed = dataclasses.replace(self.topics[0], name=COMPETED, partitions=1)
+        competed = dataclasses.replace(self.topics[0], name=COMPETED, partitions=1, cleanup_policy=_DELETE)
         workload = WorkloadPlan(producers=0, hasty_producers=0, readers=0, competitors=_COMPETITORS)
         return dataclasses.replace(self, topics=(competed,), workload=workload)
+
+    def with_group(self) -> Plan:
+        """The same faults, and a group whose members come and go, whether it was drawn or not."""
+        topics = [topic for topic in self.topics if topic.name != GROUPED]
+        shared = dataclasses.replace(
+            self.topics[0],
+            name=GROUPED,
+            partitions=_SHARED_PARTITIONS,
+            cleanup_policy=_DELETE,
+            may_lose=False,
+        )
+        workload = dataclasses.replace(self.workload, members=_MEMBERS)
+        return dataclasses.replace(self, topics=(*topics, shared), workload=workload)
+
+    def with_compaction(self) -> Plan:
+        """The same, and every topic that may be is compacted."""
+        topics = [
+            topic
+            if topic.name in _EVERY_RECORD_COUNTS
+            else dataclasses.replace(topic, cleanup_policy=_COMPACT)
+            for topic in self.topics
+        ]
+        return dataclasses.replace(self, topics=tuple(topics))
 
     @property
     def written_topics(self) -> list[TopicPlan]:
@@ -146,6 +189,19 @@ def _draw_topic(rng: random.Random, name: str, brokers: int, durability: Durabil
         min_insync_replicas=rng.choice((2, 2, 2, 1, min(3, replication_factor))),
         durability=durability or drawn,
     )
+
+
+def _draw_compaction(rng: random.Random, topics: Sequence[TopicPlan]) -> list[TopicPlan]:
+    """Some are compacted; not those of which every record counts: what is competed for, what a group shares.
+
+    With a generator of its own, so that the rest of a plan does not depend on it.
+    """
+    return [
+        dataclasses.replace(topic, cleanup_policy=rng.choice(_COMPACTIONS))
+        if rng.random() < _COMPACTED_SHARE and topic.name not in _EVERY_RECORD_COUNTS
+        else topic
+        for topic in topics
+    ]
 
 
 def _draw_lossy_topic(rng: random.Random, durability: Durability | None) -> TopicPlan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +24,11 @@ from quorate.chaos.cluster.faults.operations import create_topic
 from quorate.chaos.cluster.final import assigned_replicas, batches_of, final_state
 from quorate.chaos.cluster.group_members import GroupMembers
 from quorate.chaos.cluster.nemesis import Nemesis
+from quorate.chaos.cluster.offset_watch import OffsetWatch
 from quorate.chaos.cluster.plan import COMPETED, GROUPED, Plan
 from quorate.chaos.cluster.scene import Scene
-from quorate.chaos.cluster.signs import SignsInMetadata, expected_signs, signs_of
+from quorate.chaos.cluster.signs import SignsInMetadata, expected_signs, signs_of, signs_of_group
+from quorate.chaos.cluster.slow_loading import slow_loading
 from quorate.chaos.cluster.trace import Trace, counting_events
 from quorate.chaos.cluster.view import failed_in_silence, is_whole, what_is_missing
 from quorate.chaos.cluster.workload import Workload
@@ -40,6 +43,7 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability
 from quorate.core.config.groups import GroupConfig
+from quorate.core.config.topic import TopicConfig
 from quorate.core.ids import TopicPartition
 from quorate.core.topic_names import INTERNAL_TOPICS
 from quorate.errors import QuorateError, ReplicaDiverged
@@ -56,6 +60,8 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "controlled_shutdown_timeout_ms": 1_500,
     "log_retention_check_interval_ms": 1_000,
     "file_delete_delay_ms": 500,
+    # Of the topic in which groups keep their state; all others have their own.
+    "topic_defaults": TopicConfig(segment_ms=700, delete_retention_ms=2_000, min_cleanable_dirty_ratio=0.3),
     "groups": GroupConfig(
         offsets_topic_num_partitions=2, session_timeout_ms=1_200, heartbeat_interval_ms=200
     ),
@@ -123,7 +129,7 @@ def run_plan(plan: Plan, *, trace: Trace | None = None) -> RunReport:
             if trace is not None:
                 trace.end()
 
-    with counting_events(trace) as counts:
+    with counting_events(trace) as counts, slow_loading(random.Random(f"loading {plan.seed}")):
         return run_simulation(main, seed=plan.seed, time_limit_s=_TIME_LIMIT_S)
 
 
@@ -152,15 +158,18 @@ class _Run:
         )
         self._group = GroupLedger(self._history, GROUPED)
         self._members = GroupMembers(self._cluster, self._group, GROUPED)
+        self._offsets = OffsetWatch(self._cluster, self._history, GROUPED)
 
     async def run(self) -> RunReport:
         await self._begin()
         clients = self._start_clients()
-        watch = asyncio.create_task(self._watch_watermarks(), name="watermarks")
+        beside = [asyncio.create_task(self._watch_watermarks(), name="watermarks")]
         competitors = self._plan.workload.competitors
         competition = Competition(self._cluster, competitors) if competitors else None
-        supervisor = asyncio.create_task(self._restart_what_ended(), name="supervisor")
+        beside.append(asyncio.create_task(self._restart_what_ended(), name="supervisor"))
         members = self._start_members()
+        if members:
+            beside.append(asyncio.create_task(self._offsets.watch(), name="offsets"))
         await self._nemesis.run()
         await self._until("whole", lambda: is_whole(self._cluster))
         self._workload.end()
@@ -173,7 +182,7 @@ class _Run:
         final = self._final_state()
         await self._read_everything(final)
         await self._finish_group(final)
-        for task in (watch, supervisor):
+        for task in beside:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -209,7 +218,9 @@ class _Run:
             return
         records = {name: list(log.records) for name, log in final.partitions.items() if name.topic == GROUPED}
         last = self._members.begin()
-        await self._until("read by the group", lambda: self._group.has_handed_out(records))
+        await self._until(
+            "read by the group", lambda: self._group.has_handed_out(records), check="group-skipped"
+        )
         self._group.has_read_all()
         await last.leave()
 
@@ -242,7 +253,7 @@ class _Run:
 
     # -- until it is whole and quiet
 
-    async def _until(self, what: str, condition: Callable[[], bool]) -> None:
+    async def _until(self, what: str, condition: Callable[[], bool], *, check: str = "not-converged") -> None:
         clock = self._cluster.clock
         deadline_s = clock.monotonic() + _HEALED_WITHIN_S
         while not condition():
@@ -250,7 +261,8 @@ class _Run:
             if clock.monotonic() > deadline_s:
                 missing = what_is_missing(self._cluster)
                 message = f"not {what} {_HEALED_WITHIN_S:g} s after it was healed"
-                check = "not-converged" if failed_in_silence(self._cluster) is None else "failed-in-silence"
+                if failed_in_silence(self._cluster) is not None:
+                    check = "failed-in-silence"
                 raise Violation(f"{message}: {missing}" if missing else message, check=check)
             await clock.sleep(_POLL_S)
 
@@ -303,8 +315,8 @@ class _Run:
             for name, partition in final.partitions.items()
             if _has_history(name.topic)
         }
-        count = sum(len(final.partitions[name].records) for name in starts)
-        reading = asyncio.create_task(self._workload.read_everything("last", starts, count))
+        ends = {name: final.partitions[name].high_watermark for name in starts}
+        reading = asyncio.create_task(self._workload.read_everything("last", starts, ends))
         await self._until("read to the end", reading.done)
         reading.result()
 
@@ -312,6 +324,7 @@ class _Run:
 
     def _final_state(self) -> FinalState:
         self._counts.update(signs_of(self._cluster, self._signs, self._observer.examined))
+        self._counts.update(signs_of_group(self._history, offsets_told=self._offsets.examined))
         found = final_state(
             self._cluster,
             may_delete=self._scene.may_delete,
@@ -320,6 +333,7 @@ class _Run:
                 for name in assigned_replicas(self._cluster)
                 if name.topic in {topic.name for topic in self._plan.topics if topic.may_lose}
             },
+            keys=self._workload.keys,
             counters=self._counts,
             expected=expected_signs(event.kind for _, event, _ in self._nemesis.story),
         )

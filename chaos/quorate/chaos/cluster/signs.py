@@ -11,10 +11,11 @@ from typing import Final
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.faults.kinds import Fault
+from quorate.chaos.history.history import History
 from quorate.core.ids import ReplicaKey
 from quorate.metadata.image import PartitionImage
 
-__all__ = ["SIGNS", "SignsInMetadata", "expected_signs", "signs_of"]
+__all__ = ["SIGNS", "SignsInMetadata", "expected_signs", "signs_of", "signs_of_group"]
 
 _RESTARTS: Final = "restarts"
 _CONTROLLER_RESTARTS: Final = "controller_restarts"
@@ -98,8 +99,21 @@ def signs_of(cluster: SimCluster, metadata: SignsInMetadata, examined: Mapping[s
         _LEADERS_MOVED: metadata.leaders_moved,
         _UNCLEAN_ELECTIONS: metadata.unclean_elections,
         _LOG_STARTS: examined["log starts moved"],
+        "compactions": examined["logs compacted"],
+        "compactions_of_offsets": examined["logs of offsets compacted"],
+        "tombstones_removed": examined["tombstones removed"],
+        "compacted_logs_copied_anew": examined["compacted logs copied anew"],
         _ROTTEN: sum(len(disk.rotten) for disk in disks),
         "frames_dropped": network.frames_dropped,
         "frames_held": network.frames_held,
         "requests_doubled": network.requests_doubled,
+    }
+
+
+def signs_of_group(history: History, *, offsets_told: int) -> dict[str, int]:
+    """``offsets_told``: how often a coordinator has told an offset that could have been wrong."""
+    return {
+        "group_partitions_given": sum(each.group is not None for each in history.assignments),
+        "group_commits": sum(each.is_acknowledged for each in history.commits),
+        "group_offsets_told": offsets_told,
     }

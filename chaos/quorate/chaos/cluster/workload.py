@@ -6,11 +6,13 @@ They are the real clients. Everything that they are told goes into the history; 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from quorate.chaos.checks.final_state import SentKey
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.final import TOMBSTONE_HEADER, value_of
 from quorate.chaos.cluster.plan import TopicPlan
 from quorate.chaos.cluster.view import newest_image, partitions_of
 from quorate.chaos.history.entries import Acks, Assignment, Sent
@@ -19,6 +21,7 @@ from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.client.producer.async_producer import AsyncProducer
 from quorate.client.producer.record_future import RecordFuture
 from quorate.core.ids import Offset, TopicPartition
+from quorate.core.records import ConsumerRecord
 from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError
 
 __all__ = ["Workload"]
@@ -31,6 +34,7 @@ _BURST_SHARE: Final = 0.3
 _KEYS: Final = 8
 #: so that a few hundred records fill several of the smallest segments
 _VALUE_BYTES: Final = (0, 40, 300)
+_TOMBSTONE_SHARE: Final = 0.25
 _FROM_THE_BEGINNING: Final = 0.2
 _RECORDS_AGAIN_MAX: Final = 5
 #: few, and then longer than a partition is without a leader: whoever begins anew does not see what has gone
@@ -52,6 +56,10 @@ class Workload:
         self._history = history
         self._topics = {topic.name for topic in topics}
         self._may_lose = {topic.name for topic in topics if topic.may_lose}
+        #: of compacted topics: what each record was about, by its value
+        self.keys: dict[str, dict[bytes, SentKey]] = {
+            topic.name: {} for topic in topics if topic.is_compacted
+        }
         self._on_promise = on_promise
         self._is_over = False
 
@@ -89,9 +97,18 @@ class Workload:
         number = rng.randrange(_KEYS)
         partition = partitions[number % len(partitions)]
         sent = self._history.begin(name, partition, acks=acks, value_bytes=rng.choice(_VALUE_BYTES))
+        key, value = f"k{number}", sent.value
+        keys = self.keys.get(partition.topic)
+        is_tombstone = keys is not None and rng.random() < _TOMBSTONE_SHARE
+        if keys is not None:
+            keys[value] = SentKey(key.encode(), is_tombstone=is_tombstone)
         try:
             future = await producer.send(
-                partition.topic, sent.value, key=f"k{number}", partition=partition.partition
+                partition.topic,
+                None if is_tombstone else value,
+                key=key,
+                headers=[(TOMBSTONE_HEADER, value)] if is_tombstone else None,
+                partition=partition.partition,
             )
         except QuorateError as error:
             self._history.fail(sent, error)
@@ -133,16 +150,17 @@ class Workload:
                 starts.pop(lost.pop(), None)
             await self._cluster.clock.sleep(rng.uniform(0, _PAUSE_S_MAX))
 
-    async def read_everything(self, name: str, starts: dict[TopicPartition, Offset], count: int) -> None:
-        """From these offsets on, so many records in all, which is to the end."""
+    async def read_everything(
+        self, name: str, starts: dict[TopicPartition, Offset], ends: dict[TopicPartition, Offset]
+    ) -> None:
+        """From these offsets on to those, which nobody writes behind."""
         assignment = self._history.assign(name, starts)
-        left = count
+        left = dict(ends)
         async with self._cluster.consumer() as consumer:
             _place(consumer, starts)
-            while left > 0:
-                records = await consumer.poll(timeout=_POLL_S)
-                self._history.polled(assignment, records)
-                left -= len(records)
+            while left:
+                self._history.polled(assignment, _named(await consumer.poll(timeout=_POLL_S)))
+                left = {each: end for each, end in left.items() if await consumer.position(each) < end}
         self._history.caught_up(assignment)
 
     async def _poll(
@@ -150,7 +168,7 @@ class Workload:
     ) -> bool:
         """Whether it can go on. ``lost``: gets what it was told to have lost its records."""
         try:
-            self._history.polled(assignment, await consumer.poll(timeout=_POLL_S))
+            self._history.polled(assignment, _named(await consumer.poll(timeout=_POLL_S)))
         except (LogTruncated, OffsetOutOfRange) as error:
             topic = error.facts["topic"]
             if topic in self._may_lose:
@@ -170,6 +188,13 @@ class Workload:
             for poll in self._history.polls
             if poll.assignment is assignment
         }
+
+
+def _named(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+    """A tombstone has no value that would say which one it is: a header does."""
+    return [
+        record if record.value is not None else record._replace(value=value_of(record)) for record in records
+    ]
 
 
 def _start(rng: random.Random, read_to: Offset) -> Offset:

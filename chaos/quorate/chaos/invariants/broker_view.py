@@ -26,9 +26,11 @@ from quorate.core.records import parse_header
 from quorate.errors import QuorateError
 from quorate.node.node import Node
 from quorate.storage import PartitionLog
+from quorate.storage.compaction_checkpoint import CompactionCheckpoint
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME
+from quorate.storage.log_files import SWAP_SUFFIX
 from quorate.storage.quarantine import Damage
-from quorate.storage.segment import LOG_SUFFIX
+from quorate.storage.segment import LOG_SUFFIX, Segment
 
 __all__ = ["BrokerView"]
 
@@ -42,6 +44,8 @@ class _Fingerprint(NamedTuple):
     #: as the replica notes it: while its log is cut, this may be beyond the log's end
     noted_high_watermark: Offset
     cuts_under_way: int
+    #: replaced when a pass begins, and when it has ended
+    compaction: CompactionCheckpoint
     damage: Damage | None
     failure: QuorateError | None
     leadership: Leadership | None
@@ -53,12 +57,12 @@ class _Fingerprint(NamedTuple):
 class _Reading:
     """Of one replica of the process that runs."""
 
-    __slots__ = ("epoch", "fingerprint", "position", "segment_base")
+    __slots__ = ("epoch", "fingerprint", "position", "segment")
 
     def __init__(self) -> None:
         self.fingerprint: _Fingerprint | None = None
-        #: up to where its copy was read
-        self.segment_base = Offset(0)
+        #: up to where its copy was read; None: from the start
+        self.segment: Segment | None = None
         self.position = 0
         #: of the last batch that was read
         self.epoch = NO_LEADER_EPOCH
@@ -132,7 +136,7 @@ class BrokerView:
                 # What lies behind the bit that rotted is about to be out of sight.
                 copy.remember(is_synced=watch.is_synced)
             copy.is_out_of_service = copy.is_quarantined = False
-            self._read_disk(copy, directory)
+            self._read_disk(copy, directory, is_compacted=watch.compacted is not None)
             if is_powered_off:
                 copy.durable_end = copy.log_end_offset
             else:
@@ -141,7 +145,7 @@ class BrokerView:
             if self.broker_id in watch.copies:
                 watch.process_ended(self.broker_id)
 
-    def _read_disk(self, copy: Copy, directory: str) -> None:
+    def _read_disk(self, copy: Copy, directory: str, *, is_compacted: bool) -> None:
         """What a start would find: up to the first batch that is torn or rotten."""
         copy.empty(copy.log_start_offset)
         try:
@@ -150,10 +154,10 @@ class BrokerView:
             copy.empty(Offset(0))
             return
         end: Offset | None = None
-        for name in sorted(name for name in files if name.endswith(LOG_SUFFIX)):
-            if end is not None and int(name.removesuffix(LOG_SUFFIX)) != end:
+        for base, content in _segments_in(files):
+            if end is not None and base != end:
                 return
-            copy.add(batches_in(files[name], is_sound=False))
+            copy.add(batches_in(content, is_sound=False, is_compacted=is_compacted))
             end = copy.log_end_offset
 
     def broker_is_back(self) -> None:
@@ -229,6 +233,8 @@ class BrokerView:
                     now=now.log_start_offset,
                     high_watermark=high_watermark,
                 )
+        if before is not None and now.compaction is not before.compaction:
+            _note_compaction(watch, before.compaction, now.compaction)
         watch.saw(
             self.broker_id,
             Sighting(
@@ -257,13 +263,16 @@ class BrokerView:
             or before.damage is not None
             or now.log_end_offset < before.log_end_offset
             or now.log_start_offset != before.log_start_offset
+            or now.compaction != before.compaction
+            # A cleaned one has taken its place, in a pass that has not ended.
+            or (reading.segment is not None and reading.segment not in log._state.segments)
         )
         if is_anew:
             copy.empty(now.log_start_offset)
-            reading.segment_base, reading.position = Offset(-1), 0
+            reading.segment, reading.position = None, 0
         if is_anew or now.log_end_offset > copy.log_end_offset:
             end = copy.log_end_offset
-            self._read_segments(copy, log, reading)
+            self._read_segments(copy, log, reading, is_compacted=watch.compacted is not None)
             if is_anew:
                 # What a start has found, or a cut has left, was looked at when it was written.
                 reading.epoch = max((each.epoch for each in copy.batches.values()), default=NO_LEADER_EPOCH)
@@ -309,15 +318,28 @@ class BrokerView:
         epochs = [epoch for epoch, _ in json.loads(body)["epochs"]]
         return LeaderEpoch(epochs[-1]) if epochs else NO_LEADER_EPOCH
 
-    def _read_segments(self, copy: Copy, log: PartitionLog, reading: _Reading) -> None:
+    def _read_segments(self, copy: Copy, log: PartitionLog, reading: _Reading, *, is_compacted: bool) -> None:
         """From where the last reading ended."""
-        for segment in log._state.segments:
-            if segment.base_offset < reading.segment_base:
-                continue
-            start = reading.position if segment.base_offset == reading.segment_base else 0
+        segments = log._state.segments
+        for segment in segments[0 if reading.segment is None else segments.index(reading.segment) :]:
+            start = reading.position if segment is reading.segment else 0
             content = self.machine.disk.peek(segment.path, start)[: segment.size - start]
-            copy.add(batches_in(content, is_sound=True))
-            reading.segment_base, reading.position = segment.base_offset, segment.size
+            copy.add(batches_in(content, is_sound=True, is_compacted=is_compacted))
+            reading.segment, reading.position = segment, segment.size
+
+
+def _segments_in(files: Mapping[str, bytes]) -> list[tuple[Offset, bytes]]:
+    """By their first offsets, as a start takes them: cleaned ones in the place of what they replace."""
+    found = {
+        Offset(int(name.removesuffix(LOG_SUFFIX))): content
+        for name, content in files.items()
+        if name.endswith(LOG_SUFFIX)
+    }
+    for name in sorted(name for name in files if name.endswith(SWAP_SUFFIX)):
+        base, end = map(int, name.removesuffix(SWAP_SUFFIX).split("-"))
+        found = {offset: content for offset, content in found.items() if not base <= offset < end}
+        found[Offset(base)] = files[name]
+    return sorted(found.items())
 
 
 def _fingerprint(replica: Partition) -> tuple[object, ...]:
@@ -331,12 +353,24 @@ def _fingerprint(replica: Partition) -> tuple[object, ...]:
         log._sync_state.recovery_point,
         replica._high_watermark.offset,
         state.cuts_under_way,
+        state.compaction,
         state.damage,
         replica._failure,
         leadership,
         None if isr is None else isr.committed,
         None if isr is None else isr._wish,
     )
+
+
+def _note_compaction(watch: PartitionWatch, before: CompactionCheckpoint, now: CompactionCheckpoint) -> None:
+    if now.first_dirty_offset > before.first_dirty_offset:
+        watch.log_compacted()
+    if now.tombstones_removed_below > before.tombstones_removed_below:
+        if now.superseded_below > 0 and now.first_dirty_offset == 0:
+            # Never compacted, and yet something is missing: it was told so by its leader.
+            watch.copy_begun_anew()
+        else:
+            watch.tombstones_removed()
 
 
 def _leading(leadership: Leadership) -> Leading:

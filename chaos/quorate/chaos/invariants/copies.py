@@ -17,12 +17,21 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from quorate.core.ids import LeaderEpoch, Offset
-from quorate.core.records import HEADER_BYTES, check_batch, parse_header
+from quorate.core.records import HEADER_BYTES, check_batch, decode_batch, parse_header
 from quorate.errors import CorruptBatch, UnsupportedBatch
 
-__all__ = ["Batch", "CommittedLog", "Copy", "Loss", "batches_in"]
+__all__ = ["Batch", "CommittedLog", "Copy", "KeyedRecord", "Loss", "batches_in"]
 
 _START = Offset(0)
+
+
+class KeyedRecord(NamedTuple):
+    """A record of a compacted topic."""
+
+    offset: Offset
+    key: bytes
+    #: None: a tombstone
+    value: bytes | None
 
 
 class Batch(NamedTuple):
@@ -31,10 +40,15 @@ class Batch(NamedTuple):
     next_offset: Offset
     epoch: LeaderEpoch
     crc: int
+    #: of a compacted topic, which may have lost some of them since
+    records: tuple[KeyedRecord, ...] = ()
 
 
-def batches_in(content: bytes, *, is_sound: bool) -> Iterator[Batch]:
-    """Whole batches, end to end. Unless the content ``is_sound``, up to the first that fails its checksum."""
+def batches_in(content: bytes, *, is_sound: bool, is_compacted: bool = False) -> Iterator[Batch]:
+    """Whole batches, end to end. Unless the content ``is_sound``, up to the first that fails its checksum.
+
+    ``is_compacted``: with their records.
+    """
     view = memoryview(content)
     position = 0
     while len(view) - position >= HEADER_BYTES:
@@ -47,8 +61,17 @@ def batches_in(content: bytes, *, is_sound: bool) -> Iterator[Batch]:
                 check_batch(view[position:end])
         except (CorruptBatch, UnsupportedBatch):
             return
-        yield Batch(header.base_offset, Offset(header.last_offset + 1), header.leader_epoch, header.crc)
+        records = _keyed_records(view[position:end]) if is_compacted and header.record_count else ()
+        yield Batch(
+            header.base_offset, Offset(header.last_offset + 1), header.leader_epoch, header.crc, records
+        )
         position = end
+
+
+def _keyed_records(batch: memoryview) -> tuple[KeyedRecord, ...]:
+    return tuple(
+        KeyedRecord(Offset(record.offset), record.key or b"", record.value) for record in decode_batch(batch)
+    )
 
 
 class Loss(Enum):
@@ -69,6 +92,7 @@ class Copy:
     """
 
     __slots__ = (
+        "_bases",
         "batches",
         "complete_to",
         "durable_end",
@@ -84,6 +108,7 @@ class Copy:
     def __init__(self) -> None:
         #: by base offset, ascending
         self.batches: dict[Offset, Batch] = {}
+        self._bases: list[Offset] = []
         self.log_start_offset = _START
         #: exclusive
         self.log_end_offset = _START
@@ -108,6 +133,7 @@ class Copy:
     def add(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
             self.batches[batch.base_offset] = batch
+            self._bases.append(batch.base_offset)
             self.log_end_offset = batch.next_offset
 
     def between(self, start: Offset, end: Offset) -> list[Batch]:
@@ -120,9 +146,22 @@ class Copy:
                 found.append(batch)
         return found[::-1]
 
+    def covering(self, offset: Offset) -> Batch | None:
+        """The batch that the offset lies in, or in whose place an empty one is."""
+        index = bisect_right(self._bases, offset) - 1
+        found = self.batches[self._bases[index]] if index >= 0 else None
+        return found if found is not None and found.next_offset > offset else None
+
+    def record_at(self, offset: Offset) -> KeyedRecord | None:
+        """Of a compacted topic."""
+        batch = self.covering(offset)
+        records = () if batch is None else batch.records
+        return next((record for record in records if record.offset == offset), None)
+
     def empty(self, log_start_offset: Offset) -> None:
         """To be read anew."""
         self.batches = {}
+        self._bases = []
         self.log_start_offset = self.log_end_offset = log_start_offset
         self.complete_to = _START
 
@@ -199,15 +238,17 @@ class CommittedLog:
         index = bisect_right(self._bases, position) - 1
         if index < 0 or self.batches[index].next_offset <= position:
             index += 1
-        while index < len(self.batches) and copy.batches.get(self._bases[index]) == self.batches[index]:
+        while index < len(self.batches) and self._holds(copy, self.batches[index]):
             position = self.batches[index].next_offset
             index += 1
         copy.complete_to = position
 
+    def _holds(self, copy: Copy, batch: Batch) -> bool:
+        return copy.batches.get(batch.base_offset) == batch
+
     def first_missing(self, copy: Copy) -> Batch | None:
         """For reports: what comes first of all that the copy lacks, or has differently."""
-        held = copy.batches
         return next(
-            (each for each in self.batches if each.next_offset > self.start and held.get(each[0]) != each),
+            (each for each in self.batches if each.next_offset > self.start and not self._holds(copy, each)),
             None,
         )

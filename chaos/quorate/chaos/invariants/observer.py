@@ -10,16 +10,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from quorate.broker.hosted import topic_config_of
 from quorate.chaos.checks.final_state import AcceptedLoss
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.invariants.broker_view import BrokerView
+from quorate.chaos.invariants.compacted_log import CompactedLog
 from quorate.chaos.invariants.controller_view import ControllerView
 from quorate.chaos.invariants.metadata_watch import MetadataWatch
 from quorate.chaos.invariants.partition_watch import PartitionWatch
 from quorate.chaos.sim.process import SimProcess
-from quorate.core.ids import BrokerEpoch, BrokerId, Offset, ReplicaKey, TopicId, TopicName, TopicPartition
-from quorate.metadata.image import MetadataImage, PartitionImage
+from quorate.core.ids import (
+    BrokerEpoch,
+    BrokerId,
+    Offset,
+    PartitionId,
+    ReplicaKey,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
+from quorate.metadata.image import MetadataImage, PartitionImage, TopicImage
 
 __all__ = ["Observer"]
 
@@ -161,13 +172,21 @@ class Observer:
             self._ids.setdefault(topic.name, set()).add(key.topic_id)
             watch = self._partitions.get(key)
             if watch is None:
-                name = str(TopicPartition(topic.name, key.partition))
-                watch = PartitionWatch(name, self.examined, self._cluster.simulation.loop.time)
-                self._partitions[key] = watch
+                watch = self._partitions[key] = self._new_watch(image, topic, key.partition)
             watch.image_changed(partition)
             if self.on_partition is not None:
                 self.on_partition(TopicPartition(topic.name, key.partition), partition)
         self._end_excuses(image)
+
+    def _new_watch(self, image: MetadataImage, topic: TopicImage, number: PartitionId) -> PartitionWatch:
+        """Whether a topic is compacted is decided when it is made: no plan changes it."""
+        now_s = self._cluster.simulation.loop.time
+        config = topic_config_of(self._cluster.brokers[0].config, image, topic)
+        compacted = None
+        if config.is_compacted:
+            compacted = CompactedLog(now_s=now_s, delete_retention_s=config.delete_retention_ms / 1000)
+        name = str(TopicPartition(topic.name, number))
+        return PartitionWatch(name, self.examined, now_s, compacted=compacted)
 
     def _end_excuses(self, image: MetadataImage) -> None:
         for broker in self._brokers:

@@ -21,6 +21,8 @@ The invariants (rule 1; the names are those of the violations):
   nobody but a leader moves it on (rules 13, 17 and 18).
 - ``one-leader-per-epoch``, and only the one that metadata names (rule 2).
 - ``log-start``: it never moves back, nor beyond the high watermark (rule 48).
+- ``deleted-key``: of a compacted topic no copy holds what a tombstone has deleted that is gone from it (rule
+  48); what may be missing there at all, ``CompactedLog`` says.
 - ``epoch-on-record``: a leader epoch is in the epoch checkpoint before its first batch is in the log (rules 5
   and 6).
 - ``recovery-point``: what a log calls synced is on the device, by the device's own account (rule 46). Where
@@ -43,8 +45,10 @@ from typing import NamedTuple, NoReturn
 
 from quorate.chaos.checks.final_state import AcceptedLoss
 from quorate.chaos.checks.violation import Violation
+from quorate.chaos.invariants.compacted_log import CompactedLog
 from quorate.chaos.invariants.copies import Batch, CommittedLog, Copy, Loss
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.core.topic_names import OFFSETS_TOPIC
 from quorate.metadata.image import PartitionImage
 
 __all__ = ["Leading", "PartitionWatch", "Sighting"]
@@ -76,10 +80,21 @@ class Sighting(NamedTuple):
 
 
 class PartitionWatch:
-    def __init__(self, name: str, examined: Counter[str], now_s: Callable[[], float] = lambda: 0.0) -> None:
-        """``examined``: counts what was looked at, so that it shows when that was nothing."""
+    def __init__(
+        self,
+        name: str,
+        examined: Counter[str],
+        now_s: Callable[[], float] = lambda: 0.0,
+        *,
+        compacted: CompactedLog | None = None,
+    ) -> None:
+        """``examined``: counts what was looked at, so that it shows when that was nothing.
+
+        ``compacted``: what is committed, of a topic that is; nothing yet.
+        """
         self.name = name
-        self.committed = CommittedLog()
+        self.committed = compacted or CommittedLog()
+        self.compacted = compacted
         #: by broker, running or not
         self.copies: dict[BrokerId, Copy] = {}
         self._image: PartitionImage | None = None
@@ -125,10 +140,9 @@ class PartitionWatch:
 
     def saw(self, broker_id: BrokerId, now: Sighting, *, is_first: bool) -> None:
         """The replica has changed somehow; its copy is up to date. ``is_first``: it was not there before."""
-        copy = self.copies[broker_id]
         before = None if is_first else self._seen.get(broker_id)
         self._seen[broker_id] = now
-        self.committed.compare(copy)
+        self._compare(broker_id)
         if now.leading is not None and (
             before is None or before.leading is None or _epoch(before) != _epoch(now)
         ):
@@ -181,7 +195,7 @@ class PartitionWatch:
     def process_ended(self, broker_id: BrokerId) -> None:
         """What is left is its copy."""
         self._seen.pop(broker_id, None)
-        self.committed.compare(self.copies[broker_id])
+        self._compare(broker_id)
         self.settle()
 
     def replica_left(self, broker_id: BrokerId) -> None:
@@ -197,7 +211,30 @@ class PartitionWatch:
         if offset >= self.committed.end and not self.losses:
             self._fail("min-isr-copies", f"offset {offset} was acknowledged before it was committed")
 
+    def log_compacted(self) -> None:
+        """A broker has finished a pass over its copy."""
+        self._examined["logs compacted"] += 1
+        if self.name.startswith(OFFSETS_TOPIC):
+            self._examined["logs of offsets compacted"] += 1
+
+    def tombstones_removed(self) -> None:
+        """A broker begins to."""
+        self._examined["tombstones removed"] += 1
+
+    def copy_begun_anew(self) -> None:
+        """A broker has dropped what it had, and copies a log that is compacted."""
+        self._examined["compacted logs copied anew"] += 1
+
     # -- what must hold
+
+    def _compare(self, broker_id: BrokerId) -> None:
+        self.committed.compare(self.copies[broker_id])
+        if self.compacted is not None and self.compacted.resurrected is not None:
+            record = self.compacted.resurrected
+            self._fail(
+                "deleted-key",
+                f"broker {broker_id} holds {record}; it was deleted, and the tombstone is gone",
+            )
 
     def settle(self) -> None:
         """Of all brokers together."""
@@ -323,8 +360,8 @@ class PartitionWatch:
                 )
         committed.extend(fresh, leading.epoch)
         self._examined["batches committed"] += len(fresh)
-        for each in self.copies.values():
-            committed.compare(each)
+        for each in self.copies:
+            self._compare(each)
 
     def _check_admissions(self, broker_id: BrokerId, before: Sighting | None, now: Sighting) -> None:
         image, leading = self._image, now.leading

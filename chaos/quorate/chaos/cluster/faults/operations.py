@@ -38,6 +38,14 @@ __all__ = [
 
 _PARTITIONS_MAX: Final = 4
 _SEGMENT_BYTES: Final = (16_384, 20_000, 65_536)
+#: segments are closed by age, for a few hundred records are hardly more than one; and compacted at once
+_COMPACTION: Final = {
+    "segment.ms": 400,
+    "delete.retention.ms": 1_200,
+    "min.cleanable.dirty.ratio": 0.01,
+}
+#: what the nodes of a run have as a default is meant for the topic of groups
+_NO_ROLLING: Final = {"segment.ms": 7 * 86_400_000}
 _RETENTION_BYTES: Final = 4_096
 _ATTEMPTS_MAX: Final = 300
 
@@ -164,7 +172,7 @@ async def change_config(scene: Scene, rng: random.Random) -> str | None:
 
 async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
     """By a retention that is soon exceeded; for a while."""
-    topics = _topics_to_shorten(scene)
+    topics = [each for each in _topics_to_shorten(scene) if each.deletes]
     if not topics:
         return None
     topic = rng.choice(topics)
@@ -227,6 +235,8 @@ async def create_topic(admin: AsyncAdmin, topic: TopicPlan) -> None:
             "min.insync.replicas": topic.min_insync_replicas,
             "durability": topic.durability,
             "segment.bytes": min(_SEGMENT_BYTES),
+            "cleanup.policy": topic.cleanup_policy,
+            **(_COMPACTION if topic.is_compacted else _NO_ROLLING),
         },
     )
 
