@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from quorate.chaos.mutations import of_clients, of_cluster, of_compaction, of_controllers
+from quorate.chaos.mutations import of_clients, of_cluster, of_compaction, of_controllers, of_coordinators
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.registry import find_mutation
@@ -19,6 +19,9 @@ from tests.mutants import assert_is_noticed
 #: each with a seed that notices it; after a change of the simulator the search goes on from there
 QUICK: Final = {
     "acknowledgement-carries-offset-zero": 1,
+    "answers-no-offset-while-it-loads": 1,
+    "begins-anew-where-the-group-has-been": 1,
+    "compacts-beyond-the-high-watermark": 1,
     "failed-replica-is-told-to-nobody": 2,
     "follower-acknowledges-before-the-sync": 1,
     "follower-cuts-to-its-high-watermark": 1,
@@ -27,14 +30,17 @@ QUICK: Final = {
     "leader-commits-what-it-has-itself": 1,
     "leader-epoch-is-not-saved-in-a-cluster": 1,
     "leader-shrinks-its-isr-by-itself": 1,
+    "loads-what-it-knows-to-be-committed": 1,
     "names-are-not-synced-in-a-cluster": 1,
     "producers-are-forgotten": 1,
+    "takes-commits-of-whoever-was-removed-in-a-cluster": 1,
+    "tombstones-go-before-what-they-delete": 1,
     "wiped-disk-is-counted-in-a-cluster": 2,
 }
 
 STORIES: Final = [
     each
-    for module in (of_clients, of_cluster, of_compaction, of_controllers)
+    for module in (of_clients, of_cluster, of_compaction, of_controllers, of_coordinators)
     for each in module.MUTATIONS
     if isinstance(each.hunt, StoryHunt)
 ]

@@ -30,6 +30,9 @@ class ClusterHunt:
     durability: Durability = Durability.REPLICATED
     #: nobody but clients that compete for the end of one log with conditional appends
     is_competition: bool = False
+    #: members of a group are there, too, who come and go
+    is_grouped: bool = False
+    is_compacted: bool = False
     #: of three copies of every partition. With 3, whoever is away waits in the ELR, and must be complete.
     min_insync_replicas: int = _USUAL
     #: Controllers are machines of their own, as they are where the disk of a broker may be lost or rot.
@@ -39,6 +42,8 @@ class ClusterHunt:
     @property
     def where(self) -> str:
         who = ", competing clients" if self.is_competition else ""
+        who += ", a group" if self.is_grouped else ""
+        who += ", compaction" if self.is_compacted else ""
         copies = "" if self.min_insync_replicas == _USUAL else f", MinISR {self.min_insync_replicas}"
         faults = ", ".join(self.faults).replace("_", " ")
         return f"whole cluster{who}{copies}: {faults}"
@@ -47,6 +52,10 @@ class ClusterHunt:
         plan = Plan.draw(seed, kinds=self.faults, durability=self.durability)
         if self.is_competition:
             plan = plan.only_competing()
+        if self.is_grouped:
+            plan = plan.with_group()
+        if self.is_compacted:
+            plan = plan.with_compaction()
         if self.is_apart:
             plan = replace(plan, is_combined=False)
         topics = (

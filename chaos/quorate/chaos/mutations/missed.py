@@ -103,10 +103,40 @@ MISSED: Final = (
         "whole-cluster story, model of the controller",
     ),
     Missed(
+        48,
+        "a follower that ends within an empty batch of its leader's does not cut it",
+        75,
+        "what lies on both sides of its end has to be replaced while it is away, for two seconds at most",
+        "tests of compaction around other things",
+    ),
+    Missed(
         51,
         "duplicates are called out of order",
         8,
         'our client calls whatever may have been written "unknown", which is true',
         "lives of a log",
+    ),
+    Missed(
+        62,
+        "takes commits of whoever does not hold the partition",
+        15,
+        "our client gives a partition up before it is another's, and does not commit in it any more; who was "
+        "removed is no member",
+        "model of groups",
+    ),
+    Missed(
+        62,
+        "takes partitions away without waiting",
+        15,
+        "its former owner reads on for a moment, as one that is suspended does, and its commits are refused",
+        "model of groups",
+    ),
+    Missed(
+        63,
+        "answers when another may coordinate by now",
+        30,
+        "what a coordinator says waits for all that it has appended, and there is always a commit under way, "
+        "which it cannot get replicated any more",
+        "whole-cluster story",
     ),
 )

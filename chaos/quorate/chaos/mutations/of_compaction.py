@@ -1,12 +1,15 @@
-"""Mutations of what followers are told of compaction (rule 48)."""
+"""Mutations of what compaction removes, and of what followers are told of it (rule 48)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from quorate.broker.replica import leadership
 from quorate.broker.replica.compacted_copies import has_to_begin_anew
 from quorate.broker.replica.leadership import Leadership
+from quorate.chaos.cluster.faults.kinds import Fault
+from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.compacted_copy_stories import (
     SETTINGS,
@@ -16,10 +19,51 @@ from quorate.chaos.mutations.compacted_copy_stories import (
 )
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
-from quorate.storage import opening
-from quorate.storage.compaction_checkpoint import NOT_COMPACTED
+from quorate.core.ids import Offset
+from quorate.core.records import RecordKey
+from quorate.storage import offset_map, opening
+from quorate.storage.batch_cleaner import BatchCleaner
+from quorate.storage.compaction import LogCompactor
+from quorate.storage.compaction_checkpoint import NOT_COMPACTED, CompactionCheckpoint
 
 __all__ = ["MUTATIONS"]
+
+_TROUBLE_WITH_LEADERS: Final = (Fault.KILL_LEADER, Fault.CUT_LEADER_FROM_FOLLOWERS, Fault.PAUSE_LEADER)
+
+
+# -- what goes
+
+
+@mutation(48, hunt=ClusterHunt((Fault.KILL_BROKER,), is_compacted=True))
+def tombstones_go_at_once(patch: Patch) -> None:
+    """A reader that has seen the record never hears of its end."""
+    patch.setattr(CompactionCheckpoint, "expired_tombstones_end", lambda self, **_: self.first_dirty_offset)
+
+
+@mutation(48, hunt=ClusterHunt((Fault.KILL_AT_A_DISK_OPERATION, Fault.LOSE_POWER), is_compacted=True))
+def tombstones_go_before_what_they_delete(patch: Patch) -> None:
+    """In one pass with it: a crash in the middle brings it back."""
+    original = BatchCleaner._stays
+
+    def stays(self: BatchCleaner, record: RecordKey) -> bool:
+        return original(self, record) and not record.is_tombstone
+
+    patch.setattr(BatchCleaner, "_stays", stays)
+
+
+@mutation(48, hunt=ClusterHunt(_TROUBLE_WITH_LEADERS, is_compacted=True))
+def compacts_beyond_the_high_watermark(patch: Patch) -> None:
+    original = LogCompactor._cleanable
+    patch.setattr(LogCompactor, "_cleanable", lambda self, _, now_ms: original(self, Offset(1 << 40), now_ms))
+
+
+@mutation(48, hunt=ClusterHunt((Fault.KILL_BROKER, Fault.STOP_CLEANLY), is_compacted=True))
+def an_earlier_record_is_taken_for_the_latest(patch: Patch) -> None:
+    """Keys are told apart by too little: one of two loses its record."""
+    patch.setattr(offset_map, "_digest", lambda key: key[:1])
+
+
+# -- what followers are told
 
 
 @mutation(48, hunt=cluster_story(a_replica_that_was_away_hears_of_deletions, settings=SETTINGS))
@@ -48,4 +92,11 @@ def followers_are_told_of_tombstones_alone(patch: Patch) -> None:
     patch.setattr(leadership, "has_to_hear", hears)
 
 
-MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())
+MUTATIONS: Final[tuple[Mutation, ...]] = (
+    *mutations_in(globals()),
+    replace(
+        followers_are_not_told_of_tombstones_that_are_gone,
+        name="followers-are-not-told-of-tombstones-that-are-gone-in-a-cluster",
+        hunt=ClusterHunt((Fault.KILL_BROKER, Fault.CUT_OFF), is_compacted=True),
+    ),
+)

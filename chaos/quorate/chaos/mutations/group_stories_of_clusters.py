@@ -1,0 +1,168 @@
+"""Stories of groups in whole clusters, for what members that come and go do not come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quorate.broker.groups.records import partition_of_group
+from quorate.chaos.cluster.cluster import SimCluster
+from quorate.chaos.cluster.machine import SimMachine
+from quorate.chaos.cluster.view import newest_image, replicas_of
+from quorate.chaos.mutations.cluster_stories import recover_partition
+from quorate.client.consumer.async_consumer import AsyncConsumer
+from quorate.core.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from quorate.core.topic_names import OFFSETS_TOPIC
+from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError
+
+__all__ = [
+    "RETENTION_SETTINGS",
+    "a_coordinator_that_was_replaced_says_nothing",
+    "a_group_is_told_what_has_vanished",
+    "a_group_is_told_what_retention_has_taken",
+    "a_partition_that_is_added_is_read_from_its_beginning",
+]
+
+RETENTION_SETTINGS: Final[Mapping[str, Any]] = {"log_retention_check_interval_ms": 1_000}
+_TOPIC: Final = TopicPartition(TopicName("t"), PartitionId(0))
+_GROUP: Final = "g"
+_RECORDS: Final = 10
+_WITHIN_S: Final = 60.0
+
+
+async def a_coordinator_that_was_replaced_says_nothing(cluster: SimCluster) -> None:
+    """Rules 37 and 63: it cannot know how far the group has come since, by the word of another."""
+    await _create(cluster)
+    await _write(cluster, _RECORDS)
+    async with cluster.admin() as early, cluster.admin() as late:
+        others_client = cluster.clients[-1]
+        await early.commit_offsets(_GROUP, {_TOPIC: 5})
+        assert await _told(early) == 5
+        replaced = _coordinator(cluster)
+        assert replaced is not None
+        others = [each.name for each in cluster.machines.values() if each is not replaced]
+        cluster.network.partition([replaced.name], [*others, others_client])
+        await cluster.until(lambda: _coordinator(cluster) is not replaced, within_s=_WITHIN_S)
+        await late.commit_offsets(_GROUP, {_TOPIC: _RECORDS}, timeout=_WITHIN_S)
+        told = await _told(early)
+        assert told in (None, _RECORDS), f"who was replaced says {told}"
+
+
+async def _told(admin: Any) -> int | None:
+    """None: nobody answers."""
+    try:
+        offset: int = (await admin.list_group_offsets(_GROUP, timeout=5.0))[_TOPIC].offset
+    except QuorateError:
+        return None
+    return offset
+
+
+async def a_partition_that_is_added_is_read_from_its_beginning(cluster: SimCluster) -> None:
+    """Rule 66: "latest" is the end as of when the group began; what is added later has no end then."""
+    await _create(cluster)
+    async with cluster.consumer(group=_GROUP, auto_offset_reset="latest") as consumer:
+        consumer.subscribe([_TOPIC.topic])
+        await _read_until(cluster, consumer, lambda: bool(consumer.assignment()))
+        async with cluster.admin() as admin:
+            await admin.create_partitions(_TOPIC.topic, 2)
+        added = TopicPartition(_TOPIC.topic, PartitionId(1))
+        await _write(cluster, _RECORDS, added)
+        seen: list[int] = []
+        deadline_s = cluster.clock.monotonic() + 2 * _WITHIN_S
+        while len(seen) < _RECORDS:
+            assert cluster.clock.monotonic() < deadline_s, f"of the partition that was added: {seen}"
+            records = await consumer.poll(timeout=1.0)
+            seen += [record.offset for record in records if record.partition == added.partition]
+        assert seen == list(range(_RECORDS))
+
+
+async def a_group_is_told_what_has_vanished(cluster: SimCluster) -> None:
+    """Rule 66: what its members have read and committed is not there any more, and other records are."""
+    async with cluster.admin() as admin:
+        await admin.create_topic(_TOPIC.topic, partitions=1, replication_factor=1)
+        await _write(cluster, _RECORDS)
+        await _read_and_commit(cluster, _RECORDS)
+        (leader,) = [each for each in cluster.brokers if _holds(each)]
+        leader.kill()
+        leader.wipe()
+        leader.start()
+        await recover_partition(cluster, admin, _TOPIC)
+    # Longer than before, so that the committed offset is there again.
+    await _write(cluster, 3 * _RECORDS)
+    await _is_told(cluster, LogTruncated)
+
+
+async def a_group_is_told_what_retention_has_taken(cluster: SimCluster) -> None:
+    """Rule 66: what lies behind its offset was deleted before anybody of it has read it."""
+    async with cluster.admin() as admin:
+        await admin.create_topic(_TOPIC.topic, partitions=1, configs={"segment.bytes": 16_384})
+        await _write(cluster, _RECORDS)
+        await _read_and_commit(cluster, _RECORDS)
+        await _write(cluster, 8 * _RECORDS, size=1_000)
+        await admin.alter_config(_TOPIC.topic, {"retention.bytes": 16_384})
+
+    def is_gone() -> bool:
+        return all(each.log.log_start_offset > _RECORDS for each in replicas_of(cluster)[_TOPIC])
+
+    await cluster.until(is_gone, within_s=_WITHIN_S)
+    await _is_told(cluster, OffsetOutOfRange)
+
+
+# -- what they share
+
+
+async def _create(cluster: SimCluster) -> None:
+    async with cluster.admin() as admin:
+        await admin.create_topic(_TOPIC.topic, partitions=1, replication_factor=3)
+
+
+async def _write(
+    cluster: SimCluster, count: int, partition: TopicPartition = _TOPIC, *, size: int = 1
+) -> None:
+    async with cluster.producer() as producer:
+        for number in range(count):
+            value = b"%d" % number + b"." * size
+            await (await producer.send(partition.topic, value, partition=partition.partition))
+
+
+async def _read_and_commit(cluster: SimCluster, count: int) -> None:
+    read = 0
+    async with cluster.consumer(group=_GROUP) as consumer:
+        consumer.subscribe([_TOPIC.topic])
+        while read < count:
+            read += len(await consumer.poll(timeout=1.0))
+        await consumer.commit()
+
+
+async def _read_until(cluster: SimCluster, consumer: AsyncConsumer, condition: Any) -> None:
+    deadline_s = cluster.clock.monotonic() + _WITHIN_S
+    while not condition():
+        assert cluster.clock.monotonic() < deadline_s, "it was given nothing"
+        await consumer.poll(timeout=0.1)
+
+
+async def _is_told(cluster: SimCluster, error: type[QuorateError]) -> None:
+    """The next member hears of it, before it is handed anything."""
+    async with cluster.consumer(group=_GROUP) as consumer:
+        consumer.subscribe([_TOPIC.topic])
+        deadline_s = cluster.clock.monotonic() + _WITHIN_S
+        while cluster.clock.monotonic() < deadline_s:
+            try:
+                records = await consumer.poll(timeout=1.0)
+            except error:
+                return
+            assert not records, f"the group goes on at {records[0].offset}, and was told nothing"
+    raise AssertionError("the group was told nothing")
+
+
+def _coordinator(cluster: SimCluster) -> SimMachine | None:
+    topic = newest_image(cluster).topic_named(OFFSETS_TOPIC)
+    assert topic is not None
+    leader: BrokerId = topic.partitions[partition_of_group(_GROUP, len(topic.partitions))].leader
+    return next((each for each in cluster.brokers if each.config.node_id == leader), None)
+
+
+def _holds(machine: SimMachine) -> bool:
+    node = machine.node
+    replicas = () if node is None or node.broker is None else node.broker.replicas
+    return any(each.topic_partition == _TOPIC for each in replicas)
