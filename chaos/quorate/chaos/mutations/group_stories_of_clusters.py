@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from quorate.broker.groups.records import partition_of_group
+from quorate.broker.replica.leadership import Leadership
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import newest_image, replicas_of
 from quorate.chaos.mutations.cluster_stories import recover_partition
+from quorate.chaos.mutations.patch import Patch
 from quorate.client.consumer.async_consumer import AsyncConsumer
+from quorate.client.groups.coordinator import COMMIT_OFFSETS
 from quorate.core.ids import BrokerId, PartitionId, TopicName, TopicPartition
 from quorate.core.topic_names import OFFSETS_TOPIC
-from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError
+from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError, StorageFailed
+from quorate.v1.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 
 __all__ = [
     "RETENTION_SETTINGS",
+    "a_coordinator_in_doubt_loads_again",
     "a_coordinator_that_was_replaced_says_nothing",
     "a_group_is_told_what_has_vanished",
     "a_group_is_told_what_retention_has_taken",
@@ -46,6 +52,38 @@ async def a_coordinator_that_was_replaced_says_nothing(cluster: SimCluster) -> N
         await late.commit_offsets(_GROUP, {_TOPIC: _RECORDS}, timeout=_WITHIN_S)
         told = await _told(early)
         assert told in (None, _RECORDS), f"who was replaced says {told}"
+
+
+async def a_coordinator_in_doubt_loads_again(cluster: SimCluster) -> None:
+    """Rule 54: an append fails that was made all the same, so memory is not what the log says."""
+    await _create(cluster)
+    await _write(cluster, _RECORDS)
+    topic_id = newest_image(cluster).topic_ids[_TOPIC.topic]
+    entry = OffsetToCommit(topic_id=topic_id, topic=_TOPIC.topic, partition=0, offset=_RECORDS)
+    request = CommitOffsetsRequest(group=_GROUP, offsets=[entry])
+    async with cluster.admin() as admin:
+        await admin.commit_offsets(_GROUP, {_TOPIC: 5})
+        machine = _coordinator(cluster)
+        assert machine is not None
+        channel = cluster.client_transport().connect(machine.address)
+        with Patch() as patch, contextlib.suppress(QuorateError):
+            _append_and_fail(patch)
+            await channel.call(COMMIT_OFFSETS, request, timeout_s=5)
+        told = await _told(admin)
+        assert told == _RECORDS, f"the log says {_RECORDS}, the coordinator {told}"
+
+
+def _append_and_fail(patch: Patch) -> None:
+    """Of nothing but the topic of groups."""
+    append = Leadership.append
+
+    def fail(self: Leadership, *args: Any, **options: Any) -> Any:
+        appended = append(self, *args, **options)
+        if self._topic_partition.topic == OFFSETS_TOPIC:
+            raise StorageFailed("the disk has failed, or only said so")
+        return appended
+
+    patch.setattr(Leadership, "append", fail)
 
 
 async def _told(admin: Any) -> int | None:

@@ -5,6 +5,7 @@ In whole clusters, with members that are processes: they crash and stand still, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -12,6 +13,7 @@ from quorate.broker.groups import shard
 from quorate.broker.groups.group import Groups
 from quorate.broker.groups.loading import load
 from quorate.broker.groups.offset_calls import OffsetCalls
+from quorate.broker.groups.records import GroupRecord
 from quorate.broker.groups.shard import GroupShard
 from quorate.broker.replica.leadership import Leadership
 from quorate.chaos.cluster.faults.kinds import Fault
@@ -20,6 +22,7 @@ from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.group_stories_of_clusters import (
     RETENTION_SETTINGS,
+    a_coordinator_in_doubt_loads_again,
     a_coordinator_that_was_replaced_says_nothing,
     a_group_is_told_what_has_vanished,
     a_group_is_told_what_retention_has_taken,
@@ -84,6 +87,29 @@ def loads_what_it_knows_to_be_committed(patch: Patch) -> None:
         return await load(leadership, min(end_offset, leadership.high_watermark))
 
     patch.setattr(shard, "load", load_less)
+
+
+@mutation(53, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,), is_grouped=True))
+def memory_changes_before_the_log(patch: Patch) -> None:
+    """An offset that could not be written down is told to whoever asks, until another coordinates."""
+    original = GroupShard.carry_out
+
+    def carry_out(self: GroupShard, records: Sequence[GroupRecord]) -> None:
+        self.check_loaded()
+        for record in records:
+            if record.key.WhichOneof("about") == "offset":
+                self.groups.apply(record)
+        original(self, records)
+
+    patch.setattr(GroupShard, "carry_out", carry_out)
+
+
+@mutation(54, hunt=cluster_story(a_coordinator_in_doubt_loads_again))
+def goes_on_after_an_append_of_which_nobody_knows(patch: Patch) -> None:
+    def append(self: GroupShard, batch: bytes) -> None:
+        self._leadership.append(batch, acks_all=True)
+
+    patch.setattr(GroupShard, "_append", append)
 
 
 @mutation(63, 56, hunt=ClusterHunt(_ALONE, is_grouped=True, is_apart=True))
