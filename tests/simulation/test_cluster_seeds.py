@@ -49,6 +49,7 @@ REGRESSIONS: Final = {
     "a-write-later-than-its-timeout": "the simulator itself: a write still on its way when all was looked at",
     "a-topic-deleted-behind-the-back-of-its-brokers": "the same: writes to it went on until they heard of it",
     "an-earlier-attempt-that-was-given-up-last": "the checks: what was given up may stand where it first was",
+    "a-deposed-leader-hears-of-a-copy-that-is-gone": "the observer: it was there when the follower said so",
     "a-log-start-that-a-crash-kept-from-memory": "the observer: a log start on the device alone went unseen",
 }
 REGRESSIONS_UNDER: Final = Path(__file__).parent / "regressions"
