@@ -7,7 +7,7 @@ all: a write that fails is cut off again before the error is answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -187,6 +187,7 @@ class LogWriter:
         result = scan_batches(batches)
         if result.fault is not None:
             raise CorruptBatch(f"batch from the leader at byte {result.end}: {result.fault.reason}")
+        self._check_own_epoch(result.headers)
         group, start, end = self._new_group(), 0, 0
         try:
             for header in result.headers:
@@ -207,6 +208,21 @@ class LogWriter:
                 else:
                     self._state.epochs.truncate_from_end(self._state.log_end_offset)
             raise
+
+    def _check_own_epoch(self, headers: Sequence[BatchHeader]) -> None:
+        """That of the last batch here may have rotted: it lies outside the checksum.
+
+        After a power loss there may be no checkpoint to vouch for it, and a start believes it. A leader looks
+        at the epochs of what it sends. So where that cannot follow, this log is damaged.
+        """
+        state = self._state
+        if not headers or headers[0].base_offset != state.log_end_offset:
+            return
+        epoch, own = headers[0].leader_epoch, state.epochs.epoch_at(Offset(state.log_end_offset - 1))
+        if epoch < own:
+            began = next(entry.start_offset for entry in state.epochs.entries if entry.epoch == own)
+            reason = f"leader epoch is {own}, and the leader has epoch {epoch} behind it"
+            raise state.quarantine(Damage(state.segment_of(began).path, 0, began, reason))
 
     def _check_follows(self, header: BatchHeader, group: AppendGroup) -> None:
         due = group.next_offset
