@@ -123,6 +123,25 @@ async def test_after_power_loss_a_hole_above_the_recovery_point_is_cut_with_all_
     assert log.opening_report.cut_damage.position == position
 
 
+async def test_after_power_loss_what_was_never_written_is_cut_and_is_no_damage() -> None:
+    """A page that did not reach the device, and one behind it that did."""
+    harness = await log_of()
+    (name,) = harness.files(".log")
+    content = harness.files(".log")[name]
+    _, (position, header), *_ = headers_in(content)
+    harness.disk.open(harness.path(name)).pwrite(bytes(header.size_in_bytes), position)
+    harness.disk.crash()
+    before = harness.disk.snapshot(harness.directory)
+    log = await harness.open(StartKind.PROCESS_CRASH)
+    assert log.damage is not None, "a process that dies leaves no holes"
+    harness.disk.restore(before, harness.directory)
+    log = await harness.open(StartKind.LOSSY)
+    assert log.damage is None
+    assert image_of(log) == replay(content[:position])
+    assert log.opening_report.cut_bytes == len(content) - position
+    assert log.opening_report.cut_damage is None
+
+
 DUE = bytes(7) + b"\x06"  # the offset that comes next
 
 

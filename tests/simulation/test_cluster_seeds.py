@@ -53,10 +53,13 @@ REGRESSIONS: Final = {
     "min-isr-changed-while-nobody-leads": "a change of MinISR voided the ELR, the last in the ISR was away",
     "min-isr-changed-when-the-quorum-is-back": "the same, asked for while the quorum was gone",
     "an-epoch-that-rotted": "after a power loss a batch's epoch that had rotted was believed",
+    "an-epoch-that-rotted-to-one-that-there-is": "a follower kept it, and could not go on behind it",
+    "power-lost-where-nothing-was-written-yet": "a tail of zeros was damage, and a synced partition offline",
     "a-log-start-that-went-back": "a new leader had not deleted yet what the one before it had",
     "a-write-later-than-its-timeout": "the simulator itself: a write still on its way when all was looked at",
     "a-topic-deleted-behind-the-back-of-its-brokers": "the same: writes to it went on until they heard of it",
     "an-earlier-attempt-that-was-given-up-last": "the checks: what was given up may stand where it first was",
+    "a-deposed-leader-hears-of-a-copy-that-is-gone": "the observer: it was there when the follower said so",
     "a-log-start-that-a-crash-kept-from-memory": "the observer: a log start on the device alone went unseen",
 }
 REGRESSIONS_UNDER: Final = Path(__file__).parent / "regressions"

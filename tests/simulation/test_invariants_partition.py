@@ -157,6 +157,34 @@ def test_an_acknowledgement_that_was_under_way_when_the_disk_was_lost_counts() -
     assert world.watch.committed.end == 1
 
 
+def world_with_a_loss_that_is_known() -> GhostWorld:
+    """Broker 2 had a record of broker 1's, has lost it, and is back; broker 1 has not committed it yet."""
+    world = GhostWorld()
+    world.commit_metadata(isr=(1, 2))
+    world.append(1)
+    world.append(2)
+    world.lead(1, epoch=0, high_watermark=0, isr=(1, 2))
+    world.copy(2).lose(is_synced=False)
+    world.cut(2, 0)
+    world.die(2)
+    world.copy(2).report_loss()
+    return world
+
+
+def test_so_does_one_that_a_deposed_leader_hears_of_when_the_loss_is_known() -> None:
+    """It stood still meanwhile. All who may be elected have the record."""
+    world = world_with_a_loss_that_is_known()
+    world.commit_metadata(leader=NOBODY, leader_epoch=1, isr=(), elr=(1,))
+    world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+    assert world.watch.committed.end == 1
+
+
+def test_but_not_for_whoever_leads_by_the_metadata_that_knows_of_the_loss() -> None:
+    world = world_with_a_loss_that_is_known()
+    with broken("min-isr-copies"):
+        world.lead(1, epoch=0, high_watermark=1, isr=(1, 2))
+
+
 def test_a_record_that_nobody_holds_any_more_is_found() -> None:
     world = GhostWorld()
     world.commit()

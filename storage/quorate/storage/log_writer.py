@@ -7,7 +7,7 @@ all: a write that fails is cut off again before the error is answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -190,6 +190,7 @@ class LogWriter:
         headers = result.headers
         if headers and headers[0].base_offset < self._state.log_end_offset:
             batches, headers = self._without_known_offsets(batches, headers)
+        self._check_own_epoch(headers)
         group, start, end = self._new_group(), 0, 0
         try:
             for header in headers:
@@ -229,6 +230,21 @@ class LogWriter:
             max_timestamp=first.max_timestamp,
         )
         return rest + memoryview(batches)[first.size_in_bytes :], [check_batch(rest), *headers[1:]]
+
+    def _check_own_epoch(self, headers: Sequence[BatchHeader]) -> None:
+        """That of the last batch here may have rotted: it lies outside the checksum.
+
+        After a power loss there may be no checkpoint to vouch for it, and a start believes it. A leader looks
+        at the epochs of what it sends. So where that cannot follow, this log is damaged.
+        """
+        state = self._state
+        if not headers or headers[0].base_offset != state.log_end_offset:
+            return
+        epoch, own = headers[0].leader_epoch, state.epochs.epoch_at(Offset(state.log_end_offset - 1))
+        if epoch < own:
+            began = next(entry.start_offset for entry in state.epochs.entries if entry.epoch == own)
+            reason = f"leader epoch is {own}, and the leader has epoch {epoch} behind it"
+            raise state.quarantine(Damage(state.segment_of(began).path, 0, began, reason))
 
     def _check_follows(self, header: BatchHeader, group: AppendGroup) -> None:
         due = group.next_offset

@@ -22,7 +22,7 @@ from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import load_snapshot, remove_snapshots, replay_producers
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, load_damage
-from quorate.storage.recovery import Fault, LogScanner, StartKind, cut_is_allowed
+from quorate.storage.recovery import Fault, LogScanner, StartKind, cut_is_allowed, is_unwritten
 from quorate.storage.segment import Segment
 from quorate.storage.segment_swap import finish_swaps
 from quorate.storage.steps import HEADERS_PER_STEP, Steps, run_in_turns
@@ -264,7 +264,7 @@ class _Opening:
     async def _cut(self, fault: Fault) -> None:
         """Drop everything from the fault on."""
         state = self.state
-        if not fault.torn:
+        if not fault.torn and not is_unwritten(fault):
             # Before it happens: afterwards the log looks like any other.
             await self._context.tell_of_recovery_damage(self._directory)
             self.report.cut_damage = fault.as_damage()

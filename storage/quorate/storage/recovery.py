@@ -20,6 +20,11 @@ After a power loss (a *lossy* start) unsynced pages may be missing in any order,
 the recovery point may be cut whatever is wrong with it: the replica no longer counts (rule 30).
 What was synced before, below the recovery point, is held to the strict rule.
 
+Where every batch is synced before it is acknowledged, the replica does count after that. The recovery
+point on record lags behind, so what is cut may have been synced, and rotten since: such a cut is told
+of like damage. Not so where nothing was ever written: zeros from the header on, which no bit that rots
+leaves behind (``is_unwritten``). What is synced was written, and so was everything before it.
+
 Checked of each batch: its CRC-32C; that its base offset is the one due, and that its leader epoch
 is the one on record for that offset, since neither is covered by the checksum. Checked of the
 log: that segments follow each other without a gap and that nothing below the recovery point is
@@ -57,7 +62,7 @@ from quorate.storage.quarantine import Damage
 from quorate.storage.segment import Segment
 from quorate.storage.steps import Steps
 
-__all__ = ["BATCH_BYTES_MAX", "Fault", "LogScanner", "StartKind", "cut_is_allowed"]
+__all__ = ["BATCH_BYTES_MAX", "Fault", "LogScanner", "StartKind", "cut_is_allowed", "is_unwritten"]
 
 #: no batch on disk is larger; a length beyond it is damage, and no reason to read a gigabyte
 BATCH_BYTES_MAX: Final = 128 << 20
@@ -95,6 +100,11 @@ def cut_is_allowed(fault: Fault, *, start: StartKind, recovery_point: Offset) ->
         # Synced before, so it was whole; a start of any kind cannot explain the fault.
         return False
     return fault.torn or start is StartKind.LOSSY
+
+
+def is_unwritten(fault: Fault) -> bool:
+    """Where the fault is, there is nothing but zeros: no batch has so much as begun there."""
+    return not any(fault.segment.file.pread(HEADER_BYTES, fault.position))
 
 
 class LogScanner:

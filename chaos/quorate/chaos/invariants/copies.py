@@ -103,6 +103,7 @@ class Copy:
         "log_end_offset",
         "log_start_offset",
         "loss",
+        "reported",
     )
 
     def __init__(self) -> None:
@@ -118,6 +119,8 @@ class Copy:
         self.complete_to = _START
         #: what was here before a fault took it: it counts where copies are counted at an acknowledgement
         self.forgotten: dict[Offset, Batch] = {}
+        #: what was forgotten until its broker came back: it counts for a leader that was deposed meanwhile
+        self.reported: dict[Offset, Batch] = {}
         self.loss = Loss.NONE
         #: for as long as the broker itself says that the replica is of no use, for whatever reason
         self.is_out_of_service = False
@@ -173,6 +176,7 @@ class Copy:
     def report_loss(self) -> None:
         """Its broker is back: what was lost is known, and counts no longer."""
         self.loss = Loss.REPORTED
+        self.reported.update(self.forgotten)
         self.forgotten.clear()
 
     def remember(self, *, is_synced: bool) -> None:
@@ -181,10 +185,13 @@ class Copy:
             if not is_synced or batch.next_offset <= self.durable_end:
                 self.forgotten[base] = batch
 
-    def has_held(self, batch: Batch, *, is_synced: bool) -> bool:
-        """Now, or until a fault took it; ``is_synced``: on the device."""
+    def has_held(self, batch: Batch, *, is_synced: bool, is_deposed: bool = False) -> bool:
+        """Now, or until a fault took it; ``is_synced``: on the device.
+
+        ``is_deposed``: the leader that asks is, and may still hear what the follower said before its loss.
+        """
         base = batch.base_offset
-        if self.forgotten.get(base) == batch:
+        if self.forgotten.get(base) == batch or (is_deposed and self.reported.get(base) == batch):
             return True
         return self.batches.get(base) == batch and (not is_synced or batch.next_offset <= self.durable_end)
 

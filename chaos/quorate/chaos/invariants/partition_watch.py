@@ -346,11 +346,13 @@ class PartitionWatch:
         if not fresh or fresh[-1].next_offset != end:
             self._fail("high-watermark", f"broker {broker_id} commits up to {end}, where no batch ends")
         needed = leading.min_insync_replicas
+        # What it commits has to be at everybody who may be elected all the same: see ``settle``.
+        is_deposed = self._image is not None and leading.epoch < self._image.leader_epoch
         for batch in fresh:
             holders = [
                 each
                 for each, held in sorted(self.copies.items())
-                if held.has_held(batch, is_synced=self.is_synced)
+                if held.has_held(batch, is_synced=self.is_synced, is_deposed=is_deposed)
             ]
             if len(holders) < needed:
                 self._fail(

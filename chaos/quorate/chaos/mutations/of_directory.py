@@ -22,6 +22,7 @@ from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
 from quorate.core.disk import Disk
 from quorate.metadata.image import MetadataImage
+from quorate.storage import opening
 from quorate.storage.checkpoint import write_cached
 from quorate.storage.log_context import LogContext, tolerate_full_disk
 
@@ -107,6 +108,11 @@ def damage_is_cut_without_a_note(patch: Patch) -> None:
         pass
 
     patch.setattr(LogContext, "tell_of_recovery_damage", tell)
+
+
+@mutation(30, 44, hunt=_story(check.check_cut_by_a_start_that_died))
+def damage_is_taken_for_what_was_never_written(patch: Patch) -> None:
+    patch.setattr(opening, "is_unwritten", lambda _: True)
 
 
 @mutation(31, hunt=_story(check.check_full_disk))
