@@ -69,9 +69,12 @@ def batches_in(content: bytes, *, is_sound: bool, is_compacted: bool = False) ->
 
 
 def _keyed_records(batch: memoryview) -> tuple[KeyedRecord, ...]:
-    return tuple(
-        KeyedRecord(Offset(record.offset), record.key or b"", record.value) for record in decode_batch(batch)
-    )
+    """None of a batch that has rotted: it is another one than was written."""
+    try:
+        records = decode_batch(batch)
+    except (CorruptBatch, UnsupportedBatch):
+        return ()
+    return tuple(KeyedRecord(Offset(record.offset), record.key or b"", record.value) for record in records)
 
 
 class Loss(Enum):
