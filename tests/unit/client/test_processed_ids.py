@@ -1,19 +1,20 @@
 """What was processed is kept with its effects, in one transaction: both or none, and once.
 
-The tests of PostgreSQL need a server, which QUORATE_TEST_POSTGRES names ("host=… dbname=…"), and psycopg.
+With SQLite, and with a PostgreSQL server that is started for it, where PostgreSQL is installed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import psycopg
 import pytest
 
 from quorate.client.processed import (
@@ -23,8 +24,8 @@ from quorate.client.processed import (
     SqliteProcessedIds,
 )
 from quorate.client.record_ids import RecordId
+from tests.unit.client.postgres_server import find_postgres, postgres_server
 
-POSTGRES = os.environ.get("QUORATE_TEST_POSTGRES", "")
 FIRST = RecordId("g", "A" * 22, 0, 5)
 
 
@@ -34,15 +35,26 @@ class Database:
         self.ids = ids
 
 
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    programs = find_postgres()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed here")
+    # A socket's path has to be shorter than those that pytest gives.
+    with (
+        TemporaryDirectory(prefix="quorate-pg-") as directory,
+        postgres_server(programs, Path(directory)) as where,
+    ):
+        yield where
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     if request.param == "sqlite":
         made = Database(lambda: sqlite3.connect(tmp_path / "effects.db", timeout=30), SqliteProcessedIds)
     else:
-        if not POSTGRES:
-            pytest.skip("no PostgreSQL server is named by QUORATE_TEST_POSTGRES")
-        psycopg = pytest.importorskip("psycopg")
-        made = Database(lambda: psycopg.connect(POSTGRES), PostgresProcessedIds)
+        where = request.getfixturevalue("postgres")
+        made = Database(lambda: psycopg.connect(where), PostgresProcessedIds)
     with closing(made.connect()) as connection:
         made.ids(connection).create_tables()
         made.ids(connection).create_tables()
@@ -145,13 +157,9 @@ def test_of_two_that_process_a_record_at_once_one_waits_and_finds_it_done(databa
     assert effects(database) == 1
 
 
-def test_asynchronous_connections_of_psycopg_are_taken_as_well() -> None:
-    if not POSTGRES:
-        pytest.skip("no PostgreSQL server is named by QUORATE_TEST_POSTGRES")
-    psycopg = pytest.importorskip("psycopg")
-
+def test_asynchronous_connections_of_psycopg_are_taken_as_well(postgres: str) -> None:
     async def scenario() -> None:
-        async with await psycopg.AsyncConnection.connect(POSTGRES) as connection:
+        async with await psycopg.AsyncConnection.connect(postgres) as connection:
             ids = AsyncPostgresProcessedIds(connection)
             await ids.create_tables()
             await ids.forget(FIRST._replace(offset=100))
