@@ -61,6 +61,7 @@ REGRESSIONS: Final = {
     "an-earlier-attempt-that-was-given-up-last": "the checks: what was given up may stand where it first was",
     "a-deposed-leader-hears-of-a-copy-that-is-gone": "the observer: it was there when the follower said so",
     "a-log-start-that-a-crash-kept-from-memory": "the observer: a log start on the device alone went unseen",
+    "a-commit-from-before-the-partition-was-lost": "a commit from a former life took a group back",
 }
 REGRESSIONS_UNDER: Final = Path(__file__).parent / "regressions"
 

@@ -13,6 +13,7 @@ from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.errors import (
     BufferExhausted,
     CoordinatorLoadInProgress,
+    FencedMemberEpoch,
     InvalidRequest,
     NotEnoughReplicas,
     QuorateError,
@@ -161,6 +162,36 @@ def test_a_commit_that_is_tried_again_does_not_undo_a_later_one() -> None:
             assert cluster.committed() == 20
 
     simulate(scenario)
+
+
+def test_a_commit_from_before_a_partition_was_lost_does_not_count_when_it_is_held_again() -> None:
+    """Somebody else has had it meanwhile, and has gone further: rule 62."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        told: list[QuorateError | None] = []
+        async with cluster.member(topics=["t"]) as consumer:
+            await poll_offsets(consumer, 10)
+            cluster.group_errors["CommitOffsets"] = deque([NotEnoughReplicas("too few")] * 100)
+            consumer.commit_async(on_commit=lambda _, error: told.append(error))
+            await cluster.sleep(1)
+            before = consumer.membership()
+            assert before is not None
+            cluster.group().remove(before.member_id)
+            cluster.commit(0, 50)
+            await until(cluster, lambda: _is_back(consumer, before.member_id))
+            del cluster.group_errors["CommitOffsets"]
+            await cluster.sleep(20)
+            assert cluster.committed() == 50, "the group was taken back"
+            assert await poll_offsets(consumer, 1) == [50]
+        assert isinstance(told[0], FencedMemberEpoch)
+
+    simulate(scenario)
+
+
+def _is_back(consumer: AsyncConsumer, former_id: str) -> bool:
+    membership = consumer.membership()
+    return membership is not None and membership.member_id != former_id
 
 
 @pytest.mark.parametrize(

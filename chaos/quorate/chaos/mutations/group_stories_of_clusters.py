@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from quorate.broker.groups.offset_calls import OffsetCalls
 from quorate.broker.groups.records import partition_of_group
 from quorate.broker.replica.leadership import Leadership
 from quorate.chaos.cluster.cluster import SimCluster
@@ -15,21 +16,28 @@ from quorate.chaos.mutations.cluster_stories import recover_partition
 from quorate.chaos.mutations.patch import Patch
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.client.groups.coordinator import COMMIT_OFFSETS
-from quorate.core.ids import BrokerId, PartitionId, TopicName, TopicPartition
+from quorate.client.groups.membership import Membership
+from quorate.core.config.groups import GroupConfig
+from quorate.core.ids import BrokerId, Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.topic_names import OFFSETS_TOPIC
-from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError, StorageFailed
+from quorate.errors import LogTruncated, NotEnoughReplicas, OffsetOutOfRange, QuorateError, StorageFailed
 from quorate.v1.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 
 __all__ = [
     "RETENTION_SETTINGS",
+    "SESSION_SETTINGS",
     "a_coordinator_in_doubt_loads_again",
     "a_coordinator_that_was_replaced_says_nothing",
     "a_group_is_told_what_has_vanished",
     "a_group_is_told_what_retention_has_taken",
+    "a_member_that_was_cut_off_does_not_take_its_group_back",
     "a_partition_that_is_added_is_read_from_its_beginning",
 ]
 
 RETENTION_SETTINGS: Final[Mapping[str, Any]] = {"log_retention_check_interval_ms": 1_000}
+SESSION_SETTINGS: Final[Mapping[str, Any]] = {
+    "groups": GroupConfig(session_timeout_ms=1_200, heartbeat_interval_ms=200)
+}
 _TOPIC: Final = TopicPartition(TopicName("t"), PartitionId(0))
 _GROUP: Final = "g"
 _RECORDS: Final = 10
@@ -144,6 +152,48 @@ async def a_group_is_told_what_retention_has_taken(cluster: SimCluster) -> None:
 
     await cluster.until(is_gone, within_s=_WITHIN_S)
     await _is_told(cluster, OffsetOutOfRange)
+
+
+async def a_member_that_was_cut_off_does_not_take_its_group_back(cluster: SimCluster) -> None:
+    """Rule 62: it commits what it has read, is removed meanwhile, and gets the partition back later on."""
+    await _create(cluster)
+    await _write(cluster, 2 * _RECORDS)
+    async with cluster.consumer(group=_GROUP) as consumer:
+        cut_off, others = cluster.clients[-1], list(cluster.machines)
+        consumer.subscribe([_TOPIC.topic])
+        read = 0
+        while read < _RECORDS:
+            read += len(await consumer.poll(_RECORDS - read, timeout=1.0))
+        before = consumer.membership()
+        with Patch() as patch:
+            # It is tried again until it is out of date.
+            _refuse_commits_of(patch, Offset(_RECORDS))
+            consumer.commit_async()
+            await cluster.clock.sleep(0.1)
+            cluster.network.partition([cut_off], others)
+            await _read_and_commit(cluster, 2 * _RECORDS)
+            cluster.network.heal()
+            await _read_until(cluster, consumer, lambda: _has_begun_anew(consumer, before))
+        await cluster.clock.sleep(_WITHIN_S / 2)
+        async with cluster.admin() as admin:
+            assert await _told(admin) == 2 * _RECORDS, "the group was taken back"
+
+
+def _refuse_commits_of(patch: Patch, offset: Offset) -> None:
+    commit = OffsetCalls.commit
+
+    async def refuse(self: OffsetCalls, request: CommitOffsetsRequest) -> Any:
+        if any(each.offset == offset for each in request.offsets):
+            raise NotEnoughReplicas("too few, for the moment")
+        return await commit(self, request)
+
+    patch.setattr(OffsetCalls, "commit", refuse)
+
+
+def _has_begun_anew(consumer: AsyncConsumer, before: Membership | None) -> bool:
+    now = consumer.membership()
+    is_another = now is not None and before is not None and now.member_id != before.member_id
+    return is_another and bool(consumer.assignment())
 
 
 # -- what they share

@@ -22,16 +22,19 @@ from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.group_stories_of_clusters import (
     RETENTION_SETTINGS,
+    SESSION_SETTINGS,
     a_coordinator_in_doubt_loads_again,
     a_coordinator_that_was_replaced_says_nothing,
     a_group_is_told_what_has_vanished,
     a_group_is_told_what_retention_has_taken,
+    a_member_that_was_cut_off_does_not_take_its_group_back,
     a_partition_that_is_added_is_read_from_its_beginning,
 )
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.client.consumer.group import beginnings, by_hand
 from quorate.client.consumer.group.beginnings import Beginnings
+from quorate.client.consumer.group.commits import Commits
 from quorate.client.consumer.group.origin import GroupOrigin
 from quorate.client.consumer.positions import BEGINNING, END, PartitionReader
 from quorate.client.groups import committed
@@ -160,6 +163,15 @@ class _AskedOnce:
             raise
         except Exception:  # noqa: BLE001  # all else as before
             return await self._link.call(method, request, timeout_s=timeout_s)
+
+
+@mutation(
+    62,
+    hunt=cluster_story(a_member_that_was_cut_off_does_not_take_its_group_back, settings=SESSION_SETTINGS),
+)
+def commits_in_another_life_what_it_read_in_this_one(patch: Patch) -> None:
+    """In the name of the next incarnation, which has got the partition back: the group is taken back."""
+    patch.setattr(Commits, "_drop_what_was_lost", lambda *_: None)
 
 
 @mutation(66, hunt=ClusterHunt((Fault.KILL_BROKER,), is_grouped=True))

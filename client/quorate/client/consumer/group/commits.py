@@ -6,8 +6,10 @@ two offsets for a partition the later call's counts. What failed in passing is s
 newer has replaced it.
 
 A commit is in the name of the member as it is when it is *sent* (rule 62): a partition that was taken away
-between the call and the attempt is refused here already. `STALE_MEMBER_EPOCH` says that the group has moved
-on and the member has not heard of it: it is made to ask, and then the commit is tried again.
+between the call and the attempt is refused here already. So it is if the member has got it back since: others
+may have gone further, and a coordinator cannot tell that the offset is from before. `STALE_MEMBER_EPOCH` says
+that the group has moved on and the member has not heard of it: it is made to ask, and then the commit is
+tried again.
 
 How much may wait is bounded by the number of calls that nobody has heard the end of.
 """
@@ -55,6 +57,10 @@ class Committer(Protocol):
         """None: the partition is not held any more."""
         ...
 
+    def holding_of(self, partition: GroupPartition) -> int | None:
+        """Another number each time that the partition is given. None: it is not held."""
+        ...
+
     def epoch_is_stale(self) -> None:
         """The coordinator has to be asked what has changed."""
         ...
@@ -68,8 +74,12 @@ class Committer(Protocol):
 class _Commit:
     #: those that are not committed yet
     offsets: dict[GroupPartition, OffsetAndMetadata]
+    #: as they were held when it was asked for
+    holdings: Mapping[GroupPartition, int | None]
     deadline: float
     done: asyncio.Future[None]
+    #: why one of them will never be
+    failure: QuorateError | None = None
 
 
 class Commits:
@@ -103,7 +113,8 @@ class Commits:
         if not offsets:
             done.set_result(None)
             return done
-        self._waiting.append(_Commit(dict(offsets), self._clock.monotonic() + timeout_s, done))
+        holdings = {each: self._committer.holding_of(each) for each in offsets}
+        self._waiting.append(_Commit(dict(offsets), holdings, self._clock.monotonic() + timeout_s, done))
         self._news.set()
         return done
 
@@ -123,6 +134,8 @@ class Commits:
     async def _round(self) -> None:
         """All that wait, in one request; those that have to be tried again stay, in their order."""
         commits = [each for each in self._waiting if not each.done.done()]
+        for commit in commits:
+            self._drop_what_was_lost(commit)
         outcome = await self._commit(commits)
         pause_s = self._backoff.next_s()
         again_at = self._clock.monotonic() + pause_s
@@ -132,6 +145,12 @@ class Commits:
             self._backoff.reset()
         else:
             await self._clock.sleep(pause_s)
+
+    def _drop_what_was_lost(self, commit: _Commit) -> None:
+        for partition in list(commit.offsets):
+            if self._committer.holding_of(partition) != commit.holdings[partition]:
+                del commit.offsets[partition]
+                commit.failure = _not_held(self._link.group, partition)
 
     async def _commit(self, commits: list[_Commit]) -> dict[GroupPartition, QuorateError]:
         """Why some of them are not committed."""
@@ -196,14 +215,14 @@ def _settle(commit: _Commit, refused: Mapping[GroupPartition, QuorateError], aga
         return True  # whoever waited for it has gone
     commit.offsets = {each: offset for each, offset in commit.offsets.items() if each in refused}
     errors = [refused[each] for each in commit.offsets]
-    if not errors:
-        commit.done.set_result(None)
-        return True
     final = [error for error in errors if not error.retriable or again_at >= commit.deadline]
+    if commit.failure is not None:
+        final.append(commit.failure)
     if final:
         commit.done.set_exception(copy_of(final[0]))
-        return True
-    return False
+    elif not errors:
+        commit.done.set_result(None)
+    return commit.done.done()
 
 
 def _not_held(group: str, partition: GroupPartition) -> QuorateError:

@@ -87,6 +87,9 @@ class Member:
         self.generation = 0
         self.say = 0
         self._held: dict[GroupPartition, Hold] = {}
+        #: each time that a partition is given has a number
+        self._holdings: dict[GroupPartition, int] = {}
+        self._holding_count = 0
         self._assignment: list[GroupPartition] = []
         #: how often the subscription has changed, and which of them the coordinator knows; -1: none
         self.subscription_version = 0
@@ -108,6 +111,10 @@ class Member:
 
     def holds(self, partition: GroupPartition) -> bool:
         return partition in self._held
+
+    def holding_of(self, partition: GroupPartition) -> int | None:
+        """Another number after it was lost or given up, and given again. None: it is not held."""
+        return self._holdings[partition] if partition in self._held else None
 
     def held(self, *states: Hold) -> list[GroupPartition]:
         """In the order in which they were given; no state: in any."""
@@ -149,6 +156,7 @@ class Member:
         """As somebody else: under its old name a call that is still on its way could make it leave."""
         lost = self.held(Hold.ACTIVE, Hold.REVOKING)
         self._held.clear()
+        self._holdings.clear()
         self._assignment = []
         self.member_id = self._make_id()
         self.epoch = JOIN_EPOCH
@@ -214,6 +222,8 @@ class Member:
         for each in wanted:
             if each not in self._held:
                 self._held[each] = Hold.NEW
+                self._holding_count += 1
+                self._holdings[each] = self._holding_count
                 changes.given.append(each)
         if changes.withdrawn:
             self.say += 1

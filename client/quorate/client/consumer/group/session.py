@@ -427,6 +427,10 @@ class GroupSession:
             return _NOBODY
         return self._member.identity if self._member.holds(partition) else None
 
+    def holding_of(self, partition: GroupPartition) -> int | None:
+        # By hand nobody takes them away.
+        return 0 if self.identity_for(partition) is _NOBODY else self._member.holding_of(partition)
+
     def is_held(self, partition: GroupPartition) -> bool:
         return self.identity_for(partition) is not None
 
