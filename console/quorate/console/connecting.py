@@ -70,13 +70,15 @@ class Terminated(KeyboardInterrupt):
 def _run(work: Callable[[], Awaitable[T]]) -> T:
     was_terminated = False
 
-    def terminate() -> None:
-        nonlocal was_terminated
-        was_terminated = True
-        signal.raise_signal(signal.SIGINT)
-
     async def run() -> T:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def terminate() -> None:
+            nonlocal was_terminated
+            was_terminated = True
+            task.cancel()
+
         loop.set_exception_handler(_on_loop_error)
         if threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGTERM, terminate)
@@ -84,7 +86,7 @@ def _run(work: Callable[[], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(run())
-    except KeyboardInterrupt:
+    except asyncio.CancelledError:
         if was_terminated:
             raise Terminated from None
         raise

@@ -113,6 +113,8 @@ def test_what_is_written_after_it_began_is_left_to_the_next_one(
 def test_interruption_commits_what_was_printed_and_leaves(
     node: FakeGroupNode, capfdbinary: Capture, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    # Whoever is started in the background by a script ignores Ctrl-C, and so would the test.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     poll = AsyncConsumer.poll
 
     async def poll_and_be_interrupted(consumer: AsyncConsumer, *arguments: Any, **options: Any) -> Any:
@@ -122,7 +124,10 @@ def test_interruption_commits_what_was_printed_and_leaves(
         return records
 
     monkeypatch.setattr(AsyncConsumer, "poll", poll_and_be_interrupted)
-    consume(status=128 + number)
+    try:
+        consume(status=128 + number)
+    finally:
+        signal.signal(signal.SIGINT, before)
     values = printed(capfdbinary)
     assert values
     assert sum(node.offsets().values()) == len(values)
