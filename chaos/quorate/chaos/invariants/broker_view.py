@@ -28,7 +28,7 @@ from quorate.node.node import Node
 from quorate.storage import PartitionLog
 from quorate.storage.compaction_checkpoint import CompactionCheckpoint
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME
-from quorate.storage.log_files import SWAP_SUFFIX
+from quorate.storage.log_files import SWAP_SUFFIX, Span
 from quorate.storage.quarantine import Damage
 from quorate.storage.segment import LOG_SUFFIX, Segment
 
@@ -292,13 +292,18 @@ class BrokerView:
             if segment.base_offset >= claimed:
                 break
             position = self.machine.disk.first_unsynced(segment.path)
-            if position is None or position >= segment.size:
+            if position is None or position >= segment.size or self._is_about_to_be_swapped(log, segment):
                 continue
             # Writes begin where batches do.
             unsynced = parse_header(self.machine.disk.peek(segment.path, position)).base_offset
             watch.recovery_point_moved(self.broker_id, claimed=claimed, unsynced=unsynced)
             return
         watch.recovery_point_moved(self.broker_id, claimed=claimed, unsynced=log.log_end_offset)
+
+    def _is_about_to_be_swapped(self, log: PartitionLog, segment: Segment) -> bool:
+        """It has got its name, and the device knows it by the one before, which a start goes by as well."""
+        span = Span(segment.base_offset, segment.next_offset)
+        return self.machine.disk.peek_durable(span.path(log.directory, SWAP_SUFFIX)) is not None
 
     def _check_epochs(
         self, watch: PartitionWatch, fresh: list[Batch], log: PartitionLog, reading: _Reading

@@ -23,6 +23,8 @@ from quorate.errors import CorruptBatch, UnsupportedBatch
 __all__ = ["Batch", "CommittedLog", "Copy", "KeyedRecord", "Loss", "batches_in"]
 
 _START = Offset(0)
+#: of a ``Batch``: all but its records
+_HEADER_FIELDS = 4
 
 
 class KeyedRecord(NamedTuple):
@@ -40,8 +42,12 @@ class Batch(NamedTuple):
     next_offset: Offset
     epoch: LeaderEpoch
     crc: int
-    #: of a compacted topic, which may have lost some of them since
+    #: of a compacted topic, which may have lost some of them since; none if they have rotted
     records: tuple[KeyedRecord, ...] = ()
+
+    def is_same(self, other: Batch | None) -> bool:
+        """By its header: what has rotted behind that, nobody can tell before somebody reads it."""
+        return other is not None and self[:_HEADER_FIELDS] == other[:_HEADER_FIELDS]
 
 
 def batches_in(content: bytes, *, is_sound: bool, is_compacted: bool = False) -> Iterator[Batch]:
@@ -69,7 +75,7 @@ def batches_in(content: bytes, *, is_sound: bool, is_compacted: bool = False) ->
 
 
 def _keyed_records(batch: memoryview) -> tuple[KeyedRecord, ...]:
-    """None of a batch that has rotted: it is another one than was written."""
+    """None of a batch that has rotted."""
     try:
         records = decode_batch(batch)
     except (CorruptBatch, UnsupportedBatch):
@@ -194,9 +200,11 @@ class Copy:
         ``is_deposed``: the leader that asks is, and may still hear what the follower said before its loss.
         """
         base = batch.base_offset
-        if self.forgotten.get(base) == batch or (is_deposed and self.reported.get(base) == batch):
+        is_reported = is_deposed and batch.is_same(self.reported.get(base))
+        if is_reported or batch.is_same(self.forgotten.get(base)):
             return True
-        return self.batches.get(base) == batch and (not is_synced or batch.next_offset <= self.durable_end)
+        is_here = batch.is_same(self.batches.get(base))
+        return is_here and (not is_synced or batch.next_offset <= self.durable_end)
 
 
 class CommittedLog:
@@ -254,7 +262,7 @@ class CommittedLog:
         copy.complete_to = position
 
     def _holds(self, copy: Copy, batch: Batch) -> bool:
-        return copy.batches.get(batch.base_offset) == batch
+        return batch.is_same(copy.batches.get(batch.base_offset))
 
     def first_missing(self, copy: Copy) -> Batch | None:
         """For reports: what comes first of all that the copy lacks, or has differently."""
