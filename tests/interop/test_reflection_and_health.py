@@ -21,7 +21,9 @@ TIMEOUT_S = 60
 
 OF_EVERY_NODE = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 OF_A_CONTROLLER = {f"quorate.v1.{name}" for name in ("AdminService", "ControllerService", "QuorumService")}
-OF_A_BROKER = {f"quorate.v1.{name}" for name in ("AdminService", "BrokerService", "ReplicaService")}
+OF_A_BROKER = {
+    f"quorate.v1.{name}" for name in ("AdminService", "BrokerService", "GroupService", "ReplicaService")
+}
 
 
 def services(address: str) -> dict[str, list[str]]:

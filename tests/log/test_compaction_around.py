@@ -25,7 +25,7 @@ from quorate.chaos.sim.disk_faults import fail_nth, fail_path
 from quorate.core.config import CleanupPolicy
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.records import filler, parse_header
-from quorate.errors import CorruptBatch, DiskFull, StorageError
+from quorate.errors import CorruptBatch, DiskFull, LogDamaged, StorageError
 from quorate.storage import LogDirectory, PartitionKey, StartKind
 from quorate.storage.inspect import dump_segment, verify
 from tests.log.compaction_harness import KeyedLog, compacted_config, keyed, latest_by_key, records_of
@@ -100,12 +100,12 @@ async def test_batch_with_records_that_begins_before_the_end_is_refused() -> Non
     log.check()
 
 
-async def test_empty_batch_of_an_older_epoch_is_refused() -> None:
+async def test_empty_batch_of_an_older_epoch_means_that_the_log_is_damaged() -> None:
     log = await log_of(3)
     log.log.become_leader(LeaderEpoch(4))
     log.put((A, b"1"))
     empty = filler(base_offset=2, last_offset=9, leader_epoch=2, max_timestamp=-1)
-    with pytest.raises(CorruptBatch, match="epoch"):
+    with pytest.raises(LogDamaged, match="epoch"):
         log.log.append_as_follower(empty)
 
 

@@ -44,7 +44,7 @@ def test_a_mutation_that_nobody_notices_fails_the_run(
     ("arguments", "complaint"),
     [
         (["--name", "no-such-mistake"], "there is no mutation"),
-        (["--rule", "53"], "it is not implemented"),
+        (["--rule", "57"], "it is not implemented"),
         (["--rule", "8", "--record"], "leave the other options out"),
     ],
 )

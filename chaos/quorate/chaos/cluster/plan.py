@@ -36,6 +36,7 @@ _EVENTS_RANGE: Final = (5, 11)
 _EVERY_RECORD_COUNTS: Final = (COMPETED, GROUPED, _LOSSY)
 _COMPETITORS: Final = 4
 _MEMBERS: Final = 3
+_MEMBERS_DRAWN: Final = (0, 0, 0, 0, 2, 3)
 _SHARED_PARTITIONS: Final = 2
 _DELETE: Final = "delete"
 _COMPACT: Final = "compact"
@@ -108,11 +109,15 @@ class Plan:
         names = [f"t{number}" for number in range(rng.choice((1, 2)))]
         if workload.competitors:
             names.append(COMPETED)
-        if workload.members:
-            names.append(GROUPED)
         is_combined = rng.random() < 0.4
         topics = [_draw_topic(rng, name, brokers, durability) for name in names]
+        # With generators of their own, so that the rest of a plan does not depend on these.
         topics = _draw_compaction(random.Random(f"compaction {seed}"), topics)
+        of_group = random.Random(f"group {seed}")
+        members = of_group.choice(_MEMBERS_DRAWN)
+        if members:
+            topics.append(_draw_topic(of_group, GROUPED, brokers, durability))
+            workload = dataclasses.replace(workload, members=members)
         events = _draw_events(rng, kinds)
         if any(event.kind is Fault.RECOVER_PARTITION for event in events):
             topics.append(_draw_lossy_topic(rng, durability))
@@ -130,6 +135,16 @@ class Plan:
         competed = dataclasses.replace(self.topics[0], name=COMPETED, partitions=1, cleanup_policy=_DELETE)
         workload = WorkloadPlan(producers=0, hasty_producers=0, readers=0, competitors=_COMPETITORS)
         return dataclasses.replace(self, topics=(competed,), workload=workload)
+
+    def plain(self) -> Plan:
+        """The same without a group, and without compaction, whatever was drawn."""
+        topics = [
+            dataclasses.replace(topic, cleanup_policy=_DELETE)
+            for topic in self.topics
+            if topic.name != GROUPED
+        ]
+        workload = dataclasses.replace(self.workload, members=0)
+        return dataclasses.replace(self, topics=tuple(topics), workload=workload)
 
     def with_group(self) -> Plan:
         """The same faults, and a group whose members come and go, whether it was drawn or not."""
@@ -192,10 +207,7 @@ def _draw_topic(rng: random.Random, name: str, brokers: int, durability: Durabil
 
 
 def _draw_compaction(rng: random.Random, topics: Sequence[TopicPlan]) -> list[TopicPlan]:
-    """Some are compacted; not those of which every record counts: what is competed for, what a group shares.
-
-    With a generator of its own, so that the rest of a plan does not depend on it.
-    """
+    """Some are compacted; not those of which every record counts: what is competed for."""
     return [
         dataclasses.replace(topic, cleanup_policy=rng.choice(_COMPACTIONS))
         if rng.random() < _COMPACTED_SHARE and topic.name not in _EVERY_RECORD_COUNTS
@@ -223,7 +235,6 @@ def _draw_workload(rng: random.Random) -> WorkloadPlan:
         hasty_producers=rng.choice((0, 0, 1)),
         readers=rng.choice((1, 1, 2)),
         competitors=rng.choice((0, 0, 0, 0, 0, _COMPETITORS)),
-        members=rng.choice((0, 0, 0, 0, 2, 3)),
     )
 
 

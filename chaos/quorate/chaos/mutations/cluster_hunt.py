@@ -49,7 +49,7 @@ class ClusterHunt:
         return f"whole cluster{who}{copies}: {faults}"
 
     def plan(self, seed: int) -> Plan:
-        plan = Plan.draw(seed, kinds=self.faults, durability=self.durability)
+        plan = Plan.draw(seed, kinds=self.faults, durability=self.durability).plain()
         if self.is_competition:
             plan = plan.only_competing()
         if self.is_grouped:
