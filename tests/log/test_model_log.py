@@ -256,13 +256,13 @@ class LogMachine(RuleBasedStateMachine):
         added = b"".join(stage.batches[-1].content for stage in stages[1:])
         self.perform(stages, lambda: self.log.append_as_follower(added))
 
-    @rule(message=messages, fault=st.sampled_from(("gap", "overlap", "epoch", "bit", "cut")))
+    @rule(message=messages, fault=st.sampled_from(("gap", "overlap", "bit", "cut")))
     def refuse_what_does_not_follow(self, message: Message, fault: str) -> None:
         model = self.model
-        if fault in {"epoch", "overlap"} and not model.in_files:
+        if fault == "overlap" and not model.in_files:
             return
         offset = model.log_end_offset + {"gap": 1, "overlap": -1}.get(fault, 0)
-        epoch = model.last_batch_epoch - 1 if fault == "epoch" else max(0, model.last_batch_epoch)
+        epoch = max(0, model.last_batch_epoch)
         bad = bytearray(stamped(self.encode(message, model), base_offset=offset, leader_epoch=epoch))
         if fault == "bit":
             bad[-1] ^= 1
