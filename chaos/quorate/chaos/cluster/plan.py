@@ -35,9 +35,9 @@ _EVENTS_RANGE: Final = (5, 11)
 #: these are not compacted
 _EVERY_RECORD_COUNTS: Final = (COMPETED, GROUPED, _LOSSY)
 _COMPETITORS: Final = 4
-_MEMBERS: Final = 3
+_MEMBERS: Final = 4
 _MEMBERS_DRAWN: Final = (0, 0, 0, 0, 2, 3)
-_SHARED_PARTITIONS: Final = 2
+_SHARED_PARTITIONS: Final = 3
 _DELETE: Final = "delete"
 _COMPACT: Final = "compact"
 _COMPACTIONS: Final = (_COMPACT, _COMPACT, f"{_COMPACT},{_DELETE}")

@@ -34,7 +34,7 @@ _TROUBLE_WITH_LEADERS: Final = (Fault.KILL_LEADER, Fault.CUT_LEADER_FROM_FOLLOWE
 # -- what goes
 
 
-@mutation(48, hunt=ClusterHunt((Fault.KILL_BROKER,), is_compacted=True))
+@mutation(48, hunt=ClusterHunt((Fault.KILL_BROKER,), is_grouped=True, is_compacted=True))
 def tombstones_go_at_once(patch: Patch) -> None:
     """A reader that has seen the record never hears of its end."""
     patch.setattr(CompactionCheckpoint, "expired_tombstones_end", lambda self, **_: self.first_dirty_offset)
