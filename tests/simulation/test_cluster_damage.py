@@ -23,6 +23,12 @@ TOPIC: Final = TopicPartition(TopicName("t"), PartitionId(0))
 RECORDS: Final = 50
 #: somewhere in the first batch's records
 DAMAGED_BIT: Final = 8 * 80
+PLAIN: Final = admin_pb2.CreateTopicRequest(name="t")
+#: a segment is closed with the first write after a second, and compacted when it is next looked at
+COMPACTED: Final = admin_pb2.CreateTopicRequest(
+    name="t",
+    configs={"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"},
+)
 
 _FETCH: Final = method_of(
     broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
@@ -32,12 +38,14 @@ _FETCH: Final = method_of(
 )
 
 
-def simulate(scenario: Callable[[SimCluster], Awaitable[None]]) -> None:
+def simulate(
+    scenario: Callable[[SimCluster], Awaitable[None]], topic: admin_pb2.CreateTopicRequest = PLAIN
+) -> None:
     async def main(simulation: Simulation) -> None:
         cluster = SimCluster(simulation)
         await cluster.start()
         async with cluster.connect() as connection:
-            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+            await connection.create_topic(topic)
         await write(cluster)
         await cluster.until(lambda: is_whole(cluster))
         await scenario(cluster)
@@ -48,7 +56,7 @@ def simulate(scenario: Callable[[SimCluster], Awaitable[None]]) -> None:
 async def write(cluster: SimCluster) -> None:
     async with cluster.producer() as producer:
         for number in range(RECORDS):
-            await (await producer.send("t", b"record %d" % number, partition=0))
+            await (await producer.send("t", b"record %d" % number, key=b"%d" % number, partition=0))
 
 
 def replica_on(machine: SimMachine) -> Partition:
@@ -101,6 +109,23 @@ def test_damaged_replica_is_found_by_a_read_and_fetched_anew(role: str) -> None:
         assert (await fetch(cluster, victim)).batches
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_damage_that_compaction_finds_is_told_and_repaired_though_nobody_reads(role: str) -> None:
+    async def scenario(cluster: SimCluster) -> None:
+        leader = leader_of(cluster)
+        victim = leader if role == "leader" else next(each for each in cluster.brokers if each is not leader)
+        victim.disk.flip_bit(f"{replica_on(victim).log.directory}/{0:020}.log", DAMAGED_BIT)
+        log = replica_on(victim).log
+        await cluster.until(lambda: log.damage is not None, within_s=900)
+        await cluster.clock.sleep(1)
+        assert failed_in_silence(cluster) is None
+        await cluster.until(lambda: is_whole(cluster), within_s=60)
+        assert log.damage is None
+        check_replicas_agree(replicas_of(cluster)[TOPIC])
+
+    simulate(scenario, COMPACTED)
 
 
 def test_replica_that_fails_and_tells_nobody_is_seen_although_all_are_in_sync() -> None:

@@ -58,7 +58,6 @@ from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.metadata.topic_settings import throttled_rate
 from quorate.storage import LogContext, OpenFiles
 from quorate.v1 import replica_pb2
-from quorate.v1.controller_pb2 import ReplicaName
 
 __all__ = ["Broker"]
 
@@ -266,6 +265,7 @@ class Broker:
             clock=self._clock,
             metadata_offset=lambda: follower.image.offset,
             advance_cache_witness=self._directory.advance_cache_witness,
+            is_unusable=self._replicas.is_unusable,
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(follower.run(), name="metadata")
@@ -322,6 +322,7 @@ class Broker:
             await self._directory.logs.maintain(
                 deletable_below=self._replicas.expire,
                 high_watermark_of=self._replicas.high_watermark_of,
+                on_damage=self._replicas.found_damaged,
             )
 
     async def _checkpoint_high_watermarks(self) -> NoReturn:
@@ -348,9 +349,7 @@ class Broker:
 
     def _report_damaged(self, replica: ReplicaKey) -> None:
         if self._session is not None:
-            self._session.report_damaged(
-                [ReplicaName(topic_id=replica.topic_id, partition=replica.partition)]
-            )
+            self._session.report_damaged(replica)
 
     # -- the controller
 

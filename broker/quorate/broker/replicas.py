@@ -24,7 +24,14 @@ from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig, TopicConfig
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId, TopicPartition
 from quorate.core.logging import get_logger
-from quorate.errors import DiskFull, QuorateError, StorageError, StorageFailed, TooManyOpenFiles
+from quorate.errors import (
+    DiskFull,
+    LogDamaged,
+    QuorateError,
+    StorageError,
+    StorageFailed,
+    TooManyOpenFiles,
+)
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.image import MetadataImage, PartitionImage
 from quorate.metadata.topic_settings import durability_of, min_insync_replicas_of
@@ -98,6 +105,11 @@ class Replicas:
         name = ReplicaKey(topic_id, partition)
         return self._replicas.get(name) or self._unusable.get(name)
 
+    def is_unusable(self, name: ReplicaKey) -> bool:
+        """Whether the replica is here, and neither leads nor follows because its log or disk has failed."""
+        found = self.get(*name)
+        return isinstance(found, QuorateError) or (found is not None and found.failure is not None)
+
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._replicas.values())
 
@@ -127,6 +139,12 @@ class Replicas:
 
     def high_watermarks(self) -> dict[PartitionKey, Offset]:
         return {_log_key(replica): replica.high_watermark for replica in self._replicas.values()}
+
+    def found_damaged(self, key: PartitionKey, damage: LogDamaged) -> None:
+        """By whoever looks after logs: nobody else may read that part of it for long (rule 44)."""
+        replica = self._replicas.get(ReplicaKey(key.topic_id, key.partition))
+        if replica is not None:
+            replica.fail(damage)
 
     # -- the metadata has changed
 

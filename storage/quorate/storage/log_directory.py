@@ -19,7 +19,14 @@ from typing import Final
 
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
-from quorate.errors import DiskFull, InvalidTopic, StorageError, StorageFailed, TopicAlreadyExists
+from quorate.errors import (
+    DiskFull,
+    InvalidTopic,
+    LogDamaged,
+    StorageError,
+    StorageFailed,
+    TopicAlreadyExists,
+)
 from quorate.storage.file_writes import make_durable_directory
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
@@ -190,16 +197,22 @@ class LogDirectory:
         *,
         deletable_below: Callable[[PartitionKey], Offset],
         high_watermark_of: Callable[[PartitionKey], Offset],
+        on_damage: Callable[[PartitionKey, LogDamaged], None],
     ) -> None:
-        """What has to be done now and then: retention, old segments, recovery points, compaction."""
+        """What has to be done now and then: retention, old segments, recovery points, compaction.
+
+        ``on_damage``: called once for each log that this finds damaged.
+        """
         sound: list[PartitionKey] = []
         for key, partition_log in self:
-            if await self._try_to(self._tidy, key, partition_log, deletable_below):
+            if await self._try_to(self._tidy, key, partition_log, deletable_below, on_damage):
                 sound.append(key)
         # Of all logs after that: it may take long, and on a full disk the rest is what makes room.
         for key in sound:
             kept_log = self._logs.get(key)
-            if kept_log is None or await self._try_to(self._compact, key, kept_log, high_watermark_of):
+            if kept_log is None or await self._try_to(
+                self._compact, key, kept_log, high_watermark_of, on_damage
+            ):
                 self._neglected.discard(key)
 
     async def _try_to(
@@ -208,6 +221,7 @@ class LogDirectory:
         key: PartitionKey,
         partition_log: PartitionLog,
         below: Callable[[PartitionKey], Offset],
+        on_damage: Callable[[PartitionKey, LogDamaged], None],
     ) -> bool:
         """Up to where the replica may. One log's trouble is no reason to neglect the others."""
         if partition_log.damage is not None or key not in self._logs:
@@ -219,6 +233,8 @@ class LogDirectory:
             if key not in self._neglected and key in self._logs:
                 log.error("maintenance_failed", path=partition_log.directory, error=str(error))
             self._neglected.add(key)
+            if isinstance(error, LogDamaged):
+                on_damage(key, error)
             return False
         return True
 

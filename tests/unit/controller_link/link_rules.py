@@ -81,13 +81,28 @@ async def damage_is_reported_again_after_a_broken_stream(world: ScriptedWorld) -
     """Nobody knows whether it was heard, and a replica that is taken for whole may be elected (rule 44)."""
     [controller] = world.controllers
     controller.answer = silent
-    world.session.report_damaged([replica(1)])
+    world.session.report_damaged(replica(1))
     world.run_session()
     await world.until(lambda: partitions_of(controller.heartbeats) == [[1]])
     controller.answer = unfenced
     world.network.break_all_connections(controller.name)
     await world.clock.sleep(4 * INTERVAL_S)
     assert partitions_of(controller.heartbeats)[:3] == [[1], [1], []]
+
+
+async def damage_that_was_repaired_meanwhile_is_not_reported_again(world: ScriptedWorld) -> None:
+    """It was heard, or there would have been no repair; whoever is whole must not be thrown out of the ISR."""
+    [controller] = world.controllers
+    controller.answer = silent
+    for partition in (1, 2):
+        world.session.report_damaged(replica(partition))
+    world.run_session()
+    await world.until(lambda: partitions_of(controller.heartbeats) == [[1, 2]])
+    world.repaired.add(replica(1))
+    controller.answer = unfenced
+    world.network.break_all_connections(controller.name)
+    await world.clock.sleep(4 * INTERVAL_S)
+    assert partitions_of(controller.heartbeats)[:3] == [[1, 2], [2], []]
 
 
 class FakeDirectory:
@@ -101,7 +116,7 @@ class FakeDirectory:
         return PreviousRun(broker_epoch=3, is_clean=True)
 
     def damaged(self) -> list[ReplicaName]:
-        return [replica(4)]
+        return [ReplicaName(topic_id="topic", partition=4)]
 
     async def note_incarnation(self, incarnation_id: str) -> None:
         self.notes.append(("incarnation", incarnation_id))

@@ -17,11 +17,11 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.network import LinkFaults, SimNetwork
 from quorate.chaos.sim.server import SimServer
 from quorate.chaos.sim.transport import SimTransport
-from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.ids import BrokerEpoch, BrokerId, PartitionId, ReplicaKey, TopicId
 from quorate.core.transport import Call, Method, Service, UnaryHandler, methods_of
 from quorate.errors import NotController, QuorateError
 from quorate.v1 import controller_pb2
-from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse, ReplicaName
+from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse
 
 T = TypeVar("T")
 
@@ -130,6 +130,8 @@ class ScriptedWorld:
         self.link = self.link_to(each.address for each in self.controllers[:1])
         self.lease = Lease(self.clock, duration_s=LEASE_S)
         self._witness = itertools.count(WITNESS_BEFORE + 1)
+        #: replicas of the broker that were damaged once
+        self.repaired: set[ReplicaKey] = set()
         self.session = self.session_over(self.link)
         self._running: asyncio.Task[None] | None = None
 
@@ -149,6 +151,7 @@ class ScriptedWorld:
             clock=self.clock,
             metadata_offset=lambda: METADATA_OFFSET,
             advance_cache_witness=lambda: next(self._witness),
+            is_unusable=lambda key: key not in self.repaired,
         )
 
     def run_session(self, session: BrokerSession | None = None) -> asyncio.Task[None]:
@@ -181,8 +184,8 @@ def run_scripted(scenario: Callable[[ScriptedWorld], Awaitable[T]], *, controlle
     return run_simulation(main, seed=1, time_limit_s=600.0)
 
 
-def replica(partition: int) -> ReplicaName:
-    return ReplicaName(topic_id="topic", partition=partition)
+def replica(partition: int) -> ReplicaKey:
+    return ReplicaKey(TopicId("topic"), PartitionId(partition))
 
 
 def partitions_of(heartbeats: Sequence[BrokerSessionRequest]) -> list[list[int]]:

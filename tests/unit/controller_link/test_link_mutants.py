@@ -57,6 +57,11 @@ def damage_repeated_though_it_was_heard(patch: Patch) -> None:
     patch.setattr(DamageReports, "answered", DamageReports.unanswered)
 
 
+def damage_repeated_though_it_was_repaired(patch: Patch) -> None:
+    original = DamageReports.__init__
+    patch.setattr(DamageReports, "__init__", lambda self, _is_unusable: original(self, lambda _: True))
+
+
 def incarnation_drawn_for_each_attempt(patch: Patch) -> None:
     original = ControllerLink._attempt
     numbers = itertools.count()
@@ -91,6 +96,10 @@ def incarnation_noted_only_with_the_epoch(patch: Patch) -> None:
             link_rules.an_answer_gives_no_lease_before_the_metadata_that_it_names_is_here,
         ),
         (damage_dropped_when_the_stream_breaks, link_rules.damage_is_reported_again_after_a_broken_stream),
+        (
+            damage_repeated_though_it_was_repaired,
+            link_rules.damage_that_was_repaired_meanwhile_is_not_reported_again,
+        ),
         (damage_repeated_though_it_was_heard, link_rules.damage_is_reported_again_after_a_broken_stream),
         (incarnation_drawn_for_each_attempt, link_rules.every_attempt_names_the_same_incarnation),
         (incarnation_noted_only_with_the_epoch, link_rules.every_attempt_names_the_same_incarnation),

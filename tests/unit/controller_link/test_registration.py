@@ -12,7 +12,7 @@ from tests.unit.controller_link.link_rules import (
     every_attempt_names_the_same_incarnation,
     registration,
 )
-from tests.unit.controller_link.scripted_controllers import ScriptedWorld, replica, run_scripted
+from tests.unit.controller_link.scripted_controllers import ScriptedWorld, run_scripted
 
 _GRANTED = RegisterBrokerResponse(broker_epoch=9, cluster_id="cluster")
 
@@ -44,7 +44,7 @@ def test_a_registration_says_all_that_the_start_is_judged_by() -> None:
         assert (request.broker_id, request.address, request.rack) == (7, "b7:9092", "north")
         assert (request.directory_id, request.cluster_id) == ("directory", "cluster")
         assert request.previous_run == directory.previous_run()
-        assert list(request.damaged) == [replica(4)]
+        assert list(request.damaged) == directory.damaged()
         assert request.feature_level_min == FEATURE_LEVEL_MIN
         assert request.feature_level_max == FEATURE_LEVEL_MAX
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn
 
@@ -41,13 +41,14 @@ from quorate.broker.controller_link.link import ControllerLink
 from quorate.broker.controller_link.registration import Registered
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
+from quorate.core.ids import ReplicaKey
 from quorate.core.logging import get_logger
 from quorate.core.silence import next_message
 from quorate.core.transport import Channel, method_of
 from quorate.errors import QuorateError, TransportError, Unavailable
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import controller_pb2
-from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse, ReplicaName
+from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse
 
 __all__ = ["BrokerSession", "SessionTiming"]
 
@@ -100,7 +101,9 @@ class BrokerSession:
         clock: Clock,
         metadata_offset: Callable[[], int],
         advance_cache_witness: Callable[[], int | None],
+        is_unusable: Callable[[ReplicaKey], bool],
     ) -> None:
+        """``is_unusable``: a replica here neither leads nor follows, because its log or disk has failed."""
         self._link = link
         self._registered = registered
         self._lease = lease
@@ -116,7 +119,7 @@ class BrokerSession:
         #: set to whether it may go; None: nobody has asked
         self._leave: asyncio.Future[bool] | None = None
         self._has_ended = False
-        self._damage = DamageReports()
+        self._damage = DamageReports(is_unusable)
         self._sequence = 0
         self._under_way: _Heartbeat | None = None
         #: the open stream has brought an answer
@@ -134,9 +137,9 @@ class BrokerSession:
         """Returns when the broker is not fenced."""
         await self._unfenced.wait()
 
-    def report_damaged(self, replicas: Iterable[ReplicaName]) -> None:
-        """They leave the ISR, and are followed again in the next leader epoch (rule 44)."""
-        self._damage.add(replicas)
+    def report_damaged(self, replica: ReplicaKey) -> None:
+        """It leaves the ISR, and follows again in the next leader epoch (rule 44)."""
+        self._damage.add(replica)
         self._speak_now()
 
     async def shut_down(self, timeout_s: float) -> bool:

@@ -19,6 +19,7 @@ from quorate.broker.replica.isr_membership import IsrMembership
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.own_copy import OwnCopy
 from quorate.broker.replica.partition import Partition
+from quorate.broker.replicas import Replicas
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.replica_set import leader_stories
 from quorate.chaos.mutations import of_elections, of_replicas
@@ -247,6 +248,12 @@ def lease_never_ends(patch: Patch) -> None:
 def failed_replica_is_told_to_nobody(patch: Patch) -> None:
     """It plays no part any more, and is counted with those that do."""
     patch.setattr(BrokerSession, "report_damaged", lambda *_: None)
+
+
+@mutation(44, hunt=ClusterHunt((Fault.ROT,), is_apart=True, is_compacted=True))
+def damage_that_compaction_finds_is_told_to_nobody(patch: Patch) -> None:
+    """As long as nobody reads there, the replica is counted on."""
+    patch.setattr(Replicas, "found_damaged", lambda *_: None)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())
