@@ -196,7 +196,7 @@ class KeyedLog:
         self.check_sound()
         log = self.log
         assert records_of(log) == self.due(
-            cleaned_to=log.first_dirty_offset, tombstones_removed_below=log.tombstones_removed_below
+            cleaned_to=log.first_dirty_offset, tombstones_removed_below=log.compacted.tombstones_removed_below
         )
 
     def check_truth(self) -> None:

@@ -26,7 +26,9 @@ from quorate.core.config import CleanupPolicy
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.records import filler, parse_header
 from quorate.errors import CorruptBatch, DiskFull, LogDamaged, StorageError
-from quorate.storage import LogDirectory, PartitionKey, StartKind
+from quorate.storage import Compacted, LogDirectory, PartitionKey, StartKind
+from quorate.storage.checkpoint import write_durably
+from quorate.storage.compaction_checkpoint import load_compaction, save_compaction
 from quorate.storage.inspect import dump_segment, verify
 from tests.log.compaction_harness import KeyedLog, compacted_config, keyed, latest_by_key, records_of
 
@@ -168,7 +170,7 @@ async def test_reset_during_a_pass_leaves_nothing_of_it(turns: int) -> None:
     await log.log.reset_to(Offset(0))
     await task
     log.appended.clear()
-    assert log.log._state.compaction.superseded_below == 0
+    assert log.log.compacted.superseded_below == 0
     left_over = (".cleaned", ".swap", "compaction-checkpoint")
     assert not [name for name in log.harness.files() if name.endswith(left_over)]
     log.log.become_leader(LeaderEpoch(2))
@@ -276,6 +278,20 @@ async def test_pass_without_descriptors_is_tried_again() -> None:
     log.check()
 
 
+async def test_the_checkpoint_of_compaction_keeps_its_form_on_the_device() -> None:
+    disk, state = SimDisk(), {"first_dirty_offset": 5, "superseded_below": 9, "tombstones_removed_below": 3}
+    disk.make_directory("/log")
+    await write_durably(disk, "/log/compaction-checkpoint", state | {"horizons": [[4, 1000], [5, 2000]]})
+
+    known = load_compaction(disk, "/log", log_end_offset=Offset(9))
+    assert (known.first_dirty_offset, known.compacted) == (5, Compacted(Offset(9), Offset(3)))
+    assert known.horizons == ((4, 1000), (5, 2000))
+
+    written = disk.read_file("/log/compaction-checkpoint")
+    await save_compaction(disk, "/log", known)
+    assert disk.read_file("/log/compaction-checkpoint") == written
+
+
 async def test_damaged_checkpoint_of_compaction_is_no_loss() -> None:
     log = await log_of(30)
     await log.compact()
@@ -287,7 +303,7 @@ async def test_damaged_checkpoint_of_compaction_is_no_loss() -> None:
     assert log.log.first_dirty_offset == 0
     log.check_truth()
     # What was removed for the sake of what is unknown: a cut anywhere drops the log.
-    assert log.log._state.compaction.superseded_below == 30
+    assert log.log.compacted.superseded_below == 30
     log.log.become_leader(LeaderEpoch(2))
     log.put((A, b"1"))
     await log.clean()

@@ -95,7 +95,7 @@ class Deaths:
         changes = [operation.name for operation in undisturbed.disk.trace if operation.name in CHANGES]
         undisturbed.check()
         undisturbed.check_tidy()
-        assert (undisturbed.log.tombstones_removed_below > 0) == (name == "second")
+        assert (undisturbed.log.compacted.tombstones_removed_below > 0) == (name == "second")
         return cls(log, snapshot, changes)
 
     async def die_at(self, change: int, *, written: int = 0) -> KeyedLog:

@@ -116,7 +116,7 @@ class CompactionMachine(RuleBasedStateMachine):
         log = self.keyed.log
         first = 0 if is_unclean else self.committed
         offset = first + place % (log.log_end_offset - first + 1)
-        is_dropped = offset < min(log._state.compaction.superseded_below, log.log_end_offset)
+        is_dropped = offset < min(log.compacted.superseded_below, log.log_end_offset)
         self.run(log.truncate_to(Offset(offset)))
         assert log.log_end_offset <= offset
         assert not is_dropped or log.log_end_offset == 0
@@ -161,7 +161,7 @@ class CompactionMachine(RuleBasedStateMachine):
             raise
         if report is not None:
             compaction = self.keyed.log._state.compaction
-            self.is_exact |= compaction.first_dirty_offset == compaction.superseded_below
+            self.is_exact |= compaction.first_dirty_offset == compaction.compacted.superseded_below
 
     @rule(place=places)
     def compact(self, place: int) -> None:

@@ -1,7 +1,7 @@
 """Segments, indexes, checkpoints and the partition log."""
 
 from quorate.storage.compaction import CompactionReport
-from quorate.storage.compaction_checkpoint import Compacted
+from quorate.storage.compaction_checkpoint import NOT_COMPACTED, Compacted
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext
 from quorate.storage.log_directory import LogDirectory
@@ -14,6 +14,7 @@ from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import StartKind
 
 __all__ = [
+    "NOT_COMPACTED",
     "Appended",
     "Compacted",
     "CompactionReport",

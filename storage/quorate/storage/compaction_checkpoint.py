@@ -47,10 +47,22 @@ _FIRST_OFFSET: Final = Offset(0)
 
 
 class Compacted(NamedTuple):
-    """What is missing from a log: all that whoever copies it has to know. See ``CompactionCheckpoint``."""
+    """What is missing from a log: all that whoever copies it has to know."""
 
+    #: records are missing because of newer ones, all of which are below this
     superseded_below: Offset = _FIRST_OFFSET
+    #: tombstones below may be missing: a replica that ends before this may hold what they deleted
     tombstones_removed_below: Offset = _FIRST_OFFSET
+
+    def and_also(self, other: Compacted) -> Compacted:
+        """What is missing from a log that lacks both."""
+        return Compacted(
+            max(self.superseded_below, other.superseded_below),
+            max(self.tombstones_removed_below, other.tombstones_removed_below),
+        )
+
+
+NOT_COMPACTED: Final = Compacted()
 
 
 class Horizon(NamedTuple):
@@ -64,15 +76,12 @@ class Horizon(NamedTuple):
 class CompactionCheckpoint:
     #: exclusive end of what has one record for each key at most
     first_dirty_offset: Offset = _FIRST_OFFSET
-    #: records are missing because of newer ones, all of which are below this
-    superseded_below: Offset = _FIRST_OFFSET
-    #: tombstones below may be missing: a replica that ends before this may hold what they deleted
-    tombstones_removed_below: Offset = _FIRST_OFFSET
+    compacted: Compacted = NOT_COMPACTED
     #: ascending, by offset as well as by time
     horizons: tuple[Horizon, ...] = ()
 
     def __post_init__(self) -> None:
-        assert self.first_dirty_offset <= self.superseded_below
+        assert self.first_dirty_offset <= self.compacted.superseded_below
         assert all(horizon.offset <= self.first_dirty_offset for horizon in self.horizons)
 
     def expired_tombstones_end(self, *, now_ms: TimestampMs, delete_retention_ms: int) -> Offset:
@@ -80,25 +89,13 @@ class CompactionCheckpoint:
         expired = (each.offset for each in self.horizons if now_ms - each.since_ms >= delete_retention_ms)
         return max(expired, default=_FIRST_OFFSET)
 
-    @property
-    def compacted(self) -> Compacted:
-        return Compacted(self.superseded_below, self.tombstones_removed_below)
-
     def copied_from(self, leader: Compacted) -> CompactionCheckpoint:
         """Before anything is copied that may lack something for the leader's compaction."""
-        return replace(
-            self,
-            superseded_below=max(self.superseded_below, leader.superseded_below),
-            tombstones_removed_below=max(self.tombstones_removed_below, leader.tombstones_removed_below),
-        )
+        return replace(self, compacted=self.compacted.and_also(leader))
 
     def begun(self, *, end_offset: Offset, tombstones_end: Offset) -> CompactionCheckpoint:
         """Before a pass that cleans up to ``end_offset`` removes anything."""
-        return replace(
-            self,
-            superseded_below=max(self.superseded_below, end_offset),
-            tombstones_removed_below=max(self.tombstones_removed_below, tombstones_end),
-        )
+        return replace(self, compacted=self.compacted.and_also(Compacted(end_offset, tombstones_end)))
 
     def finished(
         self, *, end_offset: Offset, tombstones_end: Offset, has_new_tombstones: bool, now_ms: TimestampMs
@@ -112,25 +109,22 @@ class CompactionCheckpoint:
         return replace(self, first_dirty_offset=end_offset, horizons=tuple(horizons[-_HORIZONS_MAX:]))
 
 
-NOT_COMPACTED: Final = CompactionCheckpoint()
-
-
 def load_compaction(disk: Disk, directory: str, *, log_end_offset: Offset) -> CompactionCheckpoint:
     """As it was saved. If that cannot be read, anything may be missing, and nothing counts as cleaned."""
     try:
         state = read_checkpoint(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}")
     except DamagedCheckpoint as damaged:
         log.warning("compaction_checkpoint_damaged", path=damaged.path, reason=damaged.reason)
-        return CompactionCheckpoint(superseded_below=log_end_offset, tombstones_removed_below=log_end_offset)
-    return NOT_COMPACTED if state is None else _from_state(state)
+        return CompactionCheckpoint(compacted=Compacted(log_end_offset, log_end_offset))
+    return CompactionCheckpoint() if state is None else _from_state(state)
 
 
 async def save_compaction(disk: Disk, directory: str, checkpoint: CompactionCheckpoint) -> None:
     """On the device when this returns."""
     state = {
         "first_dirty_offset": checkpoint.first_dirty_offset,
-        "superseded_below": checkpoint.superseded_below,
-        "tombstones_removed_below": checkpoint.tombstones_removed_below,
+        "superseded_below": checkpoint.compacted.superseded_below,
+        "tombstones_removed_below": checkpoint.compacted.tombstones_removed_below,
         "horizons": [list(horizon) for horizon in checkpoint.horizons],
     }
     await write_durably(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}", state)
@@ -139,7 +133,6 @@ async def save_compaction(disk: Disk, directory: str, checkpoint: CompactionChec
 def _from_state(state: dict[str, Any]) -> CompactionCheckpoint:
     return CompactionCheckpoint(
         Offset(state["first_dirty_offset"]),
-        Offset(state["superseded_below"]),
-        Offset(state["tombstones_removed_below"]),
+        Compacted(Offset(state["superseded_below"]), Offset(state["tombstones_removed_below"])),
         tuple(Horizon(Offset(offset), TimestampMs(since_ms)) for offset, since_ms in state["horizons"]),
     )

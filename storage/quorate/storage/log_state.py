@@ -19,7 +19,7 @@ from quorate.errors import (
     StorageFailed,
     TooManyOpenFiles,
 )
-from quorate.storage.compaction_checkpoint import NOT_COMPACTED
+from quorate.storage.compaction_checkpoint import CompactionCheckpoint
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
@@ -69,7 +69,7 @@ class LogState:
         #: how many there were since the start: what somebody has read of the log before may not be true after
         self.cuts_begun = 0
         #: how far the log is compacted; the file says the same
-        self.compaction = NOT_COMPACTED
+        self.compaction = CompactionCheckpoint()
         self.is_closed = False
 
     @property

@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
 
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
 from quorate.errors import CorruptBatch, OffsetOutOfRange
-from quorate.storage.compaction_checkpoint import NOT_COMPACTED, Compacted, save_compaction
+from quorate.storage.compaction_checkpoint import (
+    NOT_COMPACTED,
+    Compacted,
+    CompactionCheckpoint,
+    save_compaction,
+)
 from quorate.storage.log_files import remove_all
 from quorate.storage.log_state import LogState
 from quorate.storage.log_writer import LogWriter
@@ -30,8 +34,6 @@ from quorate.storage.sync_state import SyncState
 __all__ = ["LogTrimmer"]
 
 log = get_logger(__name__)
-
-_NOT_COMPACTED: Final = Compacted()
 
 
 class LogTrimmer:
@@ -102,7 +104,7 @@ class LogTrimmer:
 
     def _lacks_what_is_behind(self, offset: Offset) -> bool:
         """Records before the cut are missing for the sake of records behind it: neither would be left."""
-        return offset < min(self._state.compaction.superseded_below, self._state.log_end_offset)
+        return offset < min(self._state.compaction.compacted.superseded_below, self._state.log_end_offset)
 
     def _cut_at(self, offset: Offset, producers: ProducerStates) -> None:
         """``offset`` is a batch boundary. Half done, it leaves nothing to write behind."""
@@ -203,7 +205,7 @@ class LogTrimmer:
     async def reset_to(self, offset: Offset, compacted: Compacted) -> None:
         await self._cut_alone(partial(self._reset_to, compacted=compacted), offset)
 
-    async def _reset_to(self, offset: Offset, compacted: Compacted = _NOT_COMPACTED) -> None:
+    async def _reset_to(self, offset: Offset, compacted: Compacted = NOT_COMPACTED) -> None:
         """The intention is on the device first; a crash in between is finished at the next start."""
         state = self._state
         state.check_open()
@@ -225,12 +227,12 @@ class LogTrimmer:
         state.segments[:] = [Segment.create(state.context, state.config, state.directory, offset)]
         state.epochs.clear()
         state.producers = ProducerStates()
-        state.compaction = NOT_COMPACTED.copied_from(compacted)
+        state.compaction = CompactionCheckpoint(compacted=compacted)
         state.log_start_offset = offset
         self._writer.forget_first_append()
         self._sync_state.restart_at(offset)
         await state.context.disk.fsync_directory(state.directory)
-        if state.compaction != NOT_COMPACTED:
+        if compacted != NOT_COMPACTED:
             # Before the log may get its first batch.
             await save_compaction(state.context.disk, state.directory, state.compaction)
         await self._sync_state.write_checkpoint()

@@ -17,14 +17,12 @@ Appending is one write to the page cache. What has to be on the device before it
 
 from __future__ import annotations
 
-from typing import Final
-
 from quorate.core.disk import Bytes
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
 from quorate.storage.compaction import CompactionReport, LogCompactor
-from quorate.storage.compaction_checkpoint import Compacted
+from quorate.storage.compaction_checkpoint import NOT_COMPACTED, Compacted
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors, tolerate_full_disk
@@ -41,8 +39,6 @@ from quorate.storage.sync_state import SyncState
 __all__ = ["PartitionLog"]
 
 log = get_logger(__name__)
-
-_NOT_COMPACTED: Final = Compacted()
 
 
 class PartitionLog:
@@ -206,18 +202,11 @@ class PartitionLog:
         return self._state.compaction.first_dirty_offset
 
     @property
-    def superseded_below(self) -> Offset:
-        """Records are missing because of newer ones before this; which a log that is copied may yet lack."""
-        return self._state.compaction.superseded_below
-
-    @property
-    def tombstones_removed_below(self) -> Offset:
-        """A replica that ends before this may hold records whose deletion nobody can tell it of any more."""
-        return self._state.compaction.tombstones_removed_below
-
-    @property
     def compacted(self) -> Compacted:
-        """What a follower has to know before it copies this log."""
+        """What a follower has to know before it copies this log.
+
+        If this is itself a copy, what it speaks of may be yet to come.
+        """
         return self._state.compaction.compacted
 
     @property
@@ -340,7 +329,7 @@ class PartitionLog:
         """Records before ``offset`` may be forgotten; whole segments of them are deleted."""
         await self._trimmer.advance_log_start(offset)
 
-    async def reset_to(self, offset: Offset, *, compacted: Compacted = _NOT_COMPACTED) -> None:
+    async def reset_to(self, offset: Offset, *, compacted: Compacted = NOT_COMPACTED) -> None:
         """Drop everything and start anew at ``offset``: a replica that refetches (rules 12, 44 and 48).
 
         ``compacted``: what is missing where it copies from.

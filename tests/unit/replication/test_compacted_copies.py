@@ -127,7 +127,7 @@ def test_who_may_be_elected_drops_nothing() -> None:
 def note_compaction(partition: Partition, superseded_below: int, tombstones_removed_below: int) -> None:
     """As if it had been compacted; what is sent does not matter here."""
     partition.log._state.compaction = CompactionCheckpoint(
-        superseded_below=Offset(superseded_below), tombstones_removed_below=Offset(tombstones_removed_below)
+        compacted=compacted(superseded_below, tombstones_removed_below)
     )
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from quorate.core.ids import Offset
-from quorate.storage import Compacted
+from quorate.storage import NOT_COMPACTED, Compacted
 from quorate.v1 import replica_pb2
 
 __all__ = ["compacted_from", "compacted_to"]
-
-_NOT_COMPACTED: Final = Compacted()
 
 
 def compacted_from(message: replica_pb2.Compacted) -> Compacted:
@@ -19,7 +15,7 @@ def compacted_from(message: replica_pb2.Compacted) -> Compacted:
 
 def compacted_to(compacted: Compacted) -> replica_pb2.Compacted | None:
     """None, as nearly always: nothing is missing."""
-    if compacted == _NOT_COMPACTED:
+    if compacted == NOT_COMPACTED:
         return None
     return replica_pb2.Compacted(
         superseded_below=compacted.superseded_below,

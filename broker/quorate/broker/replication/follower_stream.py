@@ -29,7 +29,7 @@ from quorate.core.clock import Clock, Timer
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
 from quorate.errors import NotLeaderOrFollower, QuorateError, StaleBrokerEpoch
 from quorate.rpc.error_detail import detail_from_error
-from quorate.storage import Compacted
+from quorate.storage import NOT_COMPACTED, Compacted
 from quorate.v1.replica_pb2 import (
     DivergingEpoch,
     FollowerHello,
@@ -47,7 +47,6 @@ FindPartition = Callable[[str, int], Partition]
 _UPDATES_PER_RESPONSE_MAX: Final = 2_000
 _HIGH_WATERMARK_WAIT_S: Final = 0.05
 _NOT_TOLD: Final = Offset(-1)
-_NOT_COMPACTED: Final = Compacted()
 
 
 class _Served:
@@ -75,7 +74,7 @@ class _Served:
         self.offset = Offset(0)
         self.is_empty = True
         #: what the follower has heard of
-        self.compacted = _NOT_COMPACTED
+        self.compacted = NOT_COMPACTED
         #: an answer is owed
         self.is_waiting = False
         self.high_watermark_told = _NOT_TOLD
@@ -170,7 +169,7 @@ class FollowerStream:
         served.offset = Offset(position.fetch_offset)
         served.is_empty = position.last_fetched_epoch < 0
         served.compacted = (
-            compacted_from(position.compacted) if position.HasField("compacted") else _NOT_COMPACTED
+            compacted_from(position.compacted) if position.HasField("compacted") else NOT_COMPACTED
         )
         served.is_waiting = True
         served.log_start_told = max(served.log_start_told, Offset(position.log_start_offset))
@@ -293,7 +292,7 @@ class FollowerStream:
     def _untold_compaction(self, served: _Served) -> Compacted | None:
         """Looked at when it is read, for it may have been compacted since the position was named."""
         leadership, log = served.leadership, served.partition.log
-        is_as_written = served.offset >= log.superseded_below
+        is_as_written = served.offset >= log.compacted.superseded_below
         if is_as_written or not served.has_records or served.partition.leadership is not leadership:
             return None
         return leadership.untold_compaction(

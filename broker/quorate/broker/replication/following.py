@@ -35,7 +35,7 @@ from quorate.errors import (
     UnknownServerError,
 )
 from quorate.rpc.error_detail import error_from_detail
-from quorate.storage import Compacted
+from quorate.storage import NOT_COMPACTED, Compacted
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.v1.replica_pb2 import FollowerPosition, ReplicaUpdate
 
@@ -60,9 +60,6 @@ __all__ = [
     "position_of",
     "take_update",
 ]
-
-
-_NOT_COMPACTED: Final = Compacted()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ class ResetTo:
 
     offset: Offset
     #: what is missing at the leader from there on
-    compacted: Compacted = _NOT_COMPACTED
+    compacted: Compacted = NOT_COMPACTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +168,7 @@ def must_refetch(partition: Partition, broker_id: BrokerId) -> bool:
     """
     log, unclean = partition.log, _state_of(partition).image.unclean_leader_epochs
     return (
-        log.log_end_offset < log.superseded_below
+        log.log_end_offset < log.compacted.superseded_below
         and any(epoch > log.latest_leader_epoch for epoch in unclean)
         and not _may_be_elected(partition, broker_id)
     )

@@ -370,8 +370,8 @@ def _fingerprint(replica: Partition) -> tuple[object, ...]:
 def _note_compaction(watch: PartitionWatch, before: CompactionCheckpoint, now: CompactionCheckpoint) -> None:
     if now.first_dirty_offset > before.first_dirty_offset:
         watch.log_compacted()
-    if now.tombstones_removed_below > before.tombstones_removed_below:
-        if now.superseded_below > 0 and now.first_dirty_offset == 0:
+    if now.compacted.tombstones_removed_below > before.compacted.tombstones_removed_below:
+        if now.compacted.superseded_below > 0 and now.first_dirty_offset == 0:
             # Never compacted, and yet something is missing: it was told so by its leader.
             watch.copy_begun_anew()
         else:

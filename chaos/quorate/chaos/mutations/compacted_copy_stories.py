@@ -118,7 +118,7 @@ async def _leave(cluster: SimCluster, machine: SimMachine) -> None:
 async def _until_deletion_is_forgotten(cluster: SimCluster) -> None:
     """At everybody who is there. Each write lets segments be closed, and compacted."""
     for _ in range(_ROUNDS_MAX):
-        if all(each.log.tombstones_removed_below > 2 for each in replicas_of(cluster)[_TOPIC]):
+        if all(each.log.compacted.tombstones_removed_below > 2 for each in replicas_of(cluster)[_TOPIC]):
             return
         await cluster.clock.sleep(_ROUND_S)
         await _put(cluster, c=b"1")

@@ -24,7 +24,7 @@ from quorate.core.records import RecordKey
 from quorate.storage import offset_map, opening
 from quorate.storage.batch_cleaner import BatchCleaner
 from quorate.storage.compaction import LogCompactor
-from quorate.storage.compaction_checkpoint import NOT_COMPACTED, CompactionCheckpoint
+from quorate.storage.compaction_checkpoint import CompactionCheckpoint
 
 __all__ = ["MUTATIONS"]
 
@@ -74,7 +74,7 @@ def followers_are_not_told_of_tombstones_that_are_gone(patch: Patch) -> None:
 
 @mutation(48, hunt=cluster_story(a_copy_asks_the_same_of_its_followers, brokers=4, settings=SETTINGS))
 def a_copy_forgets_at_a_restart_what_it_lacks(patch: Patch) -> None:
-    patch.setattr(opening, "load_compaction", lambda *_, **__: NOT_COMPACTED)
+    patch.setattr(opening, "load_compaction", lambda *_, **__: CompactionCheckpoint())
 
 
 @mutation(
