@@ -172,6 +172,7 @@ class _Pass:
         #: bytes and records since others had their turn
         self._bytes_done = 0
         self._records_done = 0
+        #: the latest, which may outlive the pass
         self._swap: asyncio.Task[None] | None = None
 
     async def run(self) -> CompactionReport:
@@ -294,17 +295,18 @@ class _Pass:
         try:
             await self._in_turns(self._write_cleaned(group, cleaned, cleaner))
             is_same = cleaner.records_removed == removed_before and cleaned.segment.size == size_before
-            if is_same and len(group) == 1:
-                # As a rule, a part of the log that was cleaned before.
-                cleaned.discard()
-            else:
+            is_needed = not is_same or len(group) > 1
+            if is_needed:
                 await cleaned.finish()
-                await self._swap_in(group, cleaned)
         except Exception:
             # A process that is ending leaves it to the next one.
-            if self._swap is None:
-                cleaned.discard()
+            cleaned.discard()
             raise
+        if is_needed:
+            await self._swap_in(group, cleaned)
+        else:
+            # As a rule, a part of the log that was cleaned before.
+            cleaned.discard()
         report.segments_before += len(group)
         report.segments_after += 1
         report.bytes_before += size_before
@@ -325,11 +327,10 @@ class _Pass:
                 yield from self._take_turns(records=header.record_count, bytes_done=len(batch))
 
     async def _swap_in(self, group: list[Segment], cleaned: CleanedSegment) -> None:
-        """To the end, also if nobody waits for it any more."""
+        """To the end, also if nobody waits for it any more: so the file belongs to the task from here on."""
         self._swap = asyncio.create_task(self._swap_alone(group, cleaned), name="swap-in")
         self._swap.add_done_callback(_look_at_error)
         await asyncio.shield(self._swap)
-        self._swap = None
 
     async def _swap_alone(self, group: list[Segment], cleaned: CleanedSegment) -> None:
         async with self._sync_state.files_lock:
