@@ -193,6 +193,8 @@ def _member_row(member: MemberDescription) -> Sequence[object]:
 
 def _member_state(member: MemberDescription) -> str:
     """Idle: it has nothing to read, nor is it to have anything; there are more members than partitions."""
+    if member.is_away:
+        return "away"
     if member.revoking:
         return f"giving up {partitions_text(member.revoking)}"
     awaited = set(member.target) - set(member.assignment)

@@ -240,7 +240,7 @@ class GroupDescription(_message.Message):
     def __init__(self, group: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., state: _Optional[_Union[GroupState, str]] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberDescription, _Mapping]]] = ..., progress: _Optional[_Iterable[_Union[GroupProgress, _Mapping]]] = ..., coordinator: _Optional[int] = ...) -> None: ...
 
 class MemberDescription(_message.Message):
-    __slots__ = ("member_id", "member_epoch", "subscription", "assignment", "target", "revoking", "silent_ms")
+    __slots__ = ("member_id", "member_epoch", "subscription", "assignment", "target", "revoking", "silent_ms", "is_away")
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +248,7 @@ class MemberDescription(_message.Message):
     TARGET_FIELD_NUMBER: _ClassVar[int]
     REVOKING_FIELD_NUMBER: _ClassVar[int]
     SILENT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_AWAY_FIELD_NUMBER: _ClassVar[int]
     member_id: str
     member_epoch: int
     subscription: GroupSubscription
@@ -255,7 +256,8 @@ class MemberDescription(_message.Message):
     target: _containers.RepeatedCompositeFieldContainer[TopicPartitions]
     revoking: _containers.RepeatedCompositeFieldContainer[TopicPartitions]
     silent_ms: int
-    def __init__(self, member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., subscription: _Optional[_Union[GroupSubscription, _Mapping]] = ..., assignment: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., target: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., silent_ms: _Optional[int] = ...) -> None: ...
+    is_away: bool
+    def __init__(self, member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., subscription: _Optional[_Union[GroupSubscription, _Mapping]] = ..., assignment: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., target: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., silent_ms: _Optional[int] = ..., is_away: _Optional[bool] = ...) -> None: ...
 
 class GroupProgress(_message.Message):
     __slots__ = ("topic_id", "topic", "partition", "member_id", "committed_offset", "committed_at_ms", "log_start_offset", "end_offset", "lag", "lag_ms", "lag_of_retention", "metadata", "error")

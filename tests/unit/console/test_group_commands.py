@@ -59,6 +59,7 @@ def member(member_id: str, assignment: list[TopicPartition], **fields: Any) -> M
         "target": tuple(assignment),
         "revoking": (),
         "silent_ms": 12,
+        "is_away": False,
         **fields,
     }
     return MemberDescription(member_id=member_id, assignment=tuple(assignment), **values)
@@ -147,6 +148,7 @@ def test_group_is_described_by_its_members_and_partitions(
         member("idle", []),
         member("gives", [tp(2)], revoking=(tp(3),)),
         member("waits", [], target=(tp(3),)),
+        member("away", [tp(4)], instance_id="billing-2", is_away=True),
     )
     partitions = (
         progress(0, member_id="busy"),
@@ -161,8 +163,9 @@ def test_group_is_described_by_its_members_and_partitions(
     assert rows[1] == ["idle", "-", "-", "-", "3", "idle", "-"]
     assert " ".join(rows[2][5:]) == "giving up orders:3 orders:2,3"
     assert " ".join(rows[3][5:]) == "waiting for orders:3 -"
-    assert rows[6] == ["orders", "0", "5", "12", "7", "61.5", "25.0%", "2026-01-01T00:00:00.000Z", "busy"]
-    assert rows[7] == ["orders", "1", "-", "12", "7", "61.5", "-", "-", "busy"]
+    assert rows[4][5:] == ["away", "orders:4"]
+    assert rows[7] == ["orders", "0", "5", "12", "7", "61.5", "25.0%", "2026-01-01T00:00:00.000Z", "busy"]
+    assert rows[8] == ["orders", "1", "-", "12", "7", "61.5", "-", "-", "busy"]
 
 
 def test_description_for_programs_has_all_of_it(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

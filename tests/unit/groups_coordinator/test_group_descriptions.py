@@ -76,6 +76,20 @@ def test_members_and_what_they_hold_are_told() -> None:
     simulate(scenario)
 
 
+def test_a_static_member_that_will_be_back_is_told_to_be_away() -> None:
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        told = await world.join("a", instance_id="one")
+        [member] = (await describe(world)).members
+        assert not member.is_away
+        await world.ask("GroupHeartbeat", beat("a", told, member_epoch=-2))
+        [member] = (await describe(world)).members
+        assert member.is_away
+        assert [list(each.partitions) for each in member.assignment] == [[0, 1, 2, 3]]
+
+    simulate(scenario)
+
+
 def test_partitions_in_which_an_empty_group_has_not_begun_are_told_too() -> None:
     async def scenario(world: GroupWorld) -> None:
         await world.start()

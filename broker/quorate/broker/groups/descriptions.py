@@ -118,6 +118,7 @@ class GroupDescriptions:
             target=topic_partitions(member.target, names),
             revoking=topic_partitions(member.revoking, names),
             silent_ms=silent_ms,
+            is_away=member.is_away,
         )
 
     def _progress(self, group: Group) -> Iterator[GroupProgress]:

@@ -60,6 +60,8 @@ class MemberDescription:
     target: tuple[TopicPartition, ...]
     revoking: tuple[TopicPartition, ...]
     silent_ms: int
+    #: a static member that will be back: it reads nothing, and what it holds is kept for it
+    is_away: bool
 
 
 @dataclass(frozen=True, slots=True)
