@@ -55,8 +55,9 @@ def describe(session: Session, name: str) -> None:
     """Show all about GROUP: its members, what each reads, and how far it has come in each partition.
 
     The lag is in records, in seconds (the age of the oldest record that is not read), and as a share of
-    the topic's retention.ms: at 100% records are deleted unread. A member that is idle has nothing to read,
-    because there are more members than partitions.
+    what the topic keeps, by retention.ms or by retention.bytes, whichever is more: at 100% records are
+    deleted unread. A member that is idle has nothing to read, because there are more members than
+    partitions; one that is away has said that it will be back, and nobody reads what it has.
 
     \b
     Examples:
