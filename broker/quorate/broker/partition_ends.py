@@ -62,8 +62,8 @@ class PartitionEnds:
 
     def _describe(self, position: PartitionPosition) -> PartitionEnd:
         try:
-            found = self._find(position.replica.topic_id, position.replica.partition)
-            leadership = found.require_leadership(None)
+            replica = self._find(position.replica.topic_id, position.replica.partition)
+            leadership = replica.require_leadership(None)
             end = PartitionEnd(
                 high_watermark=leadership.latest_offset(), log_start_offset=leadership.log_start_offset
             )
@@ -72,7 +72,7 @@ class PartitionEnds:
                 timestamp_ms = _timestamp_from(leadership, unread_from)
                 if timestamp_ms is not None:
                     end.timestamp_ms = timestamp_ms
-                end.unread_bytes = found.log.bytes_from(unread_from)
+                end.unread_bytes = leadership.bytes_from(unread_from)
         except QuorateError as error:
             return PartitionEnd(error=detail_from_error(error))
         return end

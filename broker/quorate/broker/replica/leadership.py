@@ -390,6 +390,13 @@ class Leadership:
         except LOG_TROUBLE as error:
             raise self._read_failed(error) from error
 
+    def bytes_from(self, offset: Offset) -> int:
+        """How many bytes are stored from ``offset`` on, to a few KiB."""
+        try:
+            return self._log.bytes_from(offset)
+        except LOG_TROUBLE as error:
+            raise self._read_failed(error) from error
+
     def find_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
         """The first committed record at or after ``timestamp``."""
         self.latest_offset()
