@@ -91,7 +91,7 @@ async def damage_is_reported_again_after_a_broken_stream(world: ScriptedWorld) -
 
 
 async def damage_that_was_repaired_meanwhile_is_not_reported_again(world: ScriptedWorld) -> None:
-    """It was heard, or there would have been no repair; whoever is whole must not be thrown out of the ISR."""
+    """It was heard, or there would be no repair; whoever is whole must not be thrown out of the ISR."""
     [controller] = world.controllers
     controller.answer = silent
     for partition in (1, 2):

@@ -3,9 +3,9 @@
 Each report has to be heard once: until then the replica may be taken for one that holds everything. And it
 must not be heard again afterwards, because by then the replica may be whole again, and would be thrown out of
 the ISR for nothing; as the only member it had, the partition would be offline for good. So a report is kept
-until a heartbeat that carried it is answered; if the stream breaks first, the next heartbeat carries it again,
-unless the replica is of use by then. A damaged log is dropped only in a leader epoch that does not count on it
-(``following.may_refetch``): whoever was repaired has been heard.
+until a heartbeat that carried it is answered; if the stream breaks first, the next heartbeat carries it
+again, unless the replica is of use by then. A damaged log is dropped only in a leader epoch that does not
+count on it (``following.may_refetch``): whoever was repaired has been heard.
 """
 
 from __future__ import annotations
