@@ -15,6 +15,9 @@ __all__ = ["ModelMember"]
 class ModelMember:
     """Keeps to the member's part of the bargain in ``quorate.broker.groups.reconciliation``, and no more."""
 
+    #: when it begins anew
+    may_keep_its_name = True
+
     def __init__(self, group: str, member_id: str, subscription: GroupSubscription) -> None:
         self._group = group
         self.member_id = member_id

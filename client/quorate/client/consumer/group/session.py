@@ -37,7 +37,7 @@ from quorate.client.consumer.group.by_hand import AssignedByHand
 from quorate.client.consumer.group.commits import Commits, Offsets
 from quorate.client.consumer.group.committing import Committing, partition_of
 from quorate.client.consumer.group.heartbeats import Heartbeats
-from quorate.client.consumer.group.member import Changes, Hold, Identity, Member
+from quorate.client.consumer.group.member import Changes, Hold, Identity, Member, Tenure
 from quorate.client.consumer.group.origin import GroupOrigin, look_around
 from quorate.client.consumer.group.pace import PollPace
 from quorate.client.consumer.group.steps import Step, StepKind
@@ -66,6 +66,8 @@ _SETTLE_S: Final = 5.0
 _PAUSE_S_MAX: Final = 5.0
 #: commits that are not in a member's name: accepted while the group has none
 _NOBODY: Final = Identity("", 0, 0)
+#: of partitions that nobody takes away
+_BY_HAND: Final = Tenure(-1, 0)
 
 
 class GroupSession:
@@ -331,8 +333,6 @@ class GroupSession:
     def assignment_changed(self, changes: Changes) -> None:
         for each in changes.revoking:
             self._fetching.retire(self._readers[each.name])
-        for each in changes.returned:
-            self._fetching.restore(self._readers[each.name])
         self._withdraw(changes.withdrawn)
         for each in changes.given:
             self._topics.want(each.topic, is_quiet=True)
@@ -427,9 +427,8 @@ class GroupSession:
             return _NOBODY
         return self._member.identity if self._member.holds(partition) else None
 
-    def holding_of(self, partition: GroupPartition) -> int | None:
-        # By hand nobody takes them away.
-        return 0 if self.identity_for(partition) is _NOBODY else self._member.holding_of(partition)
+    def tenure_of(self, partition: GroupPartition) -> Tenure | None:
+        return _BY_HAND if self.identity_for(partition) is _NOBODY else self._member.tenure_of(partition)
 
     def is_held(self, partition: GroupPartition) -> bool:
         return self.identity_for(partition) is not None
