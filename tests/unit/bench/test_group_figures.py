@@ -1,4 +1,4 @@
-"""What the figures of groups are made of: pauses beside a quiet machine's, costs of commits, who is served again."""
+"""What the figures of groups are made of: pauses beside a quiet machine's, costs of commits, and who is served when."""
 
 from __future__ import annotations
 
