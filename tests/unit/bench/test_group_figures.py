@@ -1,4 +1,4 @@
-"""What the figures of groups are made of: pauses beside a quiet machine's, costs of commits, and who is served when."""
+"""What the figures of groups are made of: pauses, costs of commits, and who is served again when."""
 
 from __future__ import annotations
 

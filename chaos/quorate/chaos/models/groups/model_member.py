@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 from quorate.broker.groups.records import TopicIdPartition, partitions_of, topic_partitions
-from quorate.broker.groups.requests import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
+from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse, GroupSubscription
 
 __all__ = ["ModelMember"]

@@ -40,17 +40,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from quorate.client.groups.partitions import GroupPartition, partitions_from, partitions_to
+from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from quorate.v1 import group_pb2
 
-__all__ = ["AWAY_EPOCH", "LEAVE_EPOCH", "Changes", "Hold", "Identity", "Member", "Tenure"]
-
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-#: a static member that will be back
-AWAY_EPOCH: Final = -2
+__all__ = ["Changes", "Hold", "Identity", "Member", "Tenure"]
 
 
 class Hold(enum.Enum):
