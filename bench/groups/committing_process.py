@@ -31,10 +31,10 @@ import uvloop
 from bench.peers.client_lines import say
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.cluster import ClusterView
-from quorate.client.consumer.async_consumer import new_member_id
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Identity, Member
 from quorate.client.groups.coordinator import COMMIT_OFFSETS, FIND_COORDINATORS, CoordinatorLink
+from quorate.client.groups.membership import new_member_id
 from quorate.client.groups.offsets import OffsetAndMetadata, offset_to
 from quorate.client.groups.partitions import GroupPartition
 from quorate.client.topology import TopicView

@@ -41,7 +41,7 @@ from quorate.errors import (
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import group_pb2
 
-__all__ = ["Commits", "Committer", "Offsets"]
+__all__ = ["CommitQueue", "Committer", "Offsets"]
 
 Offsets = Mapping[GroupPartition, OffsetAndMetadata]
 
@@ -82,7 +82,7 @@ class _Commit:
     failure: QuorateError | None = None
 
 
-class Commits:
+class CommitQueue:
     """``run`` for as long as the consumer lives."""
 
     def __init__(
