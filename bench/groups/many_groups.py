@@ -1,4 +1,4 @@
-"""A thousand groups on a cluster of ours: processes around `bench.groups.committing`, asked together."""
+"""A thousand groups on a cluster of ours: `bench.groups.committing_process` twice, asked together."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ _JOIN_TIMEOUT_S: Final = 180.0
 
 
 class ManyGroups:
-    def __init__(self, clients: Sequence[LineProcess], count: int) -> None:
+    def __init__(self, clients: Sequence[LineProcess]) -> None:
         self._clients = clients
-        self.count = count
 
     async def ask(self, line: str, *, timeout_s: float) -> dict[str, list[Any]]:
         """What each of the processes answers, key by key one after the other."""
@@ -56,12 +55,12 @@ async def many_groups(
         clients = []
         for number in range(_CLIENTS):
             first, end = count * number // _CLIENTS, count * (number + 1) // _CLIENTS
-            command = (sys.executable, "-m", "bench.groups.committing", side.bootstrap, _TOPIC)
+            command = (sys.executable, "-m", "bench.groups.committing_process", side.bootstrap, _TOPIC)
             numbers = map(str, (partitions, first, end - first))
             options = () if has_members else ("--without-members",)
             clients.append(await processes.enter_async_context(line_process(*command, *numbers, *options)))
         await asyncio.gather(*(client.said(_JOIN_TIMEOUT_S) for client in clients))
-        yield ManyGroups(clients, count)
+        yield ManyGroups(clients)
 
 
 async def _fill(bootstrap: str, partitions: int) -> None:

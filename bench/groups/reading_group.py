@@ -1,7 +1,8 @@
 """A group of member processes under a steady load, and the changes that are made to it.
 
-A change is over when every partition that has to move has arrived at its new member, and a moment has passed.
-Then it is watched for as long again, without a change: what pauses in that time, pauses anyway.
+A change is made when the group has been at rest for about as long as the change will take: what pauses in
+that time, pauses anyway. It is over when every partition that has to move has arrived at its new member, and
+a moment has passed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ GROUP: Final = "readers"
 _LOOK_S: Final = 0.1
 #: after the last partition has arrived where it belongs
 _CALM_S: Final = 1.0
-#: a group that is watched has been at rest for so long
+#: nothing has moved for so long: the group is at rest
 _REST_S: Final = 3.0
 _TIMEOUT_S: Final = 180.0
 
@@ -88,7 +89,8 @@ class ReadingGroup:
             await member.join()
         await self.rest()
 
-    async def rest(self) -> None:
+    async def rest(self, at_least_s: float = _REST_S) -> float:
+        """Since when the partitions are spread evenly, and stay where they are."""
         even_since: float | None = None
 
         def is_at_rest() -> bool:
@@ -98,9 +100,11 @@ class ReadingGroup:
                 even_since = None
             elif even_since is None:
                 even_since = now
-            return even_since is not None and now - even_since >= _REST_S
+            return even_since is not None and now - even_since >= at_least_s
 
         await self._until(is_at_rest, "the partitions are not spread evenly")
+        assert even_since is not None
+        return even_since
 
     def _is_even(self) -> bool:
         held = self._timeline.held(since_s=time.monotonic() - _REST_S)
@@ -128,27 +132,27 @@ class ReadingGroup:
     # -- changes
 
     async def watch_join(self) -> Observed:
-        member = await self.new_member()
         # A process that starts takes its share of the processor: that is no part of a rebalance.
-        await self.rest()
+        member = await self.new_member()
+        rested_since = await self.rest(self._side.call_s)
         self._members[member.name] = member
         share = self._partitions // len(self._members)
 
         def has_share() -> bool:
             return len(self._timeline.held(since_s=0).get(member.name, ())) >= share
 
-        return await self._watch(member.join, has_share)
+        return await self._watch(member.join, has_share, rested_since)
 
     async def watch_leave(self) -> Observed:
-        return await self._watch_end(self._members.popitem()[1], MemberProcess.leave)
+        return await self._watch_end(MemberProcess.leave, await self.rest(self._side.call_s))
 
     async def watch_kill(self) -> Observed:
-        return await self._watch_end(self._members.popitem()[1], MemberProcess.kill)
+        return await self._watch_end(MemberProcess.kill, await self.rest(self._side.crash_s))
 
     async def _watch_end(
-        self, member: MemberProcess, end: Callable[[MemberProcess], Awaitable[float]]
+        self, end: Callable[[MemberProcess], Awaitable[float]], rested_since: float
     ) -> Observed:
-        self._look()
+        _, member = self._members.popitem()
         held = {partition for partition, owner in self._timeline.owners().items() if owner == member.name}
 
         async def end_and_look() -> float:
@@ -160,16 +164,17 @@ class ReadingGroup:
             owners = self._timeline.owners()
             return all(owners[partition] != member.name for partition in held)
 
-        return await self._watch(end_and_look, is_taken_over)
+        return await self._watch(end_and_look, is_taken_over, rested_since)
 
-    async def _watch(self, change: Callable[[], Awaitable[float]], is_over: Callable[[], bool]) -> Observed:
+    async def _watch(
+        self, change: Callable[[], Awaitable[float]], is_over: Callable[[], bool], rested_since: float
+    ) -> Observed:
         start_s = await change()
         await self._until(is_over, "the partitions have not moved")
-        span = Span(start_s, time.monotonic() + _CALM_S)
-        quiet = span.next()
-        await asyncio.sleep(quiet.end_s - time.monotonic())
+        await asyncio.sleep(_CALM_S)
         self._look()
-        return self._timeline.observe(span, quiet=quiet)
+        span = Span(start_s, time.monotonic())
+        return self._timeline.observe(span, quiet=span.before(since_s=rested_since))
 
     # -- looking
 

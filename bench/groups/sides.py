@@ -27,8 +27,13 @@ _IMPORTS: Final = "import bench.groups.quorate_client, quorate.node.process, quo
 class GroupSide(ABC):
     """One life of one cluster, as an asynchronous context: started on entry, gone on exit."""
 
-    #: how often each change is made in one life; one that takes long is not made as often
+    #: how often a member joins and leaves in one life
     cycles: int
+    #: how often one is killed: in the first cycles, and at most as often
+    kills: int
+    #: about how long a change takes, by a call and by a crash, until all is calm: watched for as long before
+    call_s: float
+    crash_s: float
 
     @abstractmethod
     async def __aenter__(self) -> Self: ...
@@ -53,6 +58,9 @@ class GroupSide(ABC):
 
 class QuorateSide(GroupSide):
     cycles = 3
+    kills = 3
+    call_s = 3.0
+    crash_s = 4.0
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self._settings = settings
@@ -107,6 +115,10 @@ class QuorateSide(GroupSide):
 
 class KafkaSide(GroupSide):
     cycles = 2
+    #: a crash is noticed when the session is over, after 45 s
+    kills = 1
+    call_s = 10.0
+    crash_s = 50.0
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation

@@ -1,9 +1,10 @@
 """Who read which partition when, and what that says about a rebalance. Plain arithmetic on arrivals.
 
-A partition's *pause* is the time between two of its records at whichever member. A partition that keeps its
-member should pause no longer than it does anyway, so every pause is told beside the same partitions' longest
-pause in as long a time without a rebalance. A partition that moves *resumes* when its first record is at
-somebody else, counted from the call that made it move.
+A partition's *pause* is the time between two of its records at whichever member; the load sends one at
+regular intervals, so no pause is shorter than that. A machine that has other things to do makes pauses too.
+So that a reader can tell them apart, every pause is told beside the same partitions' longest pause in as long
+a time right before the change. A partition that moves *resumes* when its first record is at somebody else,
+counted from the call that made it move.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Span(NamedTuple):
     start_s: float
     end_s: float
 
-    def next(self) -> Span:
-        """As long, right after it."""
-        return Span(self.end_s, 2 * self.end_s - self.start_s)
+    def before(self, *, since_s: float) -> Span:
+        """As long, right before it; shorter rather than earlier than ``since_s``."""
+        return Span(max(2 * self.start_s - self.end_s, since_s), self.start_s)
 
 
 class Observed(NamedTuple):
@@ -33,7 +34,7 @@ class Observed(NamedTuple):
 
     #: the longest pause of each partition that has kept its member
     stayed: Mapping[int, float]
-    #: the same partitions, in as long a time without a change
+    #: the same partitions, in as long a time before it
     quiet: Mapping[int, float]
     #: of each that was taken over: from the call to the first record at another member
     resumed: Mapping[int, float]

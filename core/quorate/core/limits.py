@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "GROUP_NAME_CHARACTERS_MAX",
     "LEASE_SHARE_OF_SESSION_MAX",
     "PARTITIONS_PER_TOPIC_MAX",
     "REPLICATION_FACTOR_MAX",
@@ -13,6 +14,10 @@ __all__ = [
 
 #: A partition's directory is named <topic>-<partition>.<topic id>, and file systems stop at 255 bytes.
 TOPIC_NAME_CHARACTERS_MAX: Final = 220
+
+#: Of groups, and of all that a member calls itself: its id, instance, rack, client and host. They are kept in
+#: memory and in every record about it.
+GROUP_NAME_CHARACTERS_MAX: Final = 255
 
 #: Each is a directory with files of its own; more in one request is a typing mistake.
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000

@@ -1,4 +1,4 @@
-"""What the figures of groups are made of: pauses owed to a change, costs of commits, who is served again."""
+"""What the figures of groups are made of: pauses, costs of commits, and who is served again when."""
 
 from __future__ import annotations
 
@@ -28,18 +28,27 @@ def test_the_worst_partition_speaks_for_a_change() -> None:
     ]
     measures = measures_of({"join": found})
     assert measures["join: stayed"] == pytest.approx([80.0, 70.0])
+    assert measures["join: stayed, median"] == pytest.approx([75.0])
     assert measures["join: quiet"] == pytest.approx([60.0, 50.0])
-    assert measures["join: owed"] == pytest.approx([20.0])
 
 
-def test_a_change_that_pauses_nothing_owes_what_cannot_be_told_apart() -> None:
-    measures = measures_of({"leave": [observed(stayed={0: 0.05}, quiet={0: 0.06})]})
-    assert measures["leave: owed"] == [1.0]
+def test_a_bad_moment_before_one_change_hides_no_pause_of_another() -> None:
+    found = [
+        observed(stayed={0: 0.05}, quiet={0: 0.9}),
+        observed(stayed={0: 0.25}, quiet={0: 0.05}),
+        observed(stayed={0: 0.06}, quiet={0: 0.05}),
+    ]
+    measures = measures_of({"leave": found})
+    # What cannot be told apart is told as a millisecond.
+    assert measures["leave: longer"] == pytest.approx([1.0, 200.0, 10.0])
+    results = {each.comparison.name: each for each in compare(COMPARISONS, measures, {})}
+    assert results["leave: pause of what stays, longest"].passed is False
+    assert results["leave: pause of what stays, median"].passed is True
 
 
 def test_a_change_after_which_nobody_stayed_has_no_pause() -> None:
     measures = measures_of({"kill": [observed(stayed={}, quiet={}, resumed={0: 0.6})]})
-    assert measures["kill: owed"] == []
+    assert measures["kill: longer"] == []
     assert measures["kill: resumed"] == [0.6]
 
 
@@ -48,7 +57,7 @@ def test_every_partition_that_a_call_moves_has_to_resume_in_time(resumed: list[f
     found = [observed(stayed={9: 0.05}, quiet={9: 0.05}, resumed=dict(enumerate(resumed)))]
     results = {each.comparison.name: each for each in compare(COMPARISONS, measures_of({"join": found}), {})}
     assert results["join: what moves resumes, longest"].passed is passed
-    assert results["join: pause owed to the change"].passed is True
+    assert results["join: pause of what stays, longest"].passed is True
 
 
 def test_the_cost_of_a_commit_is_what_all_brokers_take_for_it() -> None:

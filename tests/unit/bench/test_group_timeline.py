@@ -10,7 +10,7 @@ from bench.groups.arrivals import Arrival, ArrivalReader, ArrivalWriter
 from bench.groups.timeline import Span, Timeline
 
 REBALANCE = Span(10.0, 12.0)
-QUIET = REBALANCE.next()
+QUIET = REBALANCE.before(since_s=0.0)
 
 
 def timeline(**arrivals: list[tuple[float, int]]) -> Timeline:
@@ -26,13 +26,17 @@ def every(step_s: float, partition: int, start_s: float, end_s: float) -> list[t
     return [(start_s + number * step_s, partition) for number in range(count + 1)]
 
 
-def test_the_quiet_time_is_as_long_and_follows() -> None:
-    assert Span(10.0, 12.0).next() == Span(12.0, 14.0)
+def test_the_quiet_time_is_as_long_and_ends_with_the_call() -> None:
+    assert Span(10.0, 12.0).before(since_s=0.0) == Span(8.0, 10.0)
+
+
+def test_the_quiet_time_is_rather_shorter_than_part_of_another_change() -> None:
+    assert Span(10.0, 12.0).before(since_s=9.5) == Span(9.5, 10.0)
 
 
 def test_a_partition_that_keeps_its_member_has_its_longest_pause_beside_a_quiet_one() -> None:
     observed = timeline(
-        a=[*every(0.1, 0, 9.0, 10.5), *every(0.1, 0, 10.9, 12.9), *every(0.1, 0, 13.1, 14.0)]
+        a=[*every(0.1, 0, 8.0, 9.0), *every(0.1, 0, 9.2, 10.5), *every(0.1, 0, 10.9, 14.0)]
     ).observe(REBALANCE, quiet=QUIET)
     assert observed.stayed[0] == pytest.approx(0.4)
     assert observed.quiet[0] == pytest.approx(0.2)
@@ -47,9 +51,9 @@ def test_a_pause_that_began_before_the_call_counts_from_its_beginning() -> None:
 
 
 def test_a_partition_that_is_never_read_again_pauses_to_the_end() -> None:
-    observed = timeline(a=every(0.1, 0, 9.0, 10.5)).observe(REBALANCE, quiet=QUIET)
+    observed = timeline(a=every(0.1, 0, 8.0, 10.5)).observe(REBALANCE, quiet=QUIET)
     assert observed.stayed[0] == pytest.approx(1.5)
-    assert observed.quiet[0] == pytest.approx(3.5)
+    assert observed.quiet[0] == pytest.approx(0.1)
 
 
 def test_a_partition_resumes_with_the_first_record_at_another_member() -> None:

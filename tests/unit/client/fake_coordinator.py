@@ -53,6 +53,7 @@ class Committed(NamedTuple):
 class FakeMember:
     subscription: group_pb2.GroupSubscription
     epoch: int
+    #: the earliest that it may speak in: answers get lost
     previous_epoch: int = 0
     #: what it may hold, and since which epoch
     assigned: dict[Held, int] = field(default_factory=dict)
@@ -113,15 +114,14 @@ class FakeGroup:
         member, target = self.members[member_id], self.targets()[member_id]
         for each in [each for each in member.assigned if each not in target]:
             member.revoking[each] = member.assigned.pop(each)
-        for each in [each for each in member.revoking if each in target]:
-            member.assigned[each] = member.revoking.pop(each)
         if member.revoking:
             return
-        if member.epoch != self.epoch:
-            member.previous_epoch, member.epoch = member.epoch, self.epoch
-        for each in sorted(target):
-            if each not in member.assigned and not self._is_held(each):
-                member.assigned[each] = self.epoch
+        gained = [each for each in sorted(target) if each not in member.assigned and not self._is_held(each)]
+        if gained or not member.epoch:
+            # Partitions come with an epoch of their own, and in no other way.
+            self.epoch += 1
+            member.epoch = self.epoch
+            member.assigned.update(dict.fromkeys(gained, self.epoch))
 
     def _is_held(self, partition: Held) -> bool:
         return any(
@@ -348,8 +348,9 @@ class FakeCoordinator:
         member = group.members.get(request.member_id)
         if member is None:
             raise UnknownMember("no such member", member=request.member_id)
-        if request.member_epoch not in (member.epoch, member.previous_epoch):
+        if not member.previous_epoch <= request.member_epoch <= member.epoch:
             raise FencedMemberEpoch(f"epoch {request.member_epoch}, not {member.epoch}")
+        member.previous_epoch = request.member_epoch
         return member
 
     def _replace_static(self, group: FakeGroup, request: group_pb2.GroupHeartbeatRequest) -> None:

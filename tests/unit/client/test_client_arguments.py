@@ -57,7 +57,15 @@ def test_what_means_nothing_without_a_group_is_refused_by_its_name(kind: Any, na
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("group", ""), ("group", 5), ("group", "g" * 250), ("enable_auto_commit", "yes")]
+    ("name", "value"),
+    [
+        ("group", ""),
+        ("group", 5),
+        ("group", "g" * 256),
+        ("group_instance_id", "i" * 256),
+        ("client_id", "c" * 256),
+        ("enable_auto_commit", "yes"),
+    ],
 )
 def test_options_of_groups_are_refused_by_their_names(name: str, value: Any) -> None:
     with pytest.raises(InvalidConfig, match=f"^{name} is"):

@@ -11,6 +11,7 @@ import pytest
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.errors import (
     CoordinatorLoadInProgress,
+    GroupNotFound,
     LogTruncated,
     OffsetOutOfRange,
     StaleMemberEpoch,
@@ -136,6 +137,22 @@ def test_an_answer_that_leaves_a_partition_out_does_not_say_that_it_has_no_offse
             found = await read_for(consumer, 10)
             assert min(found) == (0, 40)
             assert len(found) == 110
+
+    simulate(scenario)
+
+
+def test_an_error_of_the_coordinator_does_not_say_that_nothing_is_committed() -> None:
+    """By hand too; and neither does "there is no such group", which is no answer to this question."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        cluster.commit(0, 40)
+        cluster.group_errors["FetchOffsets"] = deque([GroupNotFound("there is none")])
+        async with cluster.member() as consumer:
+            consumer.assign([T0])
+            with pytest.raises(GroupNotFound):
+                await consumer.poll(timeout=10)
+            assert await first_offset(consumer) == 40
 
     simulate(scenario)
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from quorate.client.consumer.group.member import Hold, Member
+from quorate.client.consumer.group.member import Changes, Hold, Member
 from quorate.client.groups.partitions import GroupPartition, partitions_from, partitions_to
 from quorate.core.ids import PartitionId, TopicId, TopicName
 from quorate.v1 import group_pb2
@@ -32,10 +32,16 @@ def answer(epoch: int, *assignment: GroupPartition) -> group_pb2.GroupHeartbeatR
     return group_pb2.GroupHeartbeatResponse(member_epoch=epoch, assignment=partitions_to(assignment))
 
 
+def hear(one: Member, response: group_pb2.GroupHeartbeatResponse, *, asked_in: int | None = None) -> Changes:
+    """The answer to a call that was made just now, unless a test says in which epoch."""
+    asked_in = one.epoch if asked_in is None else asked_in
+    return one.answered(response, asked_in=asked_in, subscription_version=one.subscription_version)
+
+
 def joined(*assignment: GroupPartition) -> Member:
     made = member()
     made.join()
-    made.answered(answer(1, *assignment), subscription_version=made.subscription_version)
+    hear(made, answer(1, *assignment))
     made.began(assignment)
     made.shown(assignment)
     return made
@@ -54,14 +60,14 @@ def test_a_topic_that_the_coordinator_cannot_name_any_more_is_known_by_its_id() 
     nameless = [group_pb2.TopicPartitions(topic_id="id-t", partitions=[0, 1])]
     gone = group_pb2.TopicPartitions(topic_id="id-nobody-knows", partitions=[0])
     response = group_pb2.GroupHeartbeatResponse(member_epoch=2, assignment=[*nameless, gone])
-    changes = one.answered(response, subscription_version=0)
+    changes = hear(one, response)
     assert one.held(Hold.ACTIVE) == PARTITIONS[:2]
     assert (changes.given, changes.revoking) == ([], [])
 
 
 def test_what_the_application_was_told_of_is_owned_until_it_has_come_back() -> None:
     one = joined(*PARTITIONS[:2])
-    changes = one.answered(answer(1, PARTITIONS[0]), subscription_version=0)
+    changes = hear(one, answer(1, PARTITIONS[0]))
     assert changes.revoking == [PARTITIONS[1]]
     assert owned(one) == set(PARTITIONS[:2])
     said = one.say
@@ -73,28 +79,63 @@ def test_what_the_application_was_told_of_is_owned_until_it_has_come_back() -> N
 def test_what_the_application_never_heard_of_is_given_up_at_once() -> None:
     one = member()
     one.join()
-    one.answered(answer(1, *PARTITIONS[:2]), subscription_version=0)
+    hear(one, answer(1, *PARTITIONS[:2]))
     one.began(PARTITIONS[:1])
     said = one.say
-    changes = one.answered(answer(2), subscription_version=0)
+    changes = hear(one, answer(2))
     assert changes.withdrawn == PARTITIONS[:2]
     assert owned(one) == set()
     assert one.say > said
 
 
-def test_a_partition_that_is_given_back_in_time_is_read_on() -> None:
-    one = joined(PARTITIONS[0])
-    one.answered(answer(1), subscription_version=0)
-    changes = one.answered(answer(2, PARTITIONS[0]), subscription_version=0)
-    assert changes.returned == [PARTITIONS[0]]
+def test_within_one_epoch_what_a_member_holds_only_becomes_less() -> None:
+    """An answer of before comes after the one that took the partition away, and it was given up meanwhile."""
+    one = joined(*PARTITIONS[:2])
+    hear(one, answer(5, *PARTITIONS[:2]))
+    one.given_up(hear(one, answer(5, PARTITIONS[0])).revoking)
+    changes = hear(one, answer(5, *PARTITIONS[:2]))
     assert changes.given == []
-    assert one.held(Hold.ACTIVE) == [PARTITIONS[0]]
+    assert not changes.is_news
+    assert owned(one) == {PARTITIONS[0]}
+
+
+def test_what_is_to_be_given_up_is_given_up_whatever_an_earlier_answer_of_the_epoch_says() -> None:
+    one = joined(PARTITIONS[0])
+    hear(one, answer(1))
+    hear(one, answer(1, PARTITIONS[0]))
+    assert one.held(Hold.REVOKING) == [PARTITIONS[0]]
+
+
+def test_what_was_given_up_comes_back_with_a_higher_epoch_as_something_else() -> None:
+    one = joined(PARTITIONS[0])
+    before = one.tenure_of(PARTITIONS[0])
+    one.given_up(hear(one, answer(1)).revoking)
+    assert one.tenure_of(PARTITIONS[0]) is None
+    assert hear(one, answer(2, PARTITIONS[0])).given == [PARTITIONS[0]]
+    assert one.tenure_of(PARTITIONS[0]) not in (None, before)
+
+
+def test_a_group_that_has_forgotten_its_epochs_does_not_make_an_old_tenure_good_again() -> None:
+    one = joined(PARTITIONS[0])
+    before = one.tenure_of(PARTITIONS[0])
+    one.leave()
+    one.join()
+    hear(one, answer(1, PARTITIONS[0]))
+    assert one.tenure_of(PARTITIONS[0]) != before
+
+
+def test_the_answer_to_a_join_counts_only_for_one_that_has_not_joined() -> None:
+    """It was removed, and an old call of its own, delivered late, has made it a member again: a new one."""
+    one = joined(PARTITIONS[0])
+    changes = hear(one, answer(8, *PARTITIONS[1:3]), asked_in=0)
+    assert (one.epoch, owned(one)) == (1, {PARTITIONS[0]})
+    assert changes.is_news, "what has become of it has to be asked, and at once"
 
 
 def test_an_answer_that_was_overtaken_changes_nothing() -> None:
     one = joined(PARTITIONS[0])
-    one.answered(answer(5, PARTITIONS[0]), subscription_version=0)
-    changes = one.answered(answer(4), subscription_version=0)
+    hear(one, answer(5, PARTITIONS[0]))
+    changes = hear(one, answer(4))
     assert not changes.is_news
     assert one.epoch == 5
     assert one.held(Hold.ACTIVE) == [PARTITIONS[0]]
@@ -106,9 +147,9 @@ def test_a_subscription_is_told_until_it_is_known() -> None:
     before = one.subscription_version
     assert one.request(max_wait_ms=0).HasField("subscription")
     one.subscribe(group_pb2.GroupSubscription(topics=["v"]))
-    one.answered(answer(1), subscription_version=before)
+    one.answered(answer(1), asked_in=0, subscription_version=before)
     assert one.request(max_wait_ms=0).subscription.topics == ["v"]
-    one.answered(answer(2), subscription_version=one.subscription_version)
+    hear(one, answer(2))
     assert not one.request(max_wait_ms=0).HasField("subscription")
 
 
@@ -143,13 +184,24 @@ class AnyMember(RuleBasedStateMachine):
 
     @rule(assignment=some_partitions, step=st.integers(0, 1))
     def answer(self, assignment: list[GroupPartition], step: int) -> None:
-        untouched = [each for each in self.member.held(Hold.ACTIVE) if each in assignment]
-        self.epoch = max(1, self.epoch + step)
-        changes = self.member.answered(answer(self.epoch, *assignment), subscription_version=0)
-        assert not set(untouched) & {*changes.revoking, *changes.returned, *changes.given, *changes.withdrawn}
-        assert set(self.member.held(Hold.NEW, Hold.READY, Hold.ACTIVE)) == set(assignment)
-        assert set(self.member.held(Hold.REVOKING)) == self.shown - set(assignment)
-        assert not set(changes.withdrawn) & self.shown
+        held = set(self.member.held(Hold.NEW, Hold.READY, Hold.ACTIVE))
+        revoking = set(self.member.held(Hold.REVOKING))
+        step = step or not self.epoch
+        self.epoch += step
+        changes = hear(self.member, answer(self.epoch, *assignment))
+        assert {*changes.revoking, *changes.withdrawn} == held - set(assignment)
+        assert set(changes.revoking) == self.shown - set(assignment) - revoking
+        assert set(changes.given) == (set(assignment) - held - revoking if step else set())
+        assert set(self.member.held(Hold.REVOKING)) == revoking | set(changes.revoking)
+        expected = (held & set(assignment)) | set(changes.given)
+        assert set(self.member.held(Hold.NEW, Hold.READY, Hold.ACTIVE)) == expected
+
+    @rule(assignment=some_partitions)
+    def late_welcome(self, assignment: list[GroupPartition]) -> None:
+        if self.epoch:
+            before = owned(self.member)
+            hear(self.member, answer(self.epoch + 1, *assignment), asked_in=0)
+            assert (self.member.epoch, owned(self.member)) == (self.epoch, before)
 
     @rule()
     def begin(self) -> None:

@@ -12,8 +12,8 @@ from quorate.chaos.mutations.patch import Patch
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.group import beginnings
-from quorate.client.consumer.group.commits import Commits
-from quorate.client.consumer.group.committing import Committing
+from quorate.client.consumer.group.commit_policy import CommitPolicy
+from quorate.client.consumer.group.commit_queue import CommitQueue
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Member
 from quorate.client.consumer.group.origin import GroupOrigin
@@ -74,7 +74,7 @@ def _without_retiring(changed: Callable[..., None]) -> Callable[..., None]:
 
 
 def does_not_wait_for_commits(patch: Patch) -> None:
-    patch.setattr(Committing, "settle", nothing_later)
+    patch.setattr(CommitPolicy, "settle", nothing_later)
 
 
 def yields_what_it_took_out_before(patch: Patch) -> None:
@@ -93,8 +93,7 @@ def believes_the_refusal_of_a_call_that_was_overtaken(patch: Patch) -> None:
 
     def is_of_interest(self: Heartbeats, sent: Any) -> bool:
         is_current = of_interest(self, sent)
-        if is_current and sent.number > self._answered:
-            self._number = sent.number
+        self._number = sent.number
         return is_current
 
     patch.setattr(Heartbeats, "_is_of_interest", is_of_interest)
@@ -161,8 +160,8 @@ def commits_what_is_at_work(patch: Patch) -> None:
 
     def take_and_commit(self: ConsumerEngine, max_records: int, *, is_patient: bool = False) -> Any:
         records = take(self, max_records, is_patient=is_patient)
-        if self.group is not None and self.group.committing.is_automatic and records:
-            self.group._commits.submit(self.group.committing.positions(), timeout_s=30)
+        if self.group is not None and self.group.commit_policy.is_automatic and records:
+            self.group._commit_queue.submit(self.group.commit_policy.positions(), timeout_s=30)
         return records
 
     patch.setattr(ConsumerEngine, "take", take_and_commit)
@@ -177,23 +176,23 @@ def takes_back_what_was_committed(patch: Patch) -> None:
 
 
 def commits_without_the_epoch(patch: Patch) -> None:
-    positions = Committing.positions
+    positions = CommitPolicy.positions
 
-    def without_epochs(self: Committing, *arguments: Any) -> Any:
+    def without_epochs(self: CommitPolicy, *arguments: Any) -> Any:
         found = positions(self, *arguments)
         return {each: offset._replace(leader_epoch=None) for each, offset in found.items()}
 
-    patch.setattr(Committing, "positions", without_epochs)
+    patch.setattr(CommitPolicy, "positions", without_epochs)
 
 
 def commits_older_offsets_after_newer_ones(patch: Patch) -> None:
-    round_ = Commits._round
+    round_ = CommitQueue._round
 
-    async def in_the_wrong_order(self: Commits) -> None:
+    async def in_the_wrong_order(self: CommitQueue) -> None:
         self._waiting.reverse()
         await round_(self)
 
-    patch.setattr(Commits, "_round", in_the_wrong_order)
+    patch.setattr(CommitQueue, "_round", in_the_wrong_order)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,11 @@ import os
 from collections import Counter
 from typing import Final
 
+import pytest
+
+from quorate.chaos.models.groups.client_member import ClientMember
 from quorate.chaos.models.groups.group_model import walk
+from quorate.chaos.models.groups.model_member import ModelMember
 
 _WALKS: Final = int(os.environ.get("QUORATE_GROUP_WALKS", "40"))
 _FIRST_SEED: Final = int(os.environ.get("QUORATE_GROUP_SEED", "0"))
@@ -36,9 +40,12 @@ _FLOORS: Final = {
 }
 
 
-def test_every_partition_has_one_reader_whatever_happens_and_in_the_end_it_has_one() -> None:
+@pytest.mark.parametrize("member_type", [ModelMember, ClientMember])
+def test_every_partition_has_one_reader_whatever_happens_and_in_the_end_it_has_one(
+    member_type: type[ModelMember],
+) -> None:
     counts: Counter[str] = Counter()
     for seed in range(_FIRST_SEED, _FIRST_SEED + _WALKS):
-        counts += walk(seed, steps=_STEPS)
+        counts += walk(seed, steps=_STEPS, member_type=member_type)
     too_rare = {name: counts[name] for name, floor in _FLOORS.items() if counts[name] * 100 < floor * _WALKS}
     assert not too_rare

@@ -20,10 +20,10 @@ import asyncio
 from quorate.broker.groups import membership
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
-from quorate.broker.groups.requests import AWAY_EPOCH, JOIN_EPOCH
 from quorate.broker.groups.shard import GroupShard, MembersBefore
 from quorate.broker.groups.waiting import Heartbeat, Heartbeats
 from quorate.core.logging import get_logger
+from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH
 from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse
 

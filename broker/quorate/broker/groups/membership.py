@@ -23,10 +23,11 @@ from quorate.broker.groups.records import (
     partitions_of,
     topic_partitions,
 )
-from quorate.broker.groups.requests import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, check_heartbeat, normalized
+from quorate.broker.groups.requests import check_heartbeat, normalized
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.targets import compute_targets, is_alike, is_up_to_date
 from quorate.broker.groups.topics import TopicCatalog
+from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from quorate.errors import FencedMemberEpoch, GroupFull, InvalidRequest, UnknownMember, UnreleasedInstance
 from quorate.v1.group_pb2 import (
     GroupHeartbeatRequest,

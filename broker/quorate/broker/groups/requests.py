@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from quorate.broker.groups.assignors import ASSIGNORS
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import check_pattern
+from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH
 from quorate.core.topic_names import check_topic_name
 from quorate.errors import InvalidPattern, InvalidRequest
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupSubscription
 
-__all__ = ["AWAY_EPOCH", "JOIN_EPOCH", "LEAVE_EPOCH", "check_group_name", "check_heartbeat", "normalized"]
-
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-#: of a static member that will be back
-AWAY_EPOCH: Final = -2
+__all__ = ["check_group_name", "check_heartbeat", "normalized"]
 
 
 def check_group_name(group: str, settings: GroupSettings) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorate.core.config.groups import GroupConfig
+from quorate.core.limits import GROUP_NAME_CHARACTERS_MAX
 
 __all__ = ["GroupSettings"]
 
@@ -37,7 +38,7 @@ class GroupSettings:
     #: names of topics in one subscription
     subscription_topics_max: int = 1_000
     #: of groups, members, instances, racks, clients and hosts
-    name_characters_max: int = 255
+    name_characters_max: int = GROUP_NAME_CHARACTERS_MAX
     #: of a regular expression
     pattern_characters_max: int = 1_000
 

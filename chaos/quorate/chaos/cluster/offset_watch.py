@@ -17,7 +17,7 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.history.history import History
 from quorate.client.admin import AsyncAdmin
 from quorate.core.ids import Offset, TopicPartition
-from quorate.errors import GroupNotFound, QuorateError
+from quorate.errors import QuorateError
 
 __all__ = ["OffsetWatch"]
 
@@ -53,10 +53,7 @@ class OffsetWatch:
                 await self._cluster.clock.sleep(rng.uniform(0, _PAUSE_S_MAX))
 
     async def _offsets(self, admin: AsyncAdmin) -> dict[TopicPartition, Offset]:
-        try:
-            found = await admin.list_group_offsets(self._group, timeout=_ANSWER_TIMEOUT_S)
-        except GroupNotFound:
-            return {}
+        found = await admin.list_group_offsets(self._group, timeout=_ANSWER_TIMEOUT_S)
         return {partition: Offset(each.offset) for partition, each in found.items()}
 
     async def _beginnings(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:

@@ -23,9 +23,11 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, NoReturn
 
-from quorate.client import AsyncConsumer, ConsumerRecord, Membership, TopicPartition
+from quorate.client import AsyncConsumer, ConsumerRecord, Membership, OffsetAndMetadata, TopicPartition
 from quorate.client.groups.coordinator import COMMIT_OFFSETS
-from quorate.core.ids import PartitionId, TopicName
+from quorate.client.groups.offsets import offset_to
+from quorate.client.groups.partitions import GroupPartition
+from quorate.core.ids import PartitionId, TopicId, TopicName
 from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import group_pb2
@@ -50,7 +52,7 @@ class _Member:
         self._consumer = AsyncConsumer(bootstrap, group=group, client_id=name, enable_auto_commit=False)
         #: behind what it was handed and has not committed
         self._due: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[TopicPartition, str] = {}
+        self._topic_ids: dict[TopicPartition, TopicId] = {}
         self._committed_s = 0.0
         self._commits = 0
         self._is_over = False
@@ -119,7 +121,7 @@ class _Member:
                 records=[(each.offset, (each.value or b"").decode("latin-1")) for each in of_it],
             )
             self._due[partition] = of_it[-1].offset + 1
-            self._topic_ids[partition] = self._consumer.record_id(of_it[-1]).topic_id
+            self._topic_ids[partition] = TopicId(self._consumer.record_id(of_it[-1]).topic_id)
 
     async def _commit(self, due: Mapping[TopicPartition, int]) -> None:
         offsets = dict(due)
@@ -160,9 +162,7 @@ class _Member:
             member_id=then.member_id,
             member_epoch=then.epoch,
             offsets=[
-                group_pb2.OffsetToCommit(
-                    topic_id=self._topic_ids[each], topic=each.topic, partition=each.partition, offset=offset
-                )
+                offset_to(GroupPartition(self._topic_ids[each], *each), OffsetAndMetadata(offset))
                 for each, offset in due.items()
             ],
         )

@@ -6,13 +6,14 @@ from typing import Final
 
 from quorate.chaos.models.controller import controller_model
 from quorate.chaos.models.groups import group_model
+from quorate.chaos.models.groups.client_member import ClientMember
 from quorate.chaos.models.producer.producer_walk import walk_with
 from quorate.chaos.models.replica_set import replica_model
 from quorate.chaos.mutations.hunts import SeededHunt
 from quorate.chaos.raft.simulation import Simulation
 from quorate.errors import InconsistentMetadata
 
-__all__ = ["CONTROLLER", "GROUPS", "PRODUCER", "RAFT", "REPLICAS"]
+__all__ = ["CLIENTS_IN_GROUPS", "CONTROLLER", "GROUPS", "PRODUCER", "RAFT", "REPLICAS"]
 
 _STEPS: Final = 300
 
@@ -34,5 +35,11 @@ REPLICAS: Final = SeededHunt(
 )
 GROUPS: Final = SeededHunt(
     "model of groups", lambda seed: group_model.walk(seed, steps=_STEPS), seeds_max=200
+)
+#: with what a consumer makes of the coordinator's answers
+CLIENTS_IN_GROUPS: Final = SeededHunt(
+    "model of groups, of clients",
+    lambda seed: group_model.walk(seed, steps=_STEPS, member_type=ClientMember),
+    seeds_max=1000,
 )
 PRODUCER: Final = SeededHunt("walk of the producer", walk_with, seeds_max=400)

@@ -34,7 +34,7 @@ from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
 from quorate.client.consumer.group import beginnings, by_hand
 from quorate.client.consumer.group.beginnings import Beginnings
-from quorate.client.consumer.group.commits import Commits
+from quorate.client.consumer.group.commit_queue import CommitQueue
 from quorate.client.consumer.group.origin import GroupOrigin
 from quorate.client.consumer.positions import BEGINNING, END, PartitionReader
 from quorate.client.groups import committed
@@ -171,7 +171,7 @@ class _AskedOnce:
 )
 def commits_in_another_life_what_it_read_in_this_one(patch: Patch) -> None:
     """In the name of the next incarnation, which has got the partition back: the group is taken back."""
-    patch.setattr(Commits, "_drop_what_was_lost", lambda *_: None)
+    patch.setattr(CommitQueue, "_drop_what_was_lost", lambda *_: None)
 
 
 @mutation(66, hunt=ClusterHunt((Fault.KILL_BROKER,), is_grouped=True))

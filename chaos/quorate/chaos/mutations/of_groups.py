@@ -13,10 +13,14 @@ from quorate.broker.groups.reconciliation import Draft
 from quorate.broker.groups.records import TopicIdPartition
 from quorate.chaos.models.groups.group_stories import an_epoch_is_given_once
 from quorate.chaos.mutations.hunts import StoryHunt
-from quorate.chaos.mutations.model_hunts import GROUPS
+from quorate.chaos.mutations.model_hunts import CLIENTS_IN_GROUPS, GROUPS
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
+from quorate.client.consumer.group.member import Hold
+from quorate.client.consumer.group.member import Member as ClientMember
+from quorate.client.groups.partitions import partitions_to
 from quorate.errors import UnknownMember
+from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse
 
 __all__ = ["MUTATIONS"]
 
@@ -171,6 +175,47 @@ def forgets_who_got_a_partition_when_the_former_owner_is_written_after_it(patch:
             owners.pop(partition, None)
 
     patch.setattr(group, "_forget", forget)
+
+
+# -- one owner: the member's part
+
+
+@mutation(62, hunt=CLIENTS_IN_GROUPS)
+def takes_partitions_from_an_answer_of_its_own_epoch(patch: Patch) -> None:
+    """One that was overtaken: what it gives has been given up since, and is somebody else's."""
+    patch.setattr(ClientMember, "_is_higher", lambda *_: True)
+
+
+@mutation(62, hunt=CLIENTS_IN_GROUPS)
+def follows_an_answer_of_an_earlier_epoch(patch: Patch) -> None:
+    """As if it had never been in a later one."""
+    answered = ClientMember.answered
+
+    def follow(self: ClientMember, response: GroupHeartbeatResponse, **more: Any) -> Any:
+        if response.member_epoch < self.epoch and not self._is_late_welcome(more["asked_in"]):
+            self.epoch = response.member_epoch - 1
+        return answered(self, response, **more)
+
+    patch.setattr(ClientMember, "answered", follow)
+
+
+@mutation(62, hunt=CLIENTS_IN_GROUPS)
+def takes_a_late_welcome_for_its_own(patch: Patch) -> None:
+    """It goes on with what the group took from it, as a member that was never given it."""
+    patch.setattr(ClientMember, "_is_late_welcome", lambda *_: False)
+
+
+@mutation(62, hunt=CLIENTS_IN_GROUPS)
+def says_that_it_gave_up_what_its_application_still_has(patch: Patch) -> None:
+    original = ClientMember.request
+
+    def request(self: ClientMember, *, max_wait_ms: int) -> GroupHeartbeatRequest:
+        made = original(self, max_wait_ms=max_wait_ms)
+        del made.owned[:]
+        made.owned.extend(partitions_to(self.held(Hold.NEW, Hold.READY, Hold.ACTIVE)))
+        return made
+
+    patch.setattr(ClientMember, "request", request)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import random
 import socket
 import sys
@@ -23,26 +22,24 @@ from typing import Any, Self, Unpack
 from quorate.client.arguments import check_seconds
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.consumer.engine import ConsumerEngine
-from quorate.client.consumer.group.committing import CommitCallback
+from quorate.client.consumer.group.commit_policy import CommitCallback
 from quorate.client.consumer.group.session import GroupSession
 from quorate.client.consumer.group.subscription import (
     RebalanceCallback,
     RebalanceCallbacks,
-    Subscription,
-    topic_names,
+    subscription_of,
 )
 from quorate.client.consumer.iteration import ITERATION_RECORDS, ITERATION_STEP_S
 from quorate.client.consumer.options import OptionArguments, options_of
 from quorate.client.consumer.positions import BEGINNING, END, at_time
 from quorate.client.consumer.statistics import ConsumerStatistics
-from quorate.client.groups.membership import Membership
+from quorate.client.groups.membership import Membership, new_member_id
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.record_ids import RecordId
 from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import TopicPartition
 from quorate.core.records import ConsumerRecord
-from quorate.core.topic_names import topic_id_from
 from quorate.core.transport import Transport
 from quorate.errors import InvalidRequest
 
@@ -70,7 +67,7 @@ class AsyncConsumer:
             topics or (),
             clock=clock or SystemClock(),
             rng=rng or random.Random(),
-            make_id=partial(new_member_id, None if rng is None else rng),
+            make_id=partial(new_member_id, rng),
             # Nothing in a simulation may depend on the machine that it runs on.
             host="" if rng is not None else socket.gethostname(),
         )
@@ -322,16 +319,3 @@ class AsyncConsumer:
         if poller is None or poller is asyncio.current_task():
             return False
         return not poller.done() or poller.cancelled() or poller.exception() is not None
-
-
-def subscription_of(
-    topics: Iterable[str], pattern: str | None, callbacks: RebalanceCallbacks
-) -> Subscription:
-    if not isinstance(pattern, str | None):
-        raise InvalidRequest(f"pattern is {pattern!r}: a str is expected", argument="pattern")
-    return Subscription(tuple(topic_names(topics)), pattern or "", callbacks)
-
-
-def new_member_id(rng: random.Random | None) -> str:
-    """Unique for ever: 128 random bits."""
-    return topic_id_from(os.urandom(16) if rng is None else rng.randbytes(16))

@@ -19,11 +19,12 @@ from quorate.client.arguments import check_integer, check_offset, check_partitio
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.fetching import Fetching, start_for
-from quorate.client.consumer.group.committing import Committing
+from quorate.client.consumer.group.commit_policy import CommitPolicy
 from quorate.client.consumer.group.session import GroupSession
 from quorate.client.consumer.group.subscription import Subscription, topic_names
 from quorate.client.consumer.iteration import RecordsAhead
 from quorate.client.consumer.options import ConsumerOptions
+from quorate.client.consumer.parts import ConsumerParts
 from quorate.client.consumer.positions import BEGINNING, PartitionReader, Position, Start
 from quorate.client.consumer.statistics import ConsumerStatistics
 from quorate.client.consumer.topic_search import TopicSearch
@@ -80,20 +81,19 @@ class ConsumerEngine:
             for topic in names:
                 self._topics.want_whole(topic)
             return
-        self.group = GroupSession(
-            options,
-            self._cluster,
-            self._fetching,
-            self._buffer,
-            self._topics,
-            self._readers,
-            self.ahead,
-            self._statistics,
+        parts = ConsumerParts(
+            options=options,
+            cluster=self._cluster,
+            topics=self._topics,
+            readers=self._readers,
+            fetching=self._fetching,
+            buffer=self._buffer,
+            ahead=self.ahead,
+            statistics=self._statistics,
             clock=clock,
             rng=rng,
-            make_id=make_id,
-            host=host,
         )
+        self.group = GroupSession(parts, options.group, make_id=make_id, host=host)
         if names or options.pattern:
             self.group.subscribe(Subscription(tuple(names), options.pattern or ""))
 
@@ -267,8 +267,8 @@ class ConsumerEngine:
             raise InvalidRequest("not in a group: pass group=…")
         return self.group
 
-    def committed_by(self) -> Committing:
-        return self.in_group().committing
+    def committed_by(self) -> CommitPolicy:
+        return self.in_group().commit_policy
 
     def record_id(self, record: ConsumerRecord) -> RecordId:
         """On the application's thread, between the poll that brought the record and the next."""
@@ -281,7 +281,7 @@ class ConsumerEngine:
         """An error has ended the application: what it was handed last counts as not read."""
         self.ahead.unread()
         if self.group is not None:
-            self.group.committing.is_forward_only = True
+            self.group.commit_policy.is_forward_only = True
 
     def statistics(self) -> ConsumerStatistics:
         return replace(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal, TypedDict
 
 from quorate.client.arguments import check_arguments, shown
+from quorate.core.limits import GROUP_NAME_CHARACTERS_MAX
 from quorate.errors import InvalidConfig
 
 __all__ = ["AutoOffsetReset", "ConsumerOptions", "IsolationLevel", "OptionArguments", "options_of"]
@@ -29,8 +30,9 @@ _OF_GROUPS: Final = (
     "max_poll_interval_ms",
 )
 _TEXTS: Final = ("group", "pattern", "group_instance_id", "group_remote_assignor", "client_rack", "client_id")
+#: A coordinator keeps them, and not longer ones.
+_NAMES: Final = ("group", "group_instance_id", "client_rack", "client_id")
 _INT32_MAX: Final = 2**31 - 1
-_GROUP_NAME_CHARACTERS_MAX: Final = 249
 
 
 class OptionArguments(TypedDict, total=False):
@@ -125,11 +127,15 @@ class ConsumerOptions:
                 raise InvalidConfig(f"{field.name} is {shown(value)}: a bool is expected", key=field.name)
             if field.type == "int" and not (isinstance(value, int) and 0 < value <= _INT32_MAX):
                 raise InvalidConfig(f"{field.name} is {value!r}, not from 1 to {_INT32_MAX}", key=field.name)
-        if self.group is not None and not 0 < len(self.group) <= _GROUP_NAME_CHARACTERS_MAX:
-            raise InvalidConfig(
-                f"group is {shown(self.group)}: a name has 1 to {_GROUP_NAME_CHARACTERS_MAX} characters",
-                key="group",
-            )
+        if self.group == "":
+            raise InvalidConfig("group is '': a name has a character at least", key="group")
+        for name in _NAMES:
+            value = getattr(self, name)
+            if value is not None and len(value) > GROUP_NAME_CHARACTERS_MAX:
+                raise InvalidConfig(
+                    f"{name} is {shown(value)}: a name has {GROUP_NAME_CHARACTERS_MAX} characters at most",
+                    key=name,
+                )
 
 
 def options_of(caller: str, arguments: OptionArguments) -> ConsumerOptions:

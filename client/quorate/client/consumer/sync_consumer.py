@@ -18,16 +18,19 @@ from typing import ParamSpec, Self, TypeVar, Unpack
 from quorate.client.arguments import check_seconds
 from quorate.client.background import BackgroundLoop
 from quorate.client.bootstrap import parse_bootstrap
-from quorate.client.consumer.async_consumer import new_member_id, subscription_of
 from quorate.client.consumer.engine import ConsumerEngine
-from quorate.client.consumer.group.committing import CommitCallback
+from quorate.client.consumer.group.commit_policy import CommitCallback
 from quorate.client.consumer.group.session import GroupSession
-from quorate.client.consumer.group.subscription import RebalanceCallback, RebalanceCallbacks
+from quorate.client.consumer.group.subscription import (
+    RebalanceCallback,
+    RebalanceCallbacks,
+    subscription_of,
+)
 from quorate.client.consumer.iteration import ITERATION_RECORDS, ITERATION_STEP_S
 from quorate.client.consumer.options import OptionArguments, options_of
 from quorate.client.consumer.positions import BEGINNING, END, at_time
 from quorate.client.consumer.statistics import ConsumerStatistics
-from quorate.client.groups.membership import Membership
+from quorate.client.groups.membership import Membership, new_member_id
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.record_ids import RecordId
 from quorate.client.transport import client_transport

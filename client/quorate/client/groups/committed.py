@@ -8,7 +8,7 @@ from quorate.client.groups.coordinator import FETCH_OFFSETS, CoordinatorLink
 from quorate.client.groups.offsets import OffsetAndMetadata, offset_from
 from quorate.client.groups.partitions import GroupPartition, partitions_to
 from quorate.core.ids import PartitionId, TopicId
-from quorate.errors import GroupNotFound, UnknownServerError
+from quorate.errors import UnknownServerError
 from quorate.v1 import group_pb2
 
 __all__ = ["fetch_committed"]
@@ -32,12 +32,7 @@ async def fetch_committed(
         member_id=member_id,
         member_epoch=member_epoch,
     )
-    try:
-        response = await link.call(FETCH_OFFSETS, request, timeout_s=timeout_s)
-    except GroupNotFound:
-        if member is not None:
-            raise
-        return {}
+    response = await link.call(FETCH_OFFSETS, request, timeout_s=timeout_s)
     answers = {
         (TopicId(each.topic_id), PartitionId(each.partition)): offset_from(each) for each in response.offsets
     }

@@ -68,22 +68,24 @@ class _Commit(NamedTuple):
     is_zombies: bool
 
 
-def walk(seed: int, *, steps: int) -> Counter[str]:
+def walk(seed: int, *, steps: int, member_type: type[ModelMember] = ModelMember) -> Counter[str]:
     """What happened, or an ``AssertionError`` that says how to see it again."""
-    model = GroupModel(seed)
+    model = GroupModel(seed, member_type)
     try:
         for _ in range(steps):
             model.step()
         model.calm_down()
     except AssertionError as error:
-        error.add_note(f"after {model.counts.total()} events of walk({seed}, steps={steps})")
+        again = f"walk({seed}, steps={steps}, member_type={member_type.__name__})"
+        error.add_note(f"after {model.counts.total()} events of {again}")
         raise
     return model.counts
 
 
 class GroupModel:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, member_type: type[ModelMember] = ModelMember) -> None:
         self._rng = random.Random(seed)
+        self._member_type = member_type
         self._world = World(topics={name: self._rng.randint(1, 3) for name in _TOPICS[:2]})
         self._members: list[ModelMember] = []
         self._member_count = 0
@@ -173,7 +175,7 @@ class GroupModel:
         subscription = GroupSubscription(assignor=self._rng.choice(("", "", "uniform", "range")))
         if self._rng.random() < 0.3:
             subscription.instance_id = f"instance-{self._rng.randrange(3)}"
-        member = ModelMember(GROUP, self._new_id(), subscription)
+        member = self._member_type(GROUP, self._new_id(), subscription)
         self._wish(member)
         self._members.append(member)
         self._send(member)
@@ -220,7 +222,7 @@ class GroupModel:
         self._calls.append(_Call(member, member.life, 0, request))
         self._members.remove(member)
         if is_away:
-            successor = ModelMember(GROUP, self._new_id(), member.subscription)
+            successor = self._member_type(GROUP, self._new_id(), member.subscription)
             self._members.append(successor)
 
     def _crash(self) -> None:
@@ -286,7 +288,7 @@ class GroupModel:
         elif isinstance(said, UnknownMember | FencedMemberEpoch) and call.number > member.answered:
             # Under its old name only where the group has not forgotten its epochs since: a member that slept
             # through that, and then took the same name again, could have a commit of before accepted.
-            is_new = self._rng.random() < 0.5 or member.is_forgotten
+            is_new = self._rng.random() < 0.5 or member.is_forgotten or not member.may_keep_its_name
             member.begin_anew(self._new_id() if is_new else member.member_id)
             self.counts["began anew"] += 1
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 from quorate.broker.groups.records import TopicIdPartition, partitions_of, topic_partitions
-from quorate.broker.groups.requests import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
+from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse, GroupSubscription
 
 __all__ = ["ModelMember"]
@@ -14,6 +14,9 @@ __all__ = ["ModelMember"]
 
 class ModelMember:
     """Keeps to the member's part of the bargain in ``quorate.broker.groups.reconciliation``, and no more."""
+
+    #: when it begins anew
+    may_keep_its_name = True
 
     def __init__(self, group: str, member_id: str, subscription: GroupSubscription) -> None:
         self._group = group

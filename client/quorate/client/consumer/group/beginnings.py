@@ -12,23 +12,21 @@ back from fetching, and committed. Only then is the partition ready.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from quorate.client.consumer.fetching import Fetching, start_for
-from quorate.client.consumer.group.commits import Commits
+from quorate.client.consumer.fetching import start_for
+from quorate.client.consumer.group.commit_queue import CommitQueue
 from quorate.client.consumer.group.heartbeats import GroupEvents
 from quorate.client.consumer.group.member import Hold, Identity, Member
 from quorate.client.consumer.group.origin import GroupOrigin
-from quorate.client.consumer.options import AutoOffsetReset
+from quorate.client.consumer.parts import ConsumerParts
 from quorate.client.consumer.positions import BEGINNING, END, PartitionReader, Position
 from quorate.client.groups.committed import fetch_committed
 from quorate.client.groups.coordinator import CoordinatorLink
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.groups.partitions import GroupPartition
 from quorate.core.backoff import Backoff
-from quorate.core.clock import Clock
 from quorate.core.ids import TopicId, TopicName
 from quorate.core.logging import get_logger
 from quorate.errors import FencedMemberEpoch, QuorateError, StaleMemberEpoch, UnknownMember, copy_of
@@ -55,28 +53,24 @@ class Beginnings:
 
     def __init__(
         self,
+        parts: ConsumerParts,
         member: Member,
         link: CoordinatorLink,
-        commits: Commits,
-        fetching: Fetching,
+        commit_queue: CommitQueue,
         events: BeginningEvents,
         *,
-        reset: AutoOffsetReset,
         origin: Callable[[], GroupOrigin | None],
-        clock: Clock,
-        rng: random.Random,
-        timeout_s: float,
     ) -> None:
         self._member = member
         self._link = link
-        self._commits = commits
-        self._fetching = fetching
+        self._commit_queue = commit_queue
+        self._fetching = parts.fetching
         self._events = events
-        self._reset = reset
+        self._reset = parts.options.auto_offset_reset
         self._origin = origin
-        self._clock = clock
-        self._backoff = Backoff(rng, pause_s_max=_PAUSE_S_MAX)
-        self._timeout_s = timeout_s
+        self._clock = parts.clock
+        self._backoff = Backoff(parts.rng, pause_s_max=_PAUSE_S_MAX)
+        self._timeout_s = parts.timeout_s
         self._wake = asyncio.Event()
         #: whose end is being looked up and committed
         self._pinning: dict[GroupPartition, PartitionReader] = {}
@@ -216,7 +210,7 @@ class Beginnings:
             # Without an epoch: it would be that of a leader, who may not have written anything in it.
             ends = {each: OffsetAndMetadata(_offset(readers[each])) for each in still}
             try:
-                await self._commits.submit(ends, timeout_s=self._timeout_s)
+                await self._commit_queue.submit(ends, timeout_s=self._timeout_s)
             except QuorateError as error:
                 log.warning(
                     "start_not_committed", group=self._link.group, code=error.code, error=error.message

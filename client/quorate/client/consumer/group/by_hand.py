@@ -8,19 +8,15 @@ members.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping
 from typing import Final
 
-from quorate.client.consumer.buffer import FetchBuffer
-from quorate.client.consumer.fetching import Fetching
-from quorate.client.consumer.group.committing import Committing, partition_of
+from quorate.client.consumer.group.commit_policy import CommitPolicy, partition_of
+from quorate.client.consumer.parts import ConsumerParts
 from quorate.client.consumer.positions import PartitionReader, Position
 from quorate.client.groups.committed import fetch_committed
 from quorate.client.groups.coordinator import CoordinatorLink
 from quorate.core.backoff import Backoff
-from quorate.core.clock import Clock
-from quorate.core.ids import TopicPartition
 from quorate.errors import QuorateError
 
 __all__ = ["AssignedByHand"]
@@ -31,26 +27,15 @@ _PAUSE_S_MAX: Final = 5.0
 class AssignedByHand:
     """``run`` for as long as the consumer lives."""
 
-    def __init__(
-        self,
-        readers: Mapping[TopicPartition, PartitionReader],
-        link: CoordinatorLink,
-        fetching: Fetching,
-        buffer: FetchBuffer,
-        committing: Committing,
-        *,
-        clock: Clock,
-        rng: random.Random,
-        timeout_s: float,
-    ) -> None:
-        self._readers = readers
+    def __init__(self, parts: ConsumerParts, link: CoordinatorLink, commit_policy: CommitPolicy) -> None:
+        self._readers = parts.readers
         self._link = link
-        self._fetching = fetching
-        self._buffer = buffer
-        self._committing = committing
-        self._clock = clock
-        self._backoff = Backoff(rng, pause_s_max=_PAUSE_S_MAX)
-        self._timeout_s = timeout_s
+        self._fetching = parts.fetching
+        self._buffer = parts.buffer
+        self._commit_policy = commit_policy
+        self._clock = parts.clock
+        self._backoff = Backoff(parts.rng, pause_s_max=_PAUSE_S_MAX)
+        self._timeout_s = parts.timeout_s
         #: to be placed, with their generation as of when they were assigned
         self._waiting: dict[PartitionReader, int] = {}
         self._wake = asyncio.Event()
@@ -62,7 +47,7 @@ class AssignedByHand:
     def removed(self, reader: PartitionReader) -> None:
         partition = partition_of(reader)
         if partition is not None:
-            self._committing.forget([partition])
+            self._commit_policy.forget([partition])
 
     async def run(self) -> None:
         while True:
@@ -87,7 +72,7 @@ class AssignedByHand:
     async def _place(self, waiting: Mapping[PartitionReader, int]) -> None:
         named = {}
         for reader in waiting:
-            named[await self._committing.identify(reader.topic_partition, self._timeout_s)] = reader
+            named[await self._commit_policy.identify(reader.topic_partition, self._timeout_s)] = reader
         committed = await fetch_committed(self._link, named, timeout_s=self._timeout_s)
         for partition, reader in named.items():
             generation = self._waiting.pop(reader, None)

@@ -9,9 +9,9 @@ All of it runs apart from the application: however long that takes over its reco
 
 - What is said is a state, never a step. A call whose answer is lost is made again, and nothing has to be
   undone.
-- An answer counts unless a later call was answered before it. A refusal counts only if no later call has
-  left: calls may overtake each other, and one that still names a partition that was given up since is refused
-  as a liar.
+- An answer counts whenever it comes: which of its partitions the member may take, its epoch says (`Member`).
+  A refusal counts only if no later call has left: calls may overtake each other, and one that still names a
+  partition that was given up since is refused as a liar.
 - A coordinator that tells nothing new and does not wait is asked again after its heartbeat interval, not at
   once. It is so while partitions wait for the application to give them up.
 - At most two calls of an incarnation are under way.
@@ -102,8 +102,6 @@ class Heartbeats:
         #: calls of this incarnation that are under way
         self._under_way = 0
         self._number = 0
-        #: the number of the latest call that was answered
-        self._answered = 0
         #: ``member.say`` as of the latest call; -1: not heard, as far as is known
         self._said = -1
         #: when the next call is due, if nothing is under way
@@ -211,7 +209,7 @@ class Heartbeats:
             if self._is_of_interest(sent) and sent.number == self._number:
                 self._failed(sent, error)
         else:
-            if self._is_of_interest(sent) and sent.number > self._answered:
+            if self._is_of_interest(sent):
                 self._heard(sent, response)
         self._wake.set()
 
@@ -223,8 +221,9 @@ class Heartbeats:
         return True
 
     def _heard(self, sent: _Sent, response: group_pb2.GroupHeartbeatResponse) -> None:
-        changes = self._member.answered(response, subscription_version=sent.subscription_version)
-        self._answered = sent.number
+        changes = self._member.answered(
+            response, asked_in=sent.identity.epoch, subscription_version=sent.subscription_version
+        )
         self._backoff.reset()
         self._refused_backoff.reset()
         self._unreleased_since = None

@@ -18,6 +18,15 @@ Invariants:
 - Whatever is held is in every heartbeat's ``owned``, and what is not in it is not read by this member: a
   partition that the application was told of stays there until it has come back and the partition was given
   up.
+- **Within one epoch, what is held only becomes less.** The coordinator gives partitions with a new epoch and
+  in no other way, and in the current one it believes "I do not have it" (`reconciliation`, on its side). So
+  a member that took a partition from an answer of its own epoch, one that was overtaken, would read what has
+  been given to somebody else on its word. It takes from answers of a *higher* epoch, all that is in them at
+  once; from one of its own it only gives up; one of a lower says nothing. Nor does the answer to a join,
+  once it has joined: an old call that is delivered after the group has removed the member makes it a member
+  again, which has never held what this one holds.
+- So what has to be given up stays so until it was: it comes back only as something new, after the
+  coordinator has heard of it.
 - A partition that is in the assignment before and after an answer is not touched by it.
 - Epochs belong to an incarnation (``generation``, with a name of its own). Whoever was removed begins as a
   new one, and what is still on its way to or from the old one means nothing.
@@ -29,18 +38,15 @@ Plain state without I/O; it belongs to the event loop.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from quorate.client.groups.partitions import GroupPartition, partitions_from, partitions_to
+from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
 from quorate.v1 import group_pb2
 
-__all__ = ["AWAY_EPOCH", "LEAVE_EPOCH", "Changes", "Hold", "Identity", "Member"]
-
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-#: a static member that will be back
-AWAY_EPOCH: Final = -2
+__all__ = ["Changes", "Hold", "Identity", "Member", "Tenure"]
 
 
 class Hold(enum.Enum):
@@ -58,6 +64,22 @@ class Identity(NamedTuple):
     generation: int
 
 
+class Tenure(NamedTuple):
+    """One time that a partition is held, from when it was given: another one each time."""
+
+    #: a group that was forgotten and made anew counts its epochs from the beginning
+    generation: int
+    #: the member epoch that it came with, which no other time in this generation has
+    since_epoch: int
+
+
+@dataclass(slots=True)
+class _Holding:
+    state: Hold
+    #: the member epoch that it came with
+    since_epoch: int
+
+
 class Changes(NamedTuple):
     """What an answer means for the partitions."""
 
@@ -65,11 +87,9 @@ class Changes(NamedTuple):
     given: list[GroupPartition]
     #: to stop reading now, and to give up when the application comes back
     revoking: list[GroupPartition]
-    #: to read on, after all
-    returned: list[GroupPartition]
     #: given and taken away before the application heard of it
     withdrawn: list[GroupPartition]
-    #: the epoch or the assignment is another one than in the answer before
+    #: something has changed, or has to be asked after at once
     is_news: bool
 
 
@@ -86,11 +106,7 @@ class Member:
         self.epoch = JOIN_EPOCH
         self.generation = 0
         self.say = 0
-        self._held: dict[GroupPartition, Hold] = {}
-        #: each time that a partition is given has a number
-        self._holdings: dict[GroupPartition, int] = {}
-        self._holding_count = 0
-        self._assignment: list[GroupPartition] = []
+        self._held: dict[GroupPartition, _Holding] = {}
         #: how often the subscription has changed, and which of them the coordinator knows; -1: none
         self.subscription_version = 0
         self._known_version = -1
@@ -112,13 +128,14 @@ class Member:
     def holds(self, partition: GroupPartition) -> bool:
         return partition in self._held
 
-    def holding_of(self, partition: GroupPartition) -> int | None:
-        """Another number after it was lost or given up, and given again. None: it is not held."""
-        return self._holdings[partition] if partition in self._held else None
+    def tenure_of(self, partition: GroupPartition) -> Tenure | None:
+        """Another one after it was lost or given up, and given again. None: it is not held."""
+        holding = self._held.get(partition)
+        return None if holding is None else Tenure(self.generation, holding.since_epoch)
 
     def held(self, *states: Hold) -> list[GroupPartition]:
         """In the order in which they were given; no state: in any."""
-        return [each for each, state in self._held.items() if not states or state in states]
+        return [each for each, holding in self._held.items() if not states or holding.state in states]
 
     def began(self, partitions: Iterable[GroupPartition]) -> None:
         """It is known where to begin."""
@@ -129,15 +146,16 @@ class Member:
         self._move(partitions, Hold.READY, Hold.ACTIVE)
 
     def given_up(self, partitions: Iterable[GroupPartition]) -> None:
-        """The application has come back, and nothing of them is read any more."""
+        """Nothing of them is read any more, and the application knows, if it was ever told of them."""
         for each in partitions:
             del self._held[each]
         self.say += 1
 
     def _move(self, partitions: Iterable[GroupPartition], before: Hold, after: Hold) -> None:
         for each in partitions:
-            assert self._held[each] is before
-            self._held[each] = after
+            holding = self._held[each]
+            assert holding.state is before
+            holding.state = after
 
     # -- coming and going
 
@@ -156,8 +174,6 @@ class Member:
         """As somebody else: under its old name a call that is still on its way could make it leave."""
         lost = self.held(Hold.ACTIVE, Hold.REVOKING)
         self._held.clear()
-        self._holdings.clear()
-        self._assignment = []
         self.member_id = self._make_id()
         self.epoch = JOIN_EPOCH
         self.generation += 1
@@ -194,37 +210,42 @@ class Member:
             subscription=None if self._known_version == self.subscription_version else self._subscription,
         )
 
-    def answered(self, response: group_pb2.GroupHeartbeatResponse, *, subscription_version: int) -> Changes:
-        """``subscription_version``: as it was when the request was made."""
-        assignment = partitions_from(response.assignment, {each.topic_id: each.topic for each in self._held})
+    def answered(
+        self, response: group_pb2.GroupHeartbeatResponse, *, asked_in: int, subscription_version: int
+    ) -> Changes:
+        """``asked_in``, ``subscription_version``: the epoch and the subscription of the request."""
         self._known_version = max(self._known_version, subscription_version)
+        if self._is_late_welcome(asked_in):
+            return Changes([], [], [], is_news=True)
         if response.member_epoch < self.epoch:
-            return Changes([], [], [], [], is_news=False)  # overtaken by a later answer
-        is_news = response.member_epoch != self.epoch or set(assignment) != set(self._assignment)
+            return Changes([], [], [], is_news=False)  # overtaken by a later answer
+        assignment = partitions_from(response.assignment, {each.topic_id: each.topic for each in self._held})
+        is_higher = self._is_higher(response.member_epoch)
         self.epoch = response.member_epoch
-        self._assignment = assignment
-        return self._follow(assignment, is_news=is_news)
+        revoking, withdrawn = self._take_away(set(assignment))
+        given = self._take(assignment) if is_higher else []
+        return Changes(given, revoking, withdrawn, is_news=is_higher or bool(revoking or withdrawn))
 
-    def _follow(self, assignment: list[GroupPartition], *, is_news: bool) -> Changes:
-        wanted = dict.fromkeys(assignment)
-        changes = Changes([], [], [], [], is_news)
-        for each, state in list(self._held.items()):
-            if each not in wanted:
-                if state in (Hold.NEW, Hold.READY):
-                    del self._held[each]
-                    changes.withdrawn.append(each)
-                elif state is Hold.ACTIVE:
-                    self._held[each] = Hold.REVOKING
-                    changes.revoking.append(each)
-            elif state is Hold.REVOKING:
-                self._held[each] = Hold.ACTIVE
-                changes.returned.append(each)
-        for each in wanted:
-            if each not in self._held:
-                self._held[each] = Hold.NEW
-                self._holding_count += 1
-                self._holdings[each] = self._holding_count
-                changes.given.append(each)
-        if changes.withdrawn:
-            self.say += 1
-        return changes
+    def _is_late_welcome(self, asked_in: int) -> bool:
+        return asked_in == JOIN_EPOCH != self.epoch
+
+    def _is_higher(self, epoch: int) -> bool:
+        return epoch > self.epoch
+
+    def _take_away(
+        self, assignment: Collection[GroupPartition]
+    ) -> tuple[list[GroupPartition], list[GroupPartition]]:
+        """What is to be given up from now on, and what was at once: the application never heard of it."""
+        lost = [each for each in self._held if each not in assignment]
+        revoking = [each for each in lost if self._held[each].state is Hold.ACTIVE]
+        withdrawn = [each for each in lost if self._held[each].state in (Hold.NEW, Hold.READY)]
+        self._move(revoking, Hold.ACTIVE, Hold.REVOKING)
+        if withdrawn:
+            self.given_up(withdrawn)
+        return revoking, withdrawn
+
+    def _take(self, assignment: Iterable[GroupPartition]) -> list[GroupPartition]:
+        given = [each for each in assignment if each not in self._held]
+        for each in given:
+            self._held[each] = _Holding(Hold.NEW, self.epoch)
+        return given

@@ -34,7 +34,6 @@ from quorate.client.groups.coordinator import FETCH_OFFSETS, CoordinatorLink
 from quorate.client.groups.partitions import GroupPartition
 from quorate.core.ids import TopicId
 from quorate.core.transport import method_of
-from quorate.errors import GroupNotFound
 from quorate.v1 import broker_pb2, group_pb2
 
 __all__ = ["GroupOrigin", "look_around"]
@@ -68,13 +67,9 @@ async def look_around(cluster: ClusterView, link: CoordinatorLink, *, timeout_s:
     # Topics first: one that is made in between counts as newer, and too much of it is read, not too little.
     everything = broker_pb2.GetMetadataRequest(all_topics=True)
     topics = (await cluster.call(_GET_METADATA, everything, timeout_s=timeout_s)).topics
-    try:
-        request = group_pb2.FetchOffsetsRequest(group=link.group)
-        begun = {
-            TopicId(each.topic_id)
-            for each in (await link.call(FETCH_OFFSETS, request, timeout_s=timeout_s)).offsets
-        }
-    except GroupNotFound:
-        begun = set()
+    # Of a group that nobody has heard of there are none; an error says nothing about that (rule 63).
+    all_offsets = group_pb2.FetchOffsetsRequest(group=link.group)
+    offsets = (await link.call(FETCH_OFFSETS, all_offsets, timeout_s=timeout_s)).offsets
+    begun = {TopicId(each.topic_id) for each in offsets}
     counts = {TopicId(each.topic_id): len(each.partitions) for each in topics if not each.HasField("error")}
     return GroupOrigin(counts, begun)

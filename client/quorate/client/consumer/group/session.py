@@ -1,7 +1,7 @@
 """A consumer's part in its group: what the coordinator wants, and what the application is told of it, when.
 
 Three parties, each at its own pace. The coordinator says which partitions are to be held (`Heartbeats`,
-`Member`). The network says where to begin in them (`Beginnings`) and takes commits (`Commits`). The
+`Member`). The network says where to begin in them (`Beginnings`) and takes commits (`CommitQueue`). The
 application polls, processes, and must not be surprised. They meet here, and the rule is: **the application's
 assignment changes inside its polls only**, one `Step` after the other: what was lost, what is given up, what
 is new.
@@ -25,34 +25,25 @@ Everything here runs on the event loop, but for what says otherwise.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from quorate.client.cluster import ClusterView
-from quorate.client.consumer.buffer import FetchBuffer
-from quorate.client.consumer.fetching import Fetching
 from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.by_hand import AssignedByHand
-from quorate.client.consumer.group.commits import Commits, Offsets
-from quorate.client.consumer.group.committing import Committing, partition_of
+from quorate.client.consumer.group.commit_policy import CommitPolicy, partition_of
+from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets
 from quorate.client.consumer.group.heartbeats import Heartbeats
-from quorate.client.consumer.group.member import Changes, Hold, Identity, Member
+from quorate.client.consumer.group.member import Changes, Hold, Identity, Member, Tenure
 from quorate.client.consumer.group.origin import GroupOrigin, look_around
 from quorate.client.consumer.group.pace import PollPace
 from quorate.client.consumer.group.steps import Step, StepKind
 from quorate.client.consumer.group.subscription import Subscription
-from quorate.client.consumer.iteration import RecordsAhead
-from quorate.client.consumer.options import ConsumerOptions
+from quorate.client.consumer.parts import ConsumerParts
 from quorate.client.consumer.positions import PartitionReader
-from quorate.client.consumer.statistics import ConsumerStatistics
-from quorate.client.consumer.topic_search import TopicSearch
 from quorate.client.groups.coordinator import CoordinatorLink
 from quorate.client.groups.membership import Membership
 from quorate.client.groups.partitions import GroupPartition
 from quorate.core.backoff import Backoff
-from quorate.core.clock import Clock
-from quorate.core.ids import TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import InvalidRequest, QuorateError
 from quorate.v1 import group_pb2
@@ -66,74 +57,40 @@ _SETTLE_S: Final = 5.0
 _PAUSE_S_MAX: Final = 5.0
 #: commits that are not in a member's name: accepted while the group has none
 _NOBODY: Final = Identity("", 0, 0)
+#: of partitions that nobody takes away
+_BY_HAND: Final = Tenure(-1, 0)
 
 
 class GroupSession:
     """``run`` for as long as the consumer lives."""
 
-    def __init__(
-        self,
-        options: ConsumerOptions,
-        cluster: ClusterView,
-        fetching: Fetching,
-        buffer: FetchBuffer,
-        topics: TopicSearch,
-        readers: dict[TopicPartition, PartitionReader],
-        ahead: RecordsAhead,
-        statistics: ConsumerStatistics,
-        *,
-        clock: Clock,
-        rng: random.Random,
-        make_id: Callable[[], str],
-        host: str,
-    ) -> None:
-        assert options.group is not None
-        self.name = options.group
-        self._options = options
+    def __init__(self, parts: ConsumerParts, name: str, *, make_id: Callable[[], str], host: str) -> None:
+        """``make_id``, ``host``: as in `ConsumerEngine`."""
+        self.name = name
         self._host = host
-        self._cluster = cluster
-        self._fetching = fetching
-        self._buffer = buffer
-        self._topics = topics
-        self._readers = readers
-        self._ahead = ahead
-        self._statistics = statistics
-        self._clock = clock
-        self._rng = rng
-        timeout_s = options.request_timeout_ms / 1000
-        self._timeout_s = timeout_s
+        self._options = parts.options
+        self._cluster = parts.cluster
+        self._fetching = parts.fetching
+        self._buffer = parts.buffer
+        self._topics = parts.topics
+        self._readers = parts.readers
+        self._ahead = parts.ahead
+        self._statistics = parts.statistics
+        self._clock = clock = parts.clock
+        self._rng = rng = parts.rng
+        self._timeout_s = parts.timeout_s
         self._subscription = Subscription()
-        self._link = CoordinatorLink(cluster, self.name, clock=clock, rng=rng)
-        self._member = Member(self.name, self._message(), make_id)
+        self._link = CoordinatorLink(parts.cluster, name, clock=clock, rng=rng)
+        self._member = Member(name, self._message(), make_id)
         self._heartbeats = Heartbeats(self._member, self._link, self, clock=clock, rng=rng)
-        self._commits = Commits(self._link, self, clock=clock, rng=rng)
-        self.committing = Committing(
-            self,
-            readers,
-            self._commits,
-            self._link,
-            cluster,
-            clock=clock,
-            timeout_s=timeout_s,
-            auto_interval_s=options.auto_commit_interval_ms / 1000 if options.enable_auto_commit else None,
-        )
+        self._commit_queue = CommitQueue(self._link, self, clock=clock, rng=rng)
+        self.commit_policy = CommitPolicy(parts, self, self._commit_queue, self._link)
         self._origin: GroupOrigin | None = None
         self._beginnings = Beginnings(
-            self._member,
-            self._link,
-            self._commits,
-            fetching,
-            self,
-            reset=options.auto_offset_reset,
-            origin=lambda: self._origin,
-            clock=clock,
-            rng=rng,
-            timeout_s=timeout_s,
+            parts, self._member, self._link, self._commit_queue, self, origin=lambda: self._origin
         )
-        self.by_hand = AssignedByHand(
-            readers, self._link, fetching, buffer, self.committing, clock=clock, rng=rng, timeout_s=timeout_s
-        )
-        self.pace = PollPace(ahead, clock=clock, interval_s=options.max_poll_interval_ms / 1000)
+        self.by_hand = AssignedByHand(parts, self._link, self.commit_policy)
+        self.pace = PollPace(parts.ahead, clock=clock, interval_s=parts.options.max_poll_interval_ms / 1000)
         #: readers that the application is to be told of
         self._ready: dict[GroupPartition, PartitionReader] = {}
         #: partitions that are gone, and the application has to hear so
@@ -154,16 +111,16 @@ class GroupSession:
             for work in (
                 self._heartbeats.run(),
                 self._beginnings.run(),
-                self._commits.run(),
+                self._commit_queue.run(),
                 self.by_hand.run(),
                 self.pace.watch(self._poll_overdue),
                 self._join_when_wanted(),
             ):
                 self._tasks.create_task(work)
-            self.committing.start()
+            self.commit_policy.start()
 
     async def close(self) -> None:
-        self.committing.stop()
+        self.commit_policy.stop()
         await self._link.close()
 
     # -- what is read
@@ -242,7 +199,7 @@ class GroupSession:
         if self._step is None:
             self.is_wanted = self._ahead.is_interrupted = False
             if not is_last:
-                self.committing.commit_what_is_due()
+                self.commit_policy.commit_what_is_due()
                 if self.is_subscribed and not self._member.is_wanted:
                     self._join_wanted.set()
         return self._step
@@ -253,7 +210,7 @@ class GroupSession:
             return
         try:
             if step.kind is StepKind.REVOKED and is_done:
-                await self.committing.settle(step.partitions, timeout_s=_SETTLE_S)
+                await self.commit_policy.settle(step.partitions, timeout_s=_SETTLE_S)
         finally:
             self._end(step)
 
@@ -265,7 +222,7 @@ class GroupSession:
             self._read(step.partitions)
 
     def _callback_step(self) -> Step | None:
-        callback = self.committing.next_callback()
+        callback = self.commit_policy.next_callback()
         return None if callback is None else Step(StepKind.COMMITTED, [], callback)
 
     def _lost_step(self) -> Step | None:
@@ -319,7 +276,7 @@ class GroupSession:
             reader = self._readers.pop(each.name, None)
             if reader is not None:
                 self._fetching.remove(reader)
-        self.committing.forget(partitions)
+        self.commit_policy.forget(partitions)
         self._forget_topics()
 
     def _forget_topics(self) -> None:
@@ -331,8 +288,6 @@ class GroupSession:
     def assignment_changed(self, changes: Changes) -> None:
         for each in changes.revoking:
             self._fetching.retire(self._readers[each.name])
-        for each in changes.returned:
-            self._fetching.restore(self._readers[each.name])
         self._withdraw(changes.withdrawn)
         for each in changes.given:
             self._topics.want(each.topic, is_quiet=True)
@@ -427,13 +382,12 @@ class GroupSession:
             return _NOBODY
         return self._member.identity if self._member.holds(partition) else None
 
-    def holding_of(self, partition: GroupPartition) -> int | None:
-        # By hand nobody takes them away.
-        return 0 if self.identity_for(partition) is _NOBODY else self._member.holding_of(partition)
+    def tenure_of(self, partition: GroupPartition) -> Tenure | None:
+        return _BY_HAND if self.identity_for(partition) is _NOBODY else self._member.tenure_of(partition)
 
     def is_held(self, partition: GroupPartition) -> bool:
         return self.identity_for(partition) is not None
 
     def were_committed(self, offsets: Offsets) -> None:
         self._statistics.commits += 1
-        self.committing.were_committed(offsets)
+        self.commit_policy.were_committed(offsets)

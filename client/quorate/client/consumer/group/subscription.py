@@ -13,7 +13,7 @@ from quorate.core.ids import TopicName, TopicPartition
 from quorate.errors import InvalidRequest
 from quorate.v1 import group_pb2
 
-__all__ = ["RebalanceCallback", "RebalanceCallbacks", "Subscription", "topic_names"]
+__all__ = ["RebalanceCallback", "RebalanceCallbacks", "Subscription", "subscription_of", "topic_names"]
 
 #: gets the partitions; of an asynchronous consumer it may be a coroutine function
 RebalanceCallback: TypeAlias = Callable[[list[TopicPartition]], object]
@@ -67,6 +67,15 @@ class Subscription:
             host=host,
             rebalance_timeout_ms=options.max_poll_interval_ms,
         )
+
+
+def subscription_of(
+    topics: Iterable[str], pattern: str | None, callbacks: RebalanceCallbacks
+) -> Subscription:
+    """As an application gives it."""
+    if not isinstance(pattern, str | None):
+        raise InvalidRequest(f"pattern is {pattern!r}: a str is expected", argument="pattern")
+    return Subscription(tuple(topic_names(topics)), pattern or "", callbacks)
 
 
 def topic_names(topics: Iterable[str]) -> list[TopicName]:

@@ -1,6 +1,6 @@
 """Many groups in one process: each has a member that holds partitions, stays in its group, and commits.
 
-Usage: PYTHON -m bench.groups.committing BOOTSTRAP TOPIC PARTITIONS FIRST COUNT [--without-members]
+Usage: PYTHON -m bench.groups.committing_process BOOTSTRAP TOPIC PARTITIONS FIRST COUNT [--without-members]
 
 Membership is that of a consumer (`Member`, `Heartbeats`); what it lacks is fetching, so that a thousand of
 them fit into a process or two, and share their connections. It is told lines, and says a JSON document to
@@ -31,33 +31,23 @@ import uvloop
 from bench.peers.client_lines import say
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.cluster import ClusterView
-from quorate.client.consumer.async_consumer import new_member_id
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Identity, Member
-from quorate.client.groups.coordinator import COMMIT_OFFSETS, CoordinatorLink
+from quorate.client.groups.coordinator import COMMIT_OFFSETS, FIND_COORDINATORS, CoordinatorLink
+from quorate.client.groups.membership import new_member_id
+from quorate.client.groups.offsets import OffsetAndMetadata, offset_to
+from quorate.client.groups.partitions import GroupPartition
 from quorate.client.topology import TopicView
 from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
-from quorate.core.transport import method_of
+from quorate.core.ids import PartitionId
 from quorate.errors import QuorateError
 from quorate.v1 import group_pb2
-
-__all__ = ["group_name"]
 
 _TIMEOUT_S: Final = 30.0
 _JOIN_TIMEOUT_S: Final = 120.0
 #: of groups that join, or that commit without a pause
 _AT_ONCE: Final = 64
-_FIND_COORDINATORS: Final = method_of(
-    group_pb2.DESCRIPTOR.services_by_name["GroupService"],
-    "FindCoordinators",
-    group_pb2.FindCoordinatorsRequest,
-    group_pb2.FindCoordinatorsResponse,
-)
-
-
-def group_name(number: int) -> str:
-    return f"committing-{number:04}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +61,9 @@ class _Group:
         self, name: str, topic: TopicView, partitions: int, cluster: ClusterView, *, has_member: bool
     ) -> None:
         self.name = name
-        self._topic = topic
-        self._partitions = partitions
+        self._partitions = [
+            GroupPartition(topic.topic_id, topic.name, PartitionId(number)) for number in range(partitions)
+        ]
         clock, rng = SystemClock(), random.Random()
         self._link = CoordinatorLink(cluster, name, clock=clock, rng=rng)
         self._has_member = has_member
@@ -98,7 +89,7 @@ class _Group:
     def assignment_changed(self, changes: Changes) -> None:
         self._member.began(changes.given)
         self._member.shown(changes.given)
-        if len(self._member.held()) == self._partitions:
+        if len(self._member.held()) == len(self._partitions):
             self._is_full.set()
 
     def membership_lost(self, identity: Identity, error: QuorateError) -> None:
@@ -121,15 +112,7 @@ class _Group:
             group=self.name,
             member_id="" if identity is None else identity.member_id,
             member_epoch=0 if identity is None else identity.epoch,
-            offsets=[
-                group_pb2.OffsetToCommit(
-                    topic_id=self._topic.topic_id,
-                    topic=self._topic.name,
-                    partition=partition,
-                    offset=self._offset,
-                )
-                for partition in range(self._partitions)
-            ],
+            offsets=[offset_to(each, OffsetAndMetadata(self._offset)) for each in self._partitions],
         )
         try:
             response = await self._link.call(COMMIT_OFFSETS, request, timeout_s=_TIMEOUT_S)
@@ -205,7 +188,7 @@ class _Groups:
 
     async def _look_up(self) -> dict[str, Any]:
         request = group_pb2.FindCoordinatorsRequest(groups=[group.name for group in self._groups])
-        response = await self._cluster.call(_FIND_COORDINATORS, request, timeout_s=_TIMEOUT_S)
+        response = await self._cluster.call(FIND_COORDINATORS, request, timeout_s=_TIMEOUT_S)
         self._coordinators = {each.group: each.broker_id for each in response.coordinators}
         return {"brokers": sorted(set(self._coordinators.values()))}
 
@@ -236,7 +219,11 @@ async def _run(arguments: argparse.Namespace) -> None:
     numbers = range(arguments.first, arguments.first + arguments.count)
     groups = [
         _Group(
-            group_name(number), topic, arguments.partitions, cluster, has_member=not arguments.without_members
+            f"committing-{number:04}",
+            topic,
+            arguments.partitions,
+            cluster,
+            has_member=not arguments.without_members,
         )
         for number in numbers
     ]

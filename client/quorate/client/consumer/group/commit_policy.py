@@ -19,19 +19,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from quorate.client.arguments import check_partition_argument
-from quorate.client.cluster import ClusterView
-from quorate.client.consumer.group.commits import Commits, Offsets
+from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets
+from quorate.client.consumer.parts import ConsumerParts
 from quorate.client.consumer.positions import PartitionReader
 from quorate.client.groups.committed import fetch_committed
 from quorate.client.groups.coordinator import CoordinatorLink
 from quorate.client.groups.offsets import OffsetAndMetadata, offsets_given
 from quorate.client.groups.partitions import GroupPartition
-from quorate.core.clock import Clock, Timer
+from quorate.core.clock import Timer
 from quorate.core.ids import TopicId, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import (
@@ -43,7 +43,7 @@ from quorate.errors import (
     RequestTimedOut,
 )
 
-__all__ = ["CommitCallback", "Committing", "partition_of"]
+__all__ = ["CommitCallback", "CommitPolicy", "partition_of"]
 
 log = get_logger(__name__)
 
@@ -64,28 +64,20 @@ class Holder(Protocol):
         ...
 
 
-class Committing:
+class CommitPolicy:
     def __init__(
-        self,
-        holder: Holder,
-        readers: Mapping[TopicPartition, PartitionReader],
-        commits: Commits,
-        link: CoordinatorLink,
-        cluster: ClusterView,
-        *,
-        clock: Clock,
-        timeout_s: float,
-        auto_interval_s: float | None,
+        self, parts: ConsumerParts, holder: Holder, commit_queue: CommitQueue, link: CoordinatorLink
     ) -> None:
         self._holder = holder
-        self._readers = readers
-        self._commits = commits
+        self._readers = parts.readers
+        self._commit_queue = commit_queue
         self._link = link
-        self._cluster = cluster
-        self._clock = clock
-        self._timeout_s = timeout_s
+        self._cluster = parts.cluster
+        self._clock = parts.clock
+        self._timeout_s = parts.timeout_s
+        options = parts.options
         #: None: nothing is committed by itself
-        self._auto_interval_s = auto_interval_s
+        self._auto_interval_s = options.auto_commit_interval_ms / 1000 if options.enable_auto_commit else None
         self._auto_timer: Timer | None = None
         self._is_auto_due = False
         self._auto_commit: asyncio.Future[None] | None = None
@@ -137,7 +129,7 @@ class Committing:
 
     async def commit(self, given: object, *, timeout_s: float) -> None:
         offsets = self.positions() if given is None else await self._identified(given, timeout_s)
-        done = self._commits.submit(offsets, timeout_s=timeout_s)
+        done = self._commit_queue.submit(offsets, timeout_s=timeout_s)
         # Once more than it has: it knows better what is wrong than a clock does.
         await asyncio.wait([done], timeout=timeout_s + 1)
         if not done.done():
@@ -150,7 +142,7 @@ class Committing:
         offsets = self.positions() if given is None else self._assigned(given)
         if callback is not None and self._callbacks >= _CALLBACKS_MAX:
             raise BufferExhausted(f"{_CALLBACKS_MAX} callbacks of commits wait already: poll, or pass fewer")
-        done = self._commits.submit(offsets, timeout_s=self._timeout_s)
+        done = self._commit_queue.submit(offsets, timeout_s=self._timeout_s)
         self._callbacks += callback is not None
         done.add_done_callback(partial(self._is_over, offsets, callback))
 
@@ -223,16 +215,16 @@ class Committing:
             return
         self._is_auto_due = False
         if self._auto_commit is None or self._auto_commit.done():
-            self._auto_commit = self._commits.submit(self.positions(), timeout_s=self._timeout_s)
+            self._auto_commit = self._commit_queue.submit(self.positions(), timeout_s=self._timeout_s)
             self._auto_commit.add_done_callback(self._log_failure)
         self.start()
 
     async def settle(self, partitions: Collection[GroupPartition], *, timeout_s: float) -> None:
         """Before they are given up: commit what is not committed, if that is wished, and wait for commits."""
         if self.is_automatic:
-            done = self._commits.submit(self.positions(partitions), timeout_s=timeout_s)
+            done = self._commit_queue.submit(self.positions(partitions), timeout_s=timeout_s)
             done.add_done_callback(self._log_failure)
-        await self._commits.settled(partitions, timeout_s=timeout_s)
+        await self._commit_queue.settled(partitions, timeout_s=timeout_s)
 
     def _log_failure(self, done: asyncio.Future[None]) -> None:
         error = None if done.cancelled() else done.exception()

@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from quorate.client.consumer.group.member import Identity
+from quorate.client.consumer.group.member import Identity, Tenure
 from quorate.client.groups.coordinator import COMMIT_OFFSETS, CoordinatorLink
 from quorate.client.groups.offsets import OffsetAndMetadata, offset_to
 from quorate.client.groups.partitions import GroupPartition
@@ -41,7 +41,7 @@ from quorate.errors import (
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import group_pb2
 
-__all__ = ["Commits", "Committer", "Offsets"]
+__all__ = ["CommitQueue", "Committer", "Offsets"]
 
 Offsets = Mapping[GroupPartition, OffsetAndMetadata]
 
@@ -57,8 +57,8 @@ class Committer(Protocol):
         """None: the partition is not held any more."""
         ...
 
-    def holding_of(self, partition: GroupPartition) -> int | None:
-        """Another number each time that the partition is given. None: it is not held."""
+    def tenure_of(self, partition: GroupPartition) -> Tenure | None:
+        """Another one each time that the partition is given. None: it is not held."""
         ...
 
     def epoch_is_stale(self) -> None:
@@ -75,14 +75,14 @@ class _Commit:
     #: those that are not committed yet
     offsets: dict[GroupPartition, OffsetAndMetadata]
     #: as they were held when it was asked for
-    holdings: Mapping[GroupPartition, int | None]
+    tenures: Mapping[GroupPartition, Tenure | None]
     deadline: float
     done: asyncio.Future[None]
     #: why one of them will never be
     failure: QuorateError | None = None
 
 
-class Commits:
+class CommitQueue:
     """``run`` for as long as the consumer lives."""
 
     def __init__(
@@ -113,8 +113,8 @@ class Commits:
         if not offsets:
             done.set_result(None)
             return done
-        holdings = {each: self._committer.holding_of(each) for each in offsets}
-        self._waiting.append(_Commit(dict(offsets), holdings, self._clock.monotonic() + timeout_s, done))
+        tenures = {each: self._committer.tenure_of(each) for each in offsets}
+        self._waiting.append(_Commit(dict(offsets), tenures, self._clock.monotonic() + timeout_s, done))
         self._news.set()
         return done
 
@@ -148,7 +148,7 @@ class Commits:
 
     def _drop_what_was_lost(self, commit: _Commit) -> None:
         for partition in list(commit.offsets):
-            if self._committer.holding_of(partition) != commit.holdings[partition]:
+            if self._committer.tenure_of(partition) != commit.tenures[partition]:
                 del commit.offsets[partition]
                 commit.failure = _not_held(self._link.group, partition)
 
