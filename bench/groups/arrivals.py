@@ -14,16 +14,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-__all__ = ["Arrival", "ArrivalReader", "ArrivalWriter"]
+__all__ = ["Arrival", "ArrivalReader", "ArrivalWriter", "Arrived"]
 
-#: nanoseconds of CLOCK_MONOTONIC, partition, offset
-_ENTRY: Final = struct.Struct("<qiq")
+#: nanoseconds of CLOCK_MONOTONIC, partition, offset, milliseconds that the record has waited
+_ENTRY: Final = struct.Struct("<qiqq")
+
+
+class Arrived(NamedTuple):
+    """A record, as its member got it."""
+
+    partition: int
+    offset: int
+    #: when it was sent, by the wall clock that all processes here share as well
+    timestamp_ms: int
 
 
 class Arrival(NamedTuple):
     at_s: float
     partition: int
     offset: int
+    #: from when it was sent until its member got it
+    waited_s: float
 
 
 class ArrivalWriter:
@@ -40,10 +51,15 @@ class ArrivalWriter:
     ) -> None:
         self._file.close()
 
-    def note(self, records: Iterable[tuple[int, int]]) -> None:
-        """Partition and offset of each, all of which came now."""
-        now = time.monotonic_ns()
-        self._file.write(b"".join(_ENTRY.pack(now, partition, offset) for partition, offset in records))
+    def note(self, records: Iterable[Arrived]) -> None:
+        """All of which came now."""
+        now_ns, now_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+        self._file.write(
+            b"".join(
+                _ENTRY.pack(now_ns, each.partition, each.offset, now_ms - each.timestamp_ms)
+                for each in records
+            )
+        )
 
 
 class ArrivalReader:
@@ -63,6 +79,6 @@ class ArrivalReader:
         whole = len(found) - len(found) % _ENTRY.size
         self._read += whole
         return [
-            Arrival(at_ns / 1e9, partition, offset)
-            for at_ns, partition, offset in _ENTRY.iter_unpack(found[:whole])
+            Arrival(at_ns / 1e9, partition, offset, waited_ms / 1000)
+            for at_ns, partition, offset, waited_ms in _ENTRY.iter_unpack(found[:whole])
         ]

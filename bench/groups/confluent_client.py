@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer  # type: ignore[import-not-found]  # in an environment of its own
 
+from bench.groups.arrivals import Arrived
 from bench.groups.member_program import be_member, send_steadily
 
 _POLL_S: Final = 0.1
@@ -32,14 +33,14 @@ class _Member:
         )
         self._consumer.subscribe([topic])
 
-    def poll(self) -> Sequence[tuple[int, int]]:
+    def poll(self) -> Sequence[Arrived]:
         message = self._consumer.poll(_POLL_S)
         if message is None:
             return []
         if message.error() is not None:
             print(message.error(), file=sys.stderr)
             return []
-        return [(message.partition(), message.offset())]
+        return [Arrived(message.partition(), message.offset(), message.timestamp()[1])]
 
     def close(self) -> None:
         self._consumer.close()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from bench.groups.arrivals import ArrivalWriter
+from bench.groups.arrivals import ArrivalWriter, Arrived
 from bench.peers.client_lines import say
 
 __all__ = ["Consuming", "be_member", "send_steadily"]
@@ -22,8 +22,8 @@ __all__ = ["Consuming", "be_member", "send_steadily"]
 class Consuming(Protocol):
     """A member that has been made and has subscribed, as its library does it."""
 
-    def poll(self) -> Sequence[tuple[int, int]]:
-        """Partition and offset of what came, soon."""
+    def poll(self) -> Sequence[Arrived]:
+        """What came, soon."""
         ...
 
     def close(self) -> None:

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from bench.groups.arrivals import Arrived
 from bench.groups.member_program import be_member, send_steadily
 from quorate.client import Consumer, OffsetAndMetadata, Producer
+from quorate.core.records import ConsumerRecord
 
 __all__ = ["COMMITS_SUFFIX"]
 
@@ -29,8 +31,8 @@ class _Member:
         # default, every five seconds; so do ours when they are told to.
         self._consumer = Consumer(bootstrap, topics=[topic], group=group, enable_auto_commit=True)
 
-    def poll(self) -> Sequence[tuple[int, int]]:
-        return [(each.partition, each.offset) for each in self._consumer.poll(timeout=_POLL_S)]
+    def poll(self) -> Sequence[Arrived]:
+        return _arrived(self._consumer.poll(timeout=_POLL_S))
 
     def close(self) -> None:
         self._consumer.close()
@@ -46,14 +48,14 @@ class _Committer:
         self._last: dict[tuple[str, int], OffsetAndMetadata] = {}
         self._next_commit_s = 0.0
 
-    def poll(self) -> Sequence[tuple[int, int]]:
+    def poll(self) -> Sequence[Arrived]:
         # Before the next records are taken: those of the last poll are noted by now.
         if time.monotonic() >= self._next_commit_s:
             self._commit()
         records = self._consumer.poll(timeout=_POLL_S)
         for each in records:
             self._last[each.topic, each.partition] = OffsetAndMetadata.after(each)
-        return [(each.partition, each.offset) for each in records]
+        return _arrived(records)
 
     def _commit(self) -> None:
         if not self._last:
@@ -67,6 +69,10 @@ class _Committer:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def _arrived(records: Sequence[ConsumerRecord]) -> list[Arrived]:
+    return [Arrived(each.partition, each.offset, each.timestamp) for each in records]
 
 
 def member(bootstrap: str, topic: str, group: str, path: str) -> None:

@@ -48,7 +48,7 @@ _INTERVAL_MS: Final = 50.0
 _WARM_UP_S: Final = 20.0
 _OURS: Final = "quorate"
 _KAFKA: Final = "kafka"
-#: Smaller differences are told as this: the records of a partition are fifty times as far apart.
+#: Smaller differences are told as this: records tell when they were sent to the millisecond.
 _RESOLUTION_MS: Final = 1.0
 _PAUSE_MS_MAX: Final = 100.0
 _RESUME_S_MAX: Final = 1.0

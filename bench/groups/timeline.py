@@ -1,10 +1,11 @@
 """Who read which partition when, and what that says about a rebalance. Plain arithmetic on arrivals.
 
-A partition's *pause* is the time between two of its records at whichever member; the load sends one at
-regular intervals, so no pause is shorter than that. A machine that has other things to do makes pauses too.
-So that a reader can tell them apart, every pause is told beside the same partitions' longest pause in as long
-a time right before the change. A partition that moves *resumes* when its first record is at somebody else,
-counted from the call that made it move.
+A partition's *pause* is the longest that one of its records has waited, from when it was sent until its
+member got it: of a partition that is not served for that long, the first record then waits as long. So a load
+that falls behind makes no pauses, but a machine that has other things to do does. So that a reader can tell
+them apart, every pause is told beside the same partitions' longest pause in as long a time right before the
+change. A partition that moves *resumes* when its first record is at somebody else, counted from the call that
+made it move.
 """
 
 from __future__ import annotations
@@ -42,15 +43,23 @@ class Observed(NamedTuple):
     unread: Mapping[int, float]
 
 
+class _ArrivalAt(NamedTuple):
+    at_s: float
+    member: str
+    waited_s: float
+
+
 class Timeline:
     def __init__(self) -> None:
-        #: of each partition, in order of time: when, and at whom
-        self._arrivals: dict[int, list[tuple[float, str]]] = {}
+        #: of each partition, in order of time
+        self._arrivals: dict[int, list[_ArrivalAt]] = {}
 
     def add(self, member: str, arrivals: Iterable[Arrival]) -> None:
         changed = set()
         for arrival in arrivals:
-            self._arrivals.setdefault(arrival.partition, []).append((arrival.at_s, member))
+            self._arrivals.setdefault(arrival.partition, []).append(
+                _ArrivalAt(arrival.at_s, member, arrival.waited_s)
+            )
             changed.add(arrival.partition)
         for partition in changed:
             # Nearly sorted, so nearly for nothing.
@@ -62,16 +71,16 @@ class Timeline:
         for partition, arrivals in self._arrivals.items():
             place = len(arrivals) if at_s is None else bisect_right(arrivals, at_s, key=_moment)
             if place:
-                found[partition] = arrivals[place - 1][1]
+                found[partition] = arrivals[place - 1].member
         return found
 
     def held(self, *, since_s: float) -> dict[str, set[int]]:
         """Of which partitions each member got a record since then, and nobody else later."""
         found: dict[str, set[int]] = {}
         for partition, arrivals in self._arrivals.items():
-            moment, member = arrivals[-1]
-            if moment >= since_s:
-                found.setdefault(member, set()).add(partition)
+            last = arrivals[-1]
+            if last.at_s >= since_s:
+                found.setdefault(last.member, set()).add(partition)
         return found
 
     def first_after(self, moment_s: float) -> dict[int, float]:
@@ -80,7 +89,7 @@ class Timeline:
         for partition, arrivals in self._arrivals.items():
             place = bisect_right(arrivals, moment_s, key=_moment)
             if place < len(arrivals):
-                found[partition] = arrivals[place][0]
+                found[partition] = arrivals[place].at_s
         return found
 
     def observe(self, span: Span, *, quiet: Span) -> Observed:
@@ -95,23 +104,32 @@ class Timeline:
             stayed=self._longest_pauses(stayed, span),
             quiet=self._longest_pauses(stayed, quiet),
             resumed={partition: at_s - span.start_s for partition, at_s in taken_over.items()},
-            unread=self._longest_pauses(taken_over, span),
+            unread=self._longest_gaps(taken_over, span),
         )
 
     def _taken_over_at(self, partition: int, owner: str, span: Span) -> float | None:
-        return next((at_s for at_s, member in self._within(partition, span) if member != owner), None)
+        return next((each.at_s for each in self._within(partition, span) if each.member != owner), None)
 
     def _longest_pauses(self, partitions: Collection[int], span: Span) -> dict[int, float]:
+        """Where nothing came at all, the whole span is one."""
         return {
-            partition: _longest_pause(
-                [at_s for at_s, _ in self._within(partition, span)],
+            partition: max(
+                (each.waited_s for each in self._within(partition, span)), default=span.end_s - span.start_s
+            )
+            for partition in partitions
+        }
+
+    def _longest_gaps(self, partitions: Collection[int], span: Span) -> dict[int, float]:
+        return {
+            partition: _longest_gap(
+                [each.at_s for each in self._within(partition, span)],
                 before_s=self._last_before(partition, span.start_s),
                 end_s=span.end_s,
             )
             for partition in partitions
         }
 
-    def _within(self, partition: int, span: Span) -> Sequence[tuple[float, str]]:
+    def _within(self, partition: int, span: Span) -> Sequence[_ArrivalAt]:
         arrivals = self._arrivals[partition]
         first = bisect_right(arrivals, span.start_s, key=_moment)
         return arrivals[first : bisect_left(arrivals, span.end_s, key=_moment)]
@@ -119,14 +137,14 @@ class Timeline:
     def _last_before(self, partition: int, moment: float) -> float:
         arrivals = self._arrivals[partition]
         place = bisect_right(arrivals, moment, key=_moment)
-        return arrivals[place - 1][0] if place else moment
+        return arrivals[place - 1].at_s if place else moment
 
 
-def _longest_pause(moments: Sequence[float], *, before_s: float, end_s: float) -> float:
+def _longest_gap(moments: Sequence[float], *, before_s: float, end_s: float) -> float:
     """``before_s``: the last record before the span. One that lasts at its end counts so far."""
     ends = [*moments, end_s]
     return max(later - earlier for earlier, later in zip([before_s, *moments], ends, strict=True))
 
 
-def _moment(arrival: tuple[float, str]) -> float:
-    return arrival[0]
+def _moment(arrival: _ArrivalAt) -> float:
+    return arrival.at_s

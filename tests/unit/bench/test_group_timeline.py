@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from bench.groups.arrivals import Arrival, ArrivalReader, ArrivalWriter
+from bench.groups.arrivals import Arrival, ArrivalReader, ArrivalWriter, Arrived
 from bench.groups.timeline import Span, Timeline
 
 REBALANCE = Span(10.0, 12.0)
 QUIET = REBALANCE.before(since_s=0.0)
 
 
-def timeline(**arrivals: list[tuple[float, int]]) -> Timeline:
-    """Of each member: when it got a record of which partition."""
+def timeline(**arrivals: list[Arrival]) -> Timeline:
+    """What each member got."""
     made = Timeline()
     for member, got in arrivals.items():
-        made.add(member, [Arrival(at_s, partition, 0) for at_s, partition in got])
+        made.add(member, got)
     return made
 
 
-def every(step_s: float, partition: int, start_s: float, end_s: float) -> list[tuple[float, int]]:
+def got(at_s: float, partition: int, *, waited_s: float = 0.01) -> Arrival:
+    return Arrival(at_s, partition, 0, waited_s)
+
+
+def every(step_s: float, partition: int, start_s: float, end_s: float) -> list[Arrival]:
     count = round((end_s - start_s) / step_s)
-    return [(start_s + number * step_s, partition) for number in range(count + 1)]
+    return [got(start_s + number * step_s, partition) for number in range(count + 1)]
 
 
 def test_the_quiet_time_is_as_long_and_ends_with_the_call() -> None:
@@ -35,25 +40,24 @@ def test_the_quiet_time_is_rather_shorter_than_part_of_another_change() -> None:
 
 
 def test_a_partition_that_keeps_its_member_has_its_longest_pause_beside_a_quiet_one() -> None:
-    observed = timeline(
-        a=[*every(0.1, 0, 8.0, 9.0), *every(0.1, 0, 9.2, 10.5), *every(0.1, 0, 10.9, 14.0)]
-    ).observe(REBALANCE, quiet=QUIET)
+    waited = [got(9.2, 0, waited_s=0.2), got(10.9, 0, waited_s=0.4), got(12.1, 0, waited_s=0.9)]
+    observed = timeline(a=[*every(0.1, 0, 8.0, 14.0), *waited]).observe(REBALANCE, quiet=QUIET)
     assert observed.stayed[0] == pytest.approx(0.4)
     assert observed.quiet[0] == pytest.approx(0.2)
     assert not observed.resumed
 
 
-def test_a_pause_that_began_before_the_call_counts_from_its_beginning() -> None:
-    observed = timeline(a=[*every(0.1, 0, 9.0, 9.8), *every(0.1, 0, 10.4, 14.0)]).observe(
+def test_a_load_that_falls_behind_makes_no_pause() -> None:
+    observed = timeline(a=[*every(0.1, 0, 9.0, 10.5), *every(0.1, 0, 11.5, 14.0)]).observe(
         REBALANCE, quiet=QUIET
     )
-    assert observed.stayed[0] == pytest.approx(0.6)
+    assert observed.stayed[0] == pytest.approx(0.01)
 
 
-def test_a_partition_that_is_never_read_again_pauses_to_the_end() -> None:
-    observed = timeline(a=every(0.1, 0, 8.0, 10.5)).observe(REBALANCE, quiet=QUIET)
-    assert observed.stayed[0] == pytest.approx(1.5)
-    assert observed.quiet[0] == pytest.approx(0.1)
+def test_a_partition_that_nobody_reads_pauses_all_the_time() -> None:
+    observed = timeline(a=every(0.1, 0, 8.0, 9.9)).observe(REBALANCE, quiet=QUIET)
+    assert observed.stayed[0] == pytest.approx(2.0)
+    assert observed.quiet[0] == pytest.approx(0.01)
 
 
 def test_a_partition_resumes_with_the_first_record_at_another_member() -> None:
@@ -81,19 +85,19 @@ def test_what_moves_outside_the_span_is_another_rebalances() -> None:
 
 
 def test_whoever_got_the_last_record_holds_the_partition() -> None:
-    made = timeline(a=[(1.0, 0), (1.0, 1), (5.0, 2)], b=[(2.0, 0)])
+    made = timeline(a=[got(1.0, 0), got(1.0, 1), got(5.0, 2)], b=[got(2.0, 0)])
     assert made.owners() == {0: "b", 1: "a", 2: "a"}
     assert made.owners(at_s=1.5) == {0: "a", 1: "a"}
     assert made.held(since_s=1.5) == {"b": {0}, "a": {2}}
 
 
 def test_a_partition_is_read_again_with_its_first_record_after_a_moment() -> None:
-    made = timeline(a=[(1.0, 0), (2.0, 0), (3.0, 0), (1.0, 1)])
+    made = timeline(a=[got(1.0, 0), got(2.0, 0), got(3.0, 0), got(1.0, 1)])
     assert made.first_after(2.0) == {0: 3.0}
 
 
 def test_arrivals_that_are_told_late_stand_where_they_belong() -> None:
-    made = timeline(b=[(2.0, 0)], a=[(1.0, 0)])
+    made = timeline(b=[got(2.0, 0)], a=[got(1.0, 0)])
     assert made.owners() == {0: "b"}
 
 
@@ -102,18 +106,20 @@ def test_a_file_of_arrivals_is_read_as_it_grows(tmp_path: Path) -> None:
     reader = ArrivalReader(path)
     assert reader.new() == []
     with ArrivalWriter(path) as writer:
-        writer.note([(3, 7), (4, 8)])
+        sent_ms = time.time_ns() // 1_000_000 - 1_500
+        writer.note([Arrived(3, 7, sent_ms), Arrived(4, 8, sent_ms)])
         assert [(each.partition, each.offset) for each in reader.new()] == [(3, 7), (4, 8)]
-        writer.note([(3, 9)])
+        writer.note([Arrived(3, 9, sent_ms)])
     [last] = reader.new()
-    assert last[1:] == (3, 9)
+    assert (last.partition, last.offset) == (3, 9)
+    assert last.waited_s >= 1.5
     assert reader.new() == []
 
 
 def test_half_an_entry_waits_for_its_other_half(tmp_path: Path) -> None:
     path = tmp_path / "arrivals"
     with ArrivalWriter(str(path)) as writer:
-        writer.note([(3, 7)])
+        writer.note([Arrived(3, 7, 0)])
     whole = path.read_bytes()
     reader = ArrivalReader(str(path))
     path.write_bytes(whole[:5])
