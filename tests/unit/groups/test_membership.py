@@ -469,6 +469,39 @@ def test_an_instance_that_wants_something_else_now_gets_it(world: World) -> None
     assert world.group.members["b"].assigned.keys() == at("orders", 0, 1, 2, 3)
 
 
+def test_a_static_member_that_died_has_a_successor_in_one_decision(world: World) -> None:
+    world.heartbeat("a", topics=["orders"], instance_id="one")
+    second = world.heartbeat("b", topics=["orders"])
+    assert world.group.members["a"].revoking.keys() == at("orders", 2, 3)
+    kept = world.group.members["a"].assigned
+    world.dead.add("a")
+    told = world.heartbeat("a2", topics=["orders"], instance_id="one")
+    assert assigned(told) == at("orders", 0, 1)
+    assert world.group.members["a2"].assigned == kept, "since the same epochs"
+    # What the dead one was to give up, it has.
+    assert assigned(world.heartbeat("b", second.member_epoch)) == at("orders", 2, 3)
+    assert "a" not in world.group.members
+
+
+def test_a_successor_gets_back_what_its_predecessor_was_to_give_up(world: World) -> None:
+    world.heartbeat("a", topics=["orders"], instance_id="one")
+    world.heartbeat("b", topics=["orders"])
+    world.heartbeat("b", -1)
+    assert world.group.members["a"].revoking.keys() == at("orders", 2, 3), "it has yet to hear of it"
+    world.dead.add("a")
+    told = world.heartbeat("a2", topics=["orders"], instance_id="one")
+    assert assigned(told) == at("orders", 0, 1, 2, 3)
+
+
+def test_a_join_that_is_refused_leaves_a_predecessor_that_died_alone(world: World) -> None:
+    static_pair(world)
+    world.dead.add("a")
+    before = world.group.members["a"]
+    with pytest.raises(InvalidRequest):
+        world.heartbeat("a2", topics=["orders"], instance_id="one", assignor="none")
+    assert world.group.members["a"] == before
+
+
 def test_what_an_absent_member_is_to_lose_is_free_at_once(world: World) -> None:
     static_pair(world)
     world.heartbeat("a", -2)

@@ -20,7 +20,7 @@ import asyncio
 from quorate.broker.groups import membership
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
-from quorate.broker.groups.requests import AWAY_EPOCH, JOIN_EPOCH
+from quorate.broker.groups.requests import JOIN_EPOCH
 from quorate.broker.groups.shard import GroupShard, MembersBefore
 from quorate.broker.groups.waiting import Heartbeat, Heartbeats
 from quorate.core.logging import get_logger
@@ -92,35 +92,19 @@ class GroupMembers:
         request = heartbeat.request
         if request.HasField("subscription"):
             self._context.count_subscription()
-            if request.member_epoch == JOIN_EPOCH and request.subscription.instance_id:
-                self._make_way(request)
-        decision = self._decision(request)
-        if decision.records:
-            self._context.check_room(self._shard.groups, request.group)
-            self._shard.carry_out(decision.records)
-        self._clocks.heard(heartbeat.key)
-        return decision.answer
-
-    def _decision(self, request: GroupHeartbeatRequest) -> membership.Decision:
-        return membership.heartbeat(
+        decision = membership.heartbeat(
             self._shard.groups,
             request,
             topics=self._context.topics,
             settings=self._context.settings,
             now_ms=self._clock.wall_ms(),
+            seems_dead=lambda member_id: self._clocks.is_broken(MemberKey(request.group, member_id)),
         )
-
-    def _make_way(self, request: GroupHeartbeatRequest) -> None:
-        """For a static member whose predecessor has died."""
-        group = self._shard.groups.get(request.group)
-        former = None if group is None else group.member_of_instance(request.subscription.instance_id)
-        if former is None or former.is_away or former.member_id == request.member_id:
-            return
-        if self._clocks.is_broken(MemberKey(request.group, former.member_id)):
-            away = GroupHeartbeatRequest(
-                group=request.group, member_id=former.member_id, member_epoch=AWAY_EPOCH
-            )
-            self._shard.carry_out(self._decision(away).records)
+        if decision.records:
+            self._context.check_room(self._shard.groups, request.group)
+            self._shard.carry_out(decision.records)
+        self._clocks.heard(heartbeat.key)
+        return decision.answer
 
     def _has_news(self, request: GroupHeartbeatRequest) -> bool:
         """Whether there is anything to tell the member; always, for one that comes or goes."""

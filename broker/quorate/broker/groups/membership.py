@@ -9,7 +9,7 @@ How partitions change hands, and what a member may be believed, is in ``reconcil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -61,7 +61,9 @@ def heartbeat(
     topics: TopicCatalog,
     settings: GroupSettings,
     now_ms: int,
+    seems_dead: Callable[[str], bool] = lambda _: False,
 ) -> Decision:
+    """``seems_dead``: of a member by its id, as far as can be told from its calls."""
     check_heartbeat(request, settings)
     group = groups.get(request.group) or Group(request.group)
     draft = Draft(group)
@@ -71,7 +73,7 @@ def heartbeat(
     elif request.member_epoch == AWAY_EPOCH:
         _step_away(draft, known_member(group, request.member_id))
     elif request.member_epoch == JOIN_EPOCH:
-        _join(draft, group, request, topics, settings)
+        _join(draft, group, request, topics, settings, seems_dead)
     else:
         _stay(draft, known_member(group, request.member_id), request, topics)
     draft.settle()
@@ -167,6 +169,7 @@ def _join(
     request: GroupHeartbeatRequest,
     topics: TopicCatalog,
     settings: GroupSettings,
+    seems_dead: Callable[[str], bool],
 ) -> None:
     if not request.HasField("subscription"):
         raise InvalidRequest(f"member {request.member_id} joins without a subscription")
@@ -178,7 +181,7 @@ def _join(
     former = group.member_of_instance(subscription.instance_id) if subscription.instance_id else None
     if former is None:
         _add(draft, group, request.member_id, subscription, topics, settings)
-    elif former.is_away:
+    elif former.is_away or seems_dead(former.member_id):
         _succeed(draft, former, request.member_id, subscription, topics)
     else:
         raise UnreleasedInstance(
@@ -227,6 +230,8 @@ def _come_again(draft: Draft, member: Member, subscription: GroupSubscription, t
 def _succeed(
     draft: Draft, former: Member, member_id: str, subscription: GroupSubscription, topics: TopicCatalog
 ) -> None:
+    if not former.is_away:
+        former = draft.step_away(former.member_id)
     epoch = draft.next_epoch()
     successor = replace(
         former,

@@ -225,7 +225,12 @@ class GroupModel:
 
     def _crash(self) -> None:
         if self._members:
-            self._members.remove(self._rng.choice(self._members))
+            member = self._rng.choice(self._members)
+            self._members.remove(member)
+            if member.is_static:
+                # Its call breaks off with it, and whoever starts it again does so under the same instance id.
+                self._world.dead.add(member.member_id)
+                self._members.append(ModelMember(GROUP, self._new_id(), member.subscription))
 
     # -- the network
 
@@ -258,13 +263,14 @@ class GroupModel:
         return decision.answer
 
     def _who_goes(self, request: GroupHeartbeatRequest) -> str:
-        """Whoever leaves, and a static member that is away when its successor comes; empty: nobody."""
+        """Whoever leaves, and a static member that is gone when its successor comes; empty: nobody."""
         if request.member_epoch < 0:
             return request.member_id
         group = self._world.groups.get(GROUP)
         instance_id = request.subscription.instance_id
         for member in group.members.values() if group and instance_id else ():
-            if member.instance_id == instance_id and member.is_away:
+            is_gone = member.is_away or member.member_id in self._world.dead
+            if member.instance_id == instance_id and is_gone and member.member_id != request.member_id:
                 return member.member_id
         return ""
 

@@ -89,6 +89,8 @@ class World:
         self.groups = Groups()
         self.log: Log = []
         self.now_ms = 1_000_000
+        #: members whose calls have broken off
+        self.dead: set[str] = set()
         self._lives: dict[str, int] = {}
         self.image = MetadataImage()
         for name, count in (topics or {}).items():
@@ -156,7 +158,12 @@ class World:
 
     def decide(self, request: GroupHeartbeatRequest) -> Decision:
         return membership.heartbeat(
-            self.groups, request, topics=self.topics, settings=self.settings, now_ms=self.now_ms
+            self.groups,
+            request,
+            topics=self.topics,
+            settings=self.settings,
+            now_ms=self.now_ms,
+            seems_dead=self.dead.__contains__,
         )
 
     def carry_out(self, records: Iterable[GroupRecord]) -> list[GroupRecord]:
