@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from immutables import Map
@@ -22,6 +23,7 @@ from quorate.broker.groups.records import (
 )
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
+from quorate.core.config import GroupConfig
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse, GroupSubscription
@@ -85,7 +87,7 @@ def group_contents(group: Group) -> tuple[Any, ...]:
 
 class World:
     def __init__(self, *, topics: Mapping[str, int] | None = None, **settings: int) -> None:
-        self.settings = GroupSettings(**settings)
+        self.settings = replace(GroupSettings.of(GroupConfig()), **settings)
         self.groups = Groups()
         self.log: Log = []
         self.now_ms = 1_000_000
