@@ -212,11 +212,7 @@ class GroupCoordinator:
         try:
             shard.carry_out(
                 membership.topics_changed(
-                    shard.groups,
-                    group,
-                    topics=self.context.topics,
-                    settings=self.context.settings,
-                    now_ms=self._clock.wall_ms(),
+                    shard.groups, group, topics=self.context.topics, now_ms=self._clock.wall_ms()
                 )
             )
         except QuorateError as error:

@@ -20,7 +20,6 @@ import asyncio
 from quorate.broker.groups import membership
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
-from quorate.broker.groups.requests import JOIN_EPOCH
 from quorate.broker.groups.shard import GroupShard, MembersBefore
 from quorate.broker.groups.waiting import Heartbeat, Heartbeats
 from quorate.core.logging import get_logger
@@ -79,7 +78,7 @@ class GroupMembers:
             except QuorateError:
                 await self._shard.settle(is_appended=False)
                 raise
-            if self._has_news(request):
+            if membership.has_news(self._shard.groups, request):
                 break
             remaining_s = deadline - self._clock.monotonic()
             if not await heartbeat.wait_for_news(self._clock, remaining_s) or heartbeat.is_superseded:
@@ -106,14 +105,6 @@ class GroupMembers:
         self._clocks.heard(heartbeat.key)
         return decision.answer
 
-    def _has_news(self, request: GroupHeartbeatRequest) -> bool:
-        """Whether there is anything to tell the member; always, for one that comes or goes."""
-        group = self._shard.groups.get(request.group)
-        member = None if group is None else group.members.get(request.member_id)
-        if group is None or member is None or request.member_epoch <= JOIN_EPOCH:
-            return True
-        return membership.has_news(group, member, request.owned, member_epoch=request.member_epoch)
-
     # -- what becomes of members
 
     def _loaded(self) -> None:
@@ -131,7 +122,7 @@ class GroupMembers:
                 self._clocks.forget(key)
             else:
                 self._take_up(key, former, member)
-            if heartbeat is not None and self._has_news(heartbeat.request):
+            if heartbeat is not None and membership.has_news(self._shard.groups, heartbeat.request):
                 heartbeat.wake()
 
     def _take_up(self, key: MemberKey, former: Member | None, member: Member) -> None:
@@ -145,15 +136,13 @@ class GroupMembers:
             self._clocks.has_revoked(key)
 
     def _remove(self, key: MemberKey, reason: Overdue) -> bool:
-        context = self._context
         try:
             self._shard.carry_out(
                 membership.remove_member(
                     self._shard.groups,
                     key.group,
                     key.member_id,
-                    topics=context.topics,
-                    settings=context.settings,
+                    topics=self._context.topics,
                     now_ms=self._clock.wall_ms(),
                 )
             )

@@ -9,7 +9,7 @@ How partitions change hands, and what a member may be believed, is in ``reconcil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,7 +32,6 @@ from quorate.v1.group_pb2 import (
     GroupHeartbeatRequest,
     GroupHeartbeatResponse,
     GroupSubscription,
-    TopicPartitions,
 )
 
 __all__ = [
@@ -92,11 +91,9 @@ def remove_member(
     member_id: str,
     *,
     topics: TopicCatalog,
-    settings: GroupSettings,
     now_ms: int,
 ) -> list[GroupRecord]:
     """Its session is over, or it has taken too long to give something up. None left: it is gone already."""
-    del settings
     found = groups.get(group)
     if found is None or member_id not in found.members:
         return []
@@ -106,16 +103,13 @@ def remove_member(
     return draft.records(now_ms=now_ms)
 
 
-def topics_changed(
-    groups: Groups, group: str, *, topics: TopicCatalog, settings: GroupSettings, now_ms: int
-) -> list[GroupRecord]:
+def topics_changed(groups: Groups, group: str, *, topics: TopicCatalog, now_ms: int) -> list[GroupRecord]:
     """New targets if there is anything else to read; and offsets of topics that are deleted are removed.
 
     That the metadata lacks a topic means that it is deleted, and not that it is too new to be known: an
     offset is taken only of a topic that the coordinator's metadata has, and whoever coordinates after it
     has become so by a later record of the same metadata.
     """
-    del settings
     found = groups.get(group)
     if found is None:
         return []
@@ -130,10 +124,18 @@ def topics_changed(
     ]
 
 
-def has_news(group: Group, member: Member, owned: Iterable[TopicPartitions], *, member_epoch: int) -> bool:
-    """Whether a call that waits has to be answered: the member said something else than what is so."""
-    del group
-    return member.member_epoch != member_epoch or member.assigned.keys() != partitions_of(owned)
+def has_news(groups: Groups, request: GroupHeartbeatRequest) -> bool:
+    """Whether a call that waits has to be answered: the member said something else than what is so.
+
+    Always, of one that comes or goes.
+    """
+    group = groups.get(request.group)
+    member = None if group is None else group.members.get(request.member_id)
+    if member is None or request.member_epoch <= JOIN_EPOCH:
+        return True
+    return member.member_epoch != request.member_epoch or member.assigned.keys() != partitions_of(
+        request.owned
+    )
 
 
 def answer(member: Member, *, topics: TopicCatalog, settings: GroupSettings) -> GroupHeartbeatResponse:

@@ -204,22 +204,13 @@ class World:
         return decision.answer
 
     def removal(self, member_id: str) -> list[GroupRecord]:
-        return membership.remove_member(
-            self.groups,
-            GROUP,
-            member_id,
-            topics=self.topics,
-            settings=self.settings,
-            now_ms=self.now_ms,
-        )
+        return membership.remove_member(self.groups, GROUP, member_id, topics=self.topics, now_ms=self.now_ms)
 
     def remove(self, member_id: str) -> None:
         self.carry_out(self.removal(member_id))
 
     def change_of_topics(self) -> list[GroupRecord]:
-        return membership.topics_changed(
-            self.groups, GROUP, topics=self.topics, settings=self.settings, now_ms=self.now_ms
-        )
+        return membership.topics_changed(self.groups, GROUP, topics=self.topics, now_ms=self.now_ms)
 
     def topics_changed(self) -> list[GroupRecord]:
         return self.carry_out(self.change_of_topics())
