@@ -24,7 +24,7 @@ from quorate.errors import (
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.image import NO_LEADER, MetadataImage, TopicImage
 
-__all__ = ["GroupContext"]
+__all__ = ["GroupContext", "changes_what_is_read"]
 
 #: A message carries more than the batch: names and ids (as in ``NodeConfig``).
 _MESSAGE_OVERHEAD_BYTES: Final = 1 << 20

@@ -67,9 +67,6 @@ class TopicCatalog:
                     found[topic_id] = name
         return found
 
-    def id_of(self, name: TopicName) -> TopicId | None:
-        return self.image.topic_ids.get(name)
-
     def partition_count(self, topic_id: TopicId) -> int:
         """0: the topic does not exist."""
         topic = self.image.topics.get(topic_id)
@@ -113,14 +110,3 @@ class TopicCatalog:
                 for partition in self.image.topics[topic_id].partitions
             )
         return known
-
-    def differs_from(self, before: TopicCatalog) -> bool:
-        """Whether a group could have anything else to read: not for a new leader, nor for a smaller ISR."""
-        if self.image.topic_ids != before.image.topic_ids:
-            return True
-        counts = before.image.topics
-        return any(
-            topic.partitions is not counts[topic_id].partitions
-            and len(topic.partitions) != len(counts[topic_id].partitions)
-            for topic_id, topic in self.image.topics.items()
-        )
