@@ -41,6 +41,15 @@ def test_a_subscription_is_what_is_named_and_what_matches_as_far_as_it_exists() 
     assert world.topics.subscribed([], "") == ()
 
 
+def test_a_catalog_remembers_so_many_answers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.broker.groups.topics._ANSWERS_KEPT_MAX", 10)
+    topics = World(topics={"orders": 1}).topics
+    for number in range(100):
+        assert topics.subscribed([f"topic-{number}"], f"orders|{number}") == ("orders-1",)
+    assert (len(topics._subscribed), len(topics._matching)) == (10, 10)
+    assert topics.subscribed(["topic-1"], "orders|1") == ("orders-1",)
+
+
 @pytest.mark.parametrize("pattern", ["(", "*", "[z-a]", r"\1", "(?<=a)b", "a{2000}", "((a{100}){100}){100}"])
 def test_what_re2_does_not_take_is_refused_with_its_reason(pattern: str) -> None:
     with pytest.raises(InvalidPattern) as caught:

@@ -89,8 +89,6 @@ class GroupMembers:
 
     def _decide(self, heartbeat: Heartbeat) -> GroupHeartbeatResponse:
         request = heartbeat.request
-        if request.HasField("subscription"):
-            self._context.count_subscription()
         decision = membership.heartbeat(
             self._shard.groups,
             request,
