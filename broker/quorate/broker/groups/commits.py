@@ -25,13 +25,14 @@ from quorate.broker.groups.records import (
     GroupRecord,
     TopicIdPartition,
     group_record,
+    named_partitions,
     offset_record,
+    partition_of,
     partitions_of,
 )
 from quorate.broker.groups.requests import check_group_name
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
-from quorate.core.ids import PartitionId, TopicId
 from quorate.errors import (
     FencedMemberEpoch,
     GroupNotEmpty,
@@ -100,7 +101,7 @@ def commit(
 
 def check_commit(groups: Groups, request: CommitOffsetsRequest) -> Member | None:
     """May whoever this is commit anything at all? The member that commits; None: none does."""
-    partitions = [_partition_of(entry) for entry in request.offsets]
+    partitions = [partition_of(entry) for entry in request.offsets]
     if len(set(partitions)) < len(partitions):
         raise InvalidRequest("a partition is in the request twice: which of the offsets counts?")
     group = groups.get(request.group)
@@ -152,7 +153,7 @@ def _error_of(
     topics: TopicCatalog,
     settings: GroupSettings,
 ) -> QuorateError | None:
-    partition = _partition_of(entry)
+    partition = partition_of(entry)
     try:
         if member is not None:
             check_partition(member, partition, member_epoch=request.member_epoch)
@@ -171,7 +172,7 @@ def _error_of(
 
 def _check_entry(entry: OffsetToCommit, settings: GroupSettings) -> None:
     if entry.offset < 0:
-        raise InvalidRequest(f"offset {entry.offset} of {_partition_of(entry)} is negative")
+        raise InvalidRequest(f"offset {entry.offset} of {partition_of(entry)} is negative")
     size = len(entry.metadata.encode())
     if size > settings.offset_metadata_bytes_max:
         raise InvalidRequest(
@@ -181,7 +182,7 @@ def _check_entry(entry: OffsetToCommit, settings: GroupSettings) -> None:
 
 
 def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: int) -> GroupRecord:
-    partition = _partition_of(entry)
+    partition = partition_of(entry)
     value = OffsetValue(
         offset=entry.offset,
         leader_epoch=entry.leader_epoch if entry.HasField("leader_epoch") else None,
@@ -190,10 +191,6 @@ def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: 
         topic=topics.name_of(partition.topic_id),
     )
     return offset_record(group, partition, value)
-
-
-def _partition_of(entry: OffsetToCommit) -> TopicIdPartition:
-    return TopicIdPartition(TopicId(entry.topic_id), PartitionId(entry.partition))
 
 
 # -- asking
@@ -273,17 +270,15 @@ def delete_offsets(
     }
     records: list[GroupRecord] = []
     errors: list[QuorateError | None] = []
-    for message in partitions:
-        for number in message.partitions:
-            partition = TopicIdPartition(TopicId(message.topic_id), PartitionId(number))
-            is_read = partition.topic_id in read or group.holder_of(partition) is not None
-            errors.append(
-                GroupNotEmpty(f"group {name} has a member that reads {partition}", group=name)
-                if is_read
-                else None
-            )
-            if not is_read and partition in group.offsets:
-                records.append(offset_record(name, partition, None))
+    for partition in named_partitions(partitions):
+        is_read = partition.topic_id in read or group.holder_of(partition) is not None
+        errors.append(
+            GroupNotEmpty(f"group {name} has a member that reads {partition}", group=name)
+            if is_read
+            else None
+        )
+        if not is_read and partition in group.offsets:
+            records.append(offset_record(name, partition, None))
     return CommitDecision(records, errors)
 
 

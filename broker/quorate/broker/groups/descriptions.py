@@ -18,7 +18,7 @@ from quorate.broker.groups.member import Member
 from quorate.broker.groups.records import TopicIdPartition, topic_partitions
 from quorate.broker.groups.targets import assignor_of
 from quorate.core.config import TopicConfig
-from quorate.core.ids import Offset, PartitionId, ReplicaKey, TopicId
+from quorate.core.ids import Offset, PartitionId, TopicId
 from quorate.errors import GroupNotFound, QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1.group_pb2 import (
@@ -162,7 +162,7 @@ def _progress_in(group: Group, partition: TopicIdPartition, topic: str | None) -
 
 
 def _position(progress: GroupProgress) -> Position:
-    key = ReplicaKey(TopicId(progress.topic_id), PartitionId(progress.partition))
+    key = TopicIdPartition(TopicId(progress.topic_id), PartitionId(progress.partition))
     offset = progress.committed_offset if progress.HasField("committed_offset") else 0
     return Position(key, Offset(offset))
 

@@ -28,7 +28,7 @@ from quorate.broker.groups.leader_calls import End, LeaderCalls, Position
 from quorate.broker.groups.records import TopicIdPartition
 from quorate.broker.groups.shard import GroupShard
 from quorate.core.config import MetricsConfig
-from quorate.core.ids import BrokerId, Offset, ReplicaKey, TopicId
+from quorate.core.ids import BrokerId, Offset, TopicId
 from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import GroupState
@@ -198,7 +198,7 @@ class LagWatch:
         silent: dict[BrokerId, QuorateError],
     ) -> None:
         positions = [
-            Position(ReplicaKey(*each), found.offsets.get(each, Offset(0)))
+            Position(each, found.offsets.get(each, Offset(0)))
             for _, found in piece
             for each in found.partitions
         ]

@@ -14,9 +14,9 @@ from quorate.broker.groups import commits
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.ends import Ends
 from quorate.broker.groups.group import Group, GroupOffset
-from quorate.broker.groups.records import TopicIdPartition
+from quorate.broker.groups.records import TopicIdPartition, named_partitions, partition_of
 from quorate.broker.groups.shard import GroupShard
-from quorate.core.ids import Offset, PartitionId, ReplicaKey, TopicId
+from quorate.core.ids import Offset
 from quorate.errors import QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1.group_pb2 import (
@@ -29,7 +29,6 @@ from quorate.v1.group_pb2 import (
     DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
-    TopicPartitions,
 )
 
 __all__ = ["OffsetCalls"]
@@ -63,7 +62,7 @@ class OffsetCalls:
         except QuorateError as error:
             await shard.settle(is_appended=error.outcome_unknown)
             raise
-        partitions = [_key(entry.topic_id, entry.partition) for entry in request.offsets]
+        partitions = [partition_of(entry) for entry in request.offsets]
         results = self._results(partitions, decision.errors)
         await shard.settle(is_appended=bool(decision.records))
         return CommitOffsetsResponse(results=results)
@@ -72,17 +71,14 @@ class OffsetCalls:
         """Offsets that their partitions do not reach, by their place in the request."""
         topics = self._context.topics
         wanted = {
-            ReplicaKey(*_key(entry.topic_id, entry.partition)): Offset(entry.offset)
+            partition: Offset(entry.offset)
             for entry in request.offsets
-            if topics.has(_key(entry.topic_id, entry.partition))
+            if topics.has(partition := partition_of(entry))
         }
         unreached = await self._ends.find_unreached(wanted)
         if not unreached:
             return {}
-        errors = (
-            (place, unreached.get(ReplicaKey(*_key(entry.topic_id, entry.partition))))
-            for place, entry in enumerate(request.offsets)
-        )
+        errors = ((place, unreached.get(partition_of(entry))) for place, entry in enumerate(request.offsets))
         return {place: error for place, error in errors if error is not None}
 
     # -- asking
@@ -100,7 +96,7 @@ class OffsetCalls:
 
     def _committed(self, group: Group | None, request: FetchOffsetsRequest) -> Iterable[CommittedOffset]:
         offsets = {} if group is None else group.offsets
-        named = list(_named(request.partitions)) if request.partitions else self._in_order(offsets)
+        named = named_partitions(request.partitions) if request.partitions else self._in_order(offsets)
         names = self._context.topics.names_of(named)
         for partition in named:
             message = CommittedOffset(
@@ -129,7 +125,7 @@ class OffsetCalls:
         except QuorateError as error:
             await shard.settle(is_appended=error.outcome_unknown)
             raise
-        results = self._results(list(_named(request.partitions)), decision.errors)
+        results = self._results(named_partitions(request.partitions), decision.errors)
         await shard.settle(is_appended=bool(decision.records))
         return DeleteOffsetsResponse(results=results)
 
@@ -163,16 +159,6 @@ class OffsetCalls:
             )
             for partition, error in zip(partitions, errors, strict=True)
         ]
-
-
-def _key(topic_id: str, partition: int) -> TopicIdPartition:
-    return TopicIdPartition(TopicId(topic_id), PartitionId(partition))
-
-
-def _named(messages: Iterable[TopicPartitions]) -> Iterable[TopicIdPartition]:
-    for message in messages:
-        for partition in message.partitions:
-            yield _key(message.topic_id, partition)
 
 
 def _fill_in(message: CommittedOffset, committed: GroupOffset) -> None:
