@@ -23,12 +23,11 @@ from typing import Final, NamedTuple, NoReturn
 
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.group import Group
-from quorate.broker.groups.lag import Lag, ask_all, lag_of, partitions_read
-from quorate.broker.groups.leader_calls import End, LeaderCalls, Position
-from quorate.broker.groups.records import TopicIdPartition
+from quorate.broker.groups.lag import Lag, Progress, find_lags, partitions_read
+from quorate.broker.groups.leader_calls import LeaderCalls
 from quorate.broker.groups.shard import GroupShard
 from quorate.core.config import MetricsConfig
-from quorate.core.ids import BrokerId, Offset, TopicId
+from quorate.core.ids import BrokerId, TopicId
 from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import GroupState
@@ -85,7 +84,7 @@ class LagLook:
 class LagWatch:
     def __init__(self, coordinator: GroupCoordinator, calls: LeaderCalls, config: MetricsConfig) -> None:
         self._coordinator = coordinator
-        self._hosted = coordinator.context.hosted
+        self._context = coordinator.context
         self._clock = coordinator.context.clock
         self._calls = calls
         self._interval_s = config.groups_interval_ms / 1000
@@ -113,7 +112,7 @@ class LagWatch:
         if look is None or self.age_s(look) > _INTERVALS_KEPT * self._interval_s:
             return None
         # Another broker may coordinate by now, and tell the same (rule 37).
-        return look if self._hosted.lease.is_valid else None
+        return look if self._context.hosted.lease.is_valid else None
 
     def age_s(self, look: LagLook) -> float:
         return self._clock.monotonic() - look.began_at
@@ -185,11 +184,11 @@ class LagWatch:
                     yield shard, group
 
     def _find(self, group: Group) -> _Found:
-        topics = self._hosted.image.topics
+        topics = self._context.hosted.image.topics
         partitions = sorted(each for each in partitions_read(group, topics) if each.topic_id in topics)
         names = {topic_id: topics[topic_id].name for topic_id in {each.topic_id for each in partitions}}
-        offsets = {each: group.offsets[each].offset for each in partitions if each in group.offsets}
-        return _Found(group.name, group.state, len(group.members), partitions, names, offsets)
+        progress = [Progress.of(group, partition) for partition in partitions]
+        return _Found(group.name, group.state, len(group.members), progress, names)
 
     async def _ask(
         self,
@@ -197,29 +196,14 @@ class LagWatch:
         look: LagLook,
         silent: dict[BrokerId, QuorateError],
     ) -> None:
-        positions = [
-            Position(each, found.offsets.get(each, Offset(0)))
-            for _, found in piece
-            for each in found.partitions
-        ]
-        ends = iter(await ask_all(self._calls, positions, silent))
-        now_ms = self._clock.wall_ms()
+        progress = [place for _, found in piece for place in found.progress]
+        lags = iter(await find_lags(progress, self._calls, self._context, silent))
         for shard, found in piece:
             partitions = [
-                PartitionLook(
-                    found.names[each.topic_id], each.partition, self._lag(found, each, next(ends), now_ms)
-                )
-                for each in found.partitions
+                PartitionLook(found.names[topic_id], number, _known(next(lags)))
+                for (topic_id, number), _ in found.progress
             ]
             look.add(shard, GroupLook(found.name, found.state, found.members, partitions))
-
-    def _lag(
-        self, found: _Found, partition: TopicIdPartition, end: End | QuorateError, now_ms: int
-    ) -> Lag | None:
-        if isinstance(end, QuorateError) or partition.topic_id not in self._hosted.image.topics:
-            return None
-        config = self._hosted.topic_config(partition.topic_id)
-        return lag_of(found.offsets.get(partition), end, now_ms=now_ms, config=config)
 
     def _note_left_out(self, look: LagLook) -> None:
         """Once for each time that it begins: the metric tells the rest."""
@@ -234,14 +218,17 @@ class _Found(NamedTuple):
     name: str
     state: GroupState
     members: int
-    #: of topics that exist
-    partitions: Sequence[TopicIdPartition]
+    #: in topics that exist
+    progress: Sequence[Progress]
     names: Mapping[TopicId, str]
-    offsets: Mapping[TopicIdPartition, Offset]
 
     @property
     def size(self) -> int:
-        return 1 + len(self.partitions)
+        return 1 + len(self.progress)
+
+
+def _known(lag: Lag | QuorateError) -> Lag | None:
+    return None if isinstance(lag, QuorateError) else lag
 
 
 def _release(waiter: asyncio.Future[None]) -> None:
