@@ -63,18 +63,18 @@ def answers_do_not_wait_for_the_commit(patch: Patch) -> None:
     async def committed(*_: object) -> None:
         pass
 
-    patch.setattr(GroupShard, "_committed", committed)
+    patch.setattr(GroupShard, "_wait_for_commit", committed)
 
 
 def looks_do_not_wait_for_the_commit(patch: Patch) -> None:
     """Rule 56."""
-    settle = GroupShard.settle
+    committed = GroupShard.committed
 
     async def only_changes(self: GroupShard, *, is_appended: bool) -> None:
         if is_appended:
-            await settle(self, is_appended=True)
+            await committed(self, is_appended=True)
 
-    patch.setattr(GroupShard, "settle", only_changes)
+    patch.setattr(GroupShard, "committed", only_changes)
 
 
 def the_lease_is_not_looked_at(patch: Patch) -> None:
@@ -83,15 +83,15 @@ def the_lease_is_not_looked_at(patch: Patch) -> None:
 
 
 def the_lease_is_looked_at_when_the_request_comes(patch: Patch) -> None:
-    async def settle(self: GroupShard, *, is_appended: bool) -> None:
+    async def committed(self: GroupShard, *, is_appended: bool) -> None:
         if not self.context.hosted.lease.is_valid:
             raise fenced()
         try:
-            await self._committed(self._replica.log.log_end_offset)
+            await self._wait_for_commit(self._replica.log.log_end_offset)
         except QuorateError as error:
-            raise self._unsettled(error, is_appended=is_appended) from error
+            raise self._not_confirmed(error, is_appended=is_appended) from error
 
-    patch.setattr(GroupShard, "settle", settle)
+    patch.setattr(GroupShard, "committed", committed)
 
 
 def an_end_of_the_leadership_is_not_noticed(patch: Patch) -> None:
@@ -100,13 +100,13 @@ def an_end_of_the_leadership_is_not_noticed(patch: Patch) -> None:
 
 def what_was_appended_counts_as_refused_when_the_leadership_ends(patch: Patch) -> None:
     """Rule 19."""
-    unsettled = GroupShard._unsettled
+    not_confirmed = GroupShard._not_confirmed
 
     def never_unknown(self: GroupShard, error: Any, *, is_appended: bool) -> QuorateError:
         del is_appended
-        return unsettled(self, error, is_appended=False)
+        return not_confirmed(self, error, is_appended=False)
 
-    patch.setattr(GroupShard, "_unsettled", never_unknown)
+    patch.setattr(GroupShard, "_not_confirmed", never_unknown)
 
 
 def what_is_refused_is_applied_all_the_same(patch: Patch) -> None:
@@ -124,7 +124,7 @@ def what_is_refused_is_applied_all_the_same(patch: Patch) -> None:
 def refusals_leave_at_once(patch: Patch) -> None:
     async def answer(self: GroupMembers, heartbeat: Heartbeat) -> Any:
         told = self._decide(heartbeat)
-        await self._shard.settle(is_appended=False)
+        await self._shard.committed(is_appended=False)
         return told
 
     patch.setattr(GroupMembers, "_answer", answer)

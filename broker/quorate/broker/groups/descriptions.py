@@ -57,14 +57,14 @@ class GroupDescriptions:
                 listed.append((found, list(_listings(found))))
         for found, listings in listed:
             try:
-                await found.shard.settle(is_appended=False)
+                await found.shard.committed(is_appended=False)
             except QuorateError:
                 response.loading.append(found.shard.number)
             else:
                 response.groups.extend(listings)
         response.groups.sort(key=lambda each: each.group)
         response.loading.sort()
-        # Looked at for each shard when it was settled; the answer leaves now (rule 37).
+        # Looked at for each shard when it was confirmed; the answer leaves now (rule 37).
         self._context.hosted.lease.check()
         return response
 
@@ -92,7 +92,7 @@ class GroupDescriptions:
                 progress = self._progress_of(group)
                 self._fill_in(description, group, found)
                 description.progress.extend(self._messages(group, progress))
-            await found.shard.settle(is_appended=False)
+            await found.shard.committed(is_appended=False)
             if group is None:
                 raise GroupNotFound(f"there is no group {name}", group=name)
         except QuorateError as error:

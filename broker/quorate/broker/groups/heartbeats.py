@@ -6,7 +6,7 @@ on the state as it is by then; its member has said nothing else since, so what i
 change reaches whom it concerns in the time of a commit, and nobody else notices.
 
 A refusal is an answer, too, and leaves like one: a member that is told that it is unknown gives up all that
-it reads, and its removal could still be on its way (``GroupShard.settle``).
+it reads, and its removal could still be on its way (``GroupShard.committed``).
 
 A static member that dies has said nothing about coming back, and its successor would have to wait until the
 session is over. But its call has broken off. So when somebody comes under the same name, and nothing was
@@ -76,7 +76,7 @@ class GroupMembers:
             try:
                 answer = self._decide(heartbeat)
             except QuorateError:
-                await self._shard.settle(is_appended=False)
+                await self._shard.committed(is_appended=False)
                 raise
             if membership.has_news(self._shard.groups, request):
                 break
@@ -84,7 +84,7 @@ class GroupMembers:
             if not await heartbeat.wait_for_news(self._clock, remaining_s) or heartbeat.is_superseded:
                 break
             self._shard.check_loaded()
-        await self._shard.settle(is_appended=False)
+        await self._shard.committed(is_appended=False)
         return answer
 
     def _decide(self, heartbeat: Heartbeat) -> GroupHeartbeatResponse:

@@ -15,7 +15,6 @@ from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.ends import Ends
 from quorate.broker.groups.group import Group, GroupOffset
 from quorate.broker.groups.records import TopicIdPartition, named_partitions, partition_of
-from quorate.broker.groups.shard import GroupShard
 from quorate.core.ids import Offset
 from quorate.errors import QuorateError
 from quorate.rpc.error_detail import detail_from_error
@@ -47,7 +46,7 @@ class OffsetCalls:
         self._coordinator.find(request.group)
         refused = await self._find_beyond(request)
         shard = self._coordinator.find(request.group).shard
-        try:
+        async with shard.answering():
             decision = commits.commit(
                 shard.groups,
                 request,
@@ -59,12 +58,8 @@ class OffsetCalls:
             if decision.records:
                 self._context.check_room(shard.groups, request.group)
                 shard.carry_out(decision.records)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        partitions = [partition_of(entry) for entry in request.offsets]
-        results = self._results(partitions, decision.errors)
-        await shard.settle(is_appended=bool(decision.records))
+            partitions = [partition_of(entry) for entry in request.offsets]
+            results = self._results(partitions, decision.errors)
         return CommitOffsetsResponse(results=results)
 
     async def _find_beyond(self, request: CommitOffsetsRequest) -> dict[int, QuorateError]:
@@ -85,14 +80,10 @@ class OffsetCalls:
 
     async def fetch(self, request: FetchOffsetsRequest) -> FetchOffsetsResponse:
         shard = self._coordinator.find(request.group).shard
-        try:
+        async with shard.answering():
             commits.check_fetch(shard.groups, request)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        response = FetchOffsetsResponse(offsets=self._committed(shard.groups.get(request.group), request))
-        await shard.settle(is_appended=False)
-        return response
+            offsets = list(self._committed(shard.groups.get(request.group), request))
+        return FetchOffsetsResponse(offsets=offsets)
 
     def _committed(self, group: Group | None, request: FetchOffsetsRequest) -> Iterable[CommittedOffset]:
         offsets = {} if group is None else group.offsets
@@ -117,34 +108,22 @@ class OffsetCalls:
 
     async def delete_offsets(self, request: DeleteOffsetsRequest) -> DeleteOffsetsResponse:
         shard = self._coordinator.find(request.group).shard
-        try:
+        async with shard.answering():
             decision = commits.delete_offsets(
                 shard.groups, request.group, request.partitions, topics=self._context.topics
             )
             shard.carry_out(decision.records)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        results = self._results(named_partitions(request.partitions), decision.errors)
-        await shard.settle(is_appended=bool(decision.records))
+            results = self._results(named_partitions(request.partitions), decision.errors)
         return DeleteOffsetsResponse(results=results)
 
     async def delete_group(self, group: str) -> DeleteGroupResult:
         try:
-            await self._delete_group(group)
+            shard = self._coordinator.find(group).shard
+            async with shard.answering():
+                shard.carry_out(commits.delete_group(shard.groups, group))
         except QuorateError as error:
             return DeleteGroupResult(group=group, error=detail_from_error(error))
         return DeleteGroupResult(group=group)
-
-    async def _delete_group(self, group: str) -> None:
-        shard: GroupShard = self._coordinator.find(group).shard
-        try:
-            records = commits.delete_group(shard.groups, group)
-            shard.carry_out(records)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        await shard.settle(is_appended=True)
 
     def _results(
         self, partitions: Sequence[TopicIdPartition], errors: Sequence[QuorateError | None]
