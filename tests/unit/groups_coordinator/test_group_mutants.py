@@ -321,7 +321,7 @@ def everybody_makes_the_topic(patch: Patch) -> None:
         del timeout_s
         await self._create("A" * 22)  # type: ignore[arg-type]
         while (topic := self.find()) is None:
-            await self._wait(1.0)
+            await self._news.wait(self._clock, 1.0)
         return topic
 
     patch.setattr(OffsetsTopic, "require", require)

@@ -26,6 +26,7 @@ from quorate.broker.groups.group import Group
 from quorate.broker.groups.lag import Lag, Progress, find_lags, partitions_read
 from quorate.broker.groups.leader_calls import LeaderCalls
 from quorate.broker.groups.shard import GroupShard
+from quorate.broker.groups.wake_up import WakeUp
 from quorate.core.config import MetricsConfig
 from quorate.core.ids import BrokerId, TopicId
 from quorate.core.logging import get_logger
@@ -93,8 +94,7 @@ class LagWatch:
         self._is_wanted = asyncio.Event()
         self._is_running = False
         self._latest: LagLook | None = None
-        #: who waits for the next look
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._has_looked = WakeUp()
         self._has_left_out = False
 
     # -- for whoever reads
@@ -104,7 +104,7 @@ class LagWatch:
         self._wanted_at = self._clock.monotonic()
         self._is_wanted.set()
         if self._is_running and self.latest() is None:
-            await self._next_look()
+            await self._has_looked.wait(self._clock, _FIRST_LOOK_S)
 
     def latest(self) -> LagLook | None:
         """None: there is none that is worth telling; it is old, or nobody wanted to know."""
@@ -116,16 +116,6 @@ class LagWatch:
 
     def age_s(self, look: LagLook) -> float:
         return self._clock.monotonic() - look.began_at
-
-    async def _next_look(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiter)
-        timer = self._clock.call_later(_FIRST_LOOK_S, lambda: _release(waiter))
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-            self._waiting.discard(waiter)
 
     # -- looking
 
@@ -139,18 +129,14 @@ class LagWatch:
                     self._latest = await self._look()
                 except Exception:  # a bug of ours, and no reason to stop a broker
                     log.exception("lag_not_looked_at")
-                self._release_all()
+                self._has_looked.wake()
                 await self._clock.sleep(self._interval_s)
                 if self._clock.monotonic() - self._wanted_at > _WATCHED_S:
                     self._is_wanted.clear()
                     self._latest = None
         finally:
             self._is_running = False
-            self._release_all()
-
-    def _release_all(self) -> None:
-        for waiter in self._waiting:
-            _release(waiter)
+            self._has_looked.wake()
 
     async def _look(self) -> LagLook:
         look = LagLook(self._clock.monotonic())
@@ -229,8 +215,3 @@ class _Found(NamedTuple):
 
 def _known(lag: Lag | QuorateError) -> Lag | None:
     return None if isinstance(lag, QuorateError) else lag
-
-
-def _release(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -8,10 +8,10 @@ given up. Neither is it a sign of death when the older one breaks off.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 from quorate.broker.groups.member_clocks import MemberKey
+from quorate.broker.groups.wake_up import WakeUp
 from quorate.core.clock import Clock
 from quorate.v1.group_pb2 import GroupHeartbeatRequest
 
@@ -28,25 +28,14 @@ class Heartbeat:
         self.request = request
         #: the member has called again
         self.is_superseded = False
-        #: while it waits
-        self._news: asyncio.Future[bool] | None = None
+        self._news = WakeUp()
 
     def wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(True)
+        self._news.wake()
 
     async def wait_for_news(self, clock: Clock, timeout_s: float) -> bool:
         """Whether there may be any: it was woken, and not by the time."""
-        if timeout_s <= 0:
-            return False
-        news: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._news = news
-        timer = clock.call_later(timeout_s, lambda: None if news.done() else news.set_result(False))
-        try:
-            return await news
-        finally:
-            timer.cancel()
-            self._news = None
+        return timeout_s > 0 and await self._news.wait(clock, timeout_s)
 
 
 class Heartbeats:
