@@ -13,12 +13,12 @@ from quorate.broker.controller_link.lease import Lease, fenced
 from quorate.broker.groups import coordinator, loading
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.ends import Ends, _Leader
-from quorate.broker.groups.heartbeats import GroupMembers
+from quorate.broker.groups.group_members import GroupMembers
+from quorate.broker.groups.heartbeats import Heartbeat, Heartbeats
 from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
 from quorate.broker.groups.offsets_topic import OffsetsTopic
 from quorate.broker.groups.records import decode_record
 from quorate.broker.groups.shard import GroupShard
-from quorate.broker.groups.waiting import Heartbeat, Heartbeats
 from quorate.broker.handlers import appending
 from quorate.broker.partition_ends import PartitionEnds
 from quorate.chaos.mutations.patch import Patch

@@ -19,9 +19,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, NoReturn
 
-from quorate.broker.groups import commits, membership
+from quorate.broker.groups import membership, offset_decisions
 from quorate.broker.groups.context import GroupContext
-from quorate.broker.groups.heartbeats import GroupMembers
+from quorate.broker.groups.group_members import GroupMembers
 from quorate.broker.groups.shard import GroupShard
 from quorate.broker.hosted import Hosted
 from quorate.broker.replica.leadership import Leadership
@@ -236,7 +236,7 @@ class GroupCoordinator:
             if group is None:
                 continue
             retention_ms = self.context.settings.offsets_retention_ms
-            records = commits.expired_offsets(group, now_ms=now_ms, retention_ms=retention_ms)
+            records = offset_decisions.expired_offsets(group, now_ms=now_ms, retention_ms=retention_ms)
             if records:
                 try:
                     shard.carry_out(records)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from quorate.broker.groups import commits
+from quorate.broker.groups import offset_decisions
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.ends import Ends
 from quorate.broker.groups.group import Group, GroupOffset
@@ -47,7 +47,7 @@ class OffsetCalls:
         refused = await self._find_beyond(request)
         shard = self._coordinator.find(request.group).shard
         async with shard.answering():
-            decision = commits.commit(
+            decision = offset_decisions.commit(
                 shard.groups,
                 request,
                 topics=self._context.topics,
@@ -81,7 +81,7 @@ class OffsetCalls:
     async def fetch(self, request: FetchOffsetsRequest) -> FetchOffsetsResponse:
         shard = self._coordinator.find(request.group).shard
         async with shard.answering():
-            commits.check_fetch(shard.groups, request)
+            offset_decisions.check_fetch(shard.groups, request)
             offsets = list(self._committed(shard.groups.get(request.group), request))
         return FetchOffsetsResponse(offsets=offsets)
 
@@ -109,7 +109,7 @@ class OffsetCalls:
     async def delete_offsets(self, request: DeleteOffsetsRequest) -> DeleteOffsetsResponse:
         shard = self._coordinator.find(request.group).shard
         async with shard.answering():
-            decision = commits.delete_offsets(
+            decision = offset_decisions.delete_offsets(
                 shard.groups, request.group, request.partitions, topics=self._context.topics
             )
             shard.carry_out(decision.records)
@@ -120,7 +120,7 @@ class OffsetCalls:
         try:
             shard = self._coordinator.find(group).shard
             async with shard.answering():
-                shard.carry_out(commits.delete_group(shard.groups, group))
+                shard.carry_out(offset_decisions.delete_group(shard.groups, group))
         except QuorateError as error:
             return DeleteGroupResult(group=group, error=detail_from_error(error))
         return DeleteGroupResult(group=group)

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from quorate.broker.groups import commits
+from quorate.broker.groups import offset_decisions
 from quorate.broker.groups.invariants import validate
 from quorate.broker.groups.records import GroupRecord, TopicIdPartition
 from quorate.chaos.models.groups.group_world import GROUP, World, compacted, contents, replayed
@@ -332,7 +332,7 @@ class GroupModel:
         )
         world = self._world
         try:
-            decision = commits.commit(
+            decision = offset_decisions.commit(
                 world.groups, request, topics=world.topics, settings=world.settings, now_ms=world.now_ms
             )
         except GroupError as error:
@@ -345,7 +345,7 @@ class GroupModel:
         if group is None:
             return
         now_ms = self._world.now_ms
-        records = commits.expired_offsets(group, now_ms=now_ms, retention_ms=_RETENTION_MS)
+        records = offset_decisions.expired_offsets(group, now_ms=now_ms, retention_ms=_RETENTION_MS)
         self.counts["expired"] += bool(records)
         self._forget_offsets(records)
         self._carry_out(records)

@@ -52,7 +52,7 @@ from quorate.v1.group_pb2 import (
 from quorate.v1.group_records_pb2 import OffsetValue
 
 __all__ = [
-    "CommitDecision",
+    "OffsetsDecision",
     "check_commit",
     "check_fetch",
     "check_partition",
@@ -67,10 +67,10 @@ __all__ = [
 _CALLS_UNDER_WAY_MS: Final = 600_000
 
 
-class CommitDecision(NamedTuple):
-    #: one batch; none: nothing is committed
+class OffsetsDecision(NamedTuple):
+    #: none: nothing changes
     records: list[GroupRecord]
-    #: one for each partition of the request, in its order; None: it is committed once the records are
+    #: one for each partition of the request, in its order; None: it is done once the records are committed
     errors: list[QuorateError | None]
 
 
@@ -85,7 +85,7 @@ def commit(
     settings: GroupSettings,
     now_ms: int,
     refused: Mapping[int, QuorateError] | None = None,
-) -> CommitDecision:
+) -> OffsetsDecision:
     """``refused``: what the caller knows against some of the offsets, by their place in the request."""
     check_group_name(request.group, settings)
     member = check_commit(groups, request)
@@ -96,7 +96,7 @@ def commit(
         errors.append(error)
         if error is None:
             records.append(_record_of(request.group, entry, topics, now_ms))
-    return CommitDecision(records, errors)
+    return OffsetsDecision(records, errors)
 
 
 def check_commit(groups: Groups, request: CommitOffsetsRequest) -> Member | None:
@@ -257,7 +257,7 @@ def delete_group(groups: Groups, name: str) -> list[GroupRecord]:
 
 def delete_offsets(
     groups: Groups, name: str, partitions: Iterable[TopicPartitions], *, topics: TopicCatalog
-) -> CommitDecision:
+) -> OffsetsDecision:
     """Only where nobody reads. One error, or none, for each partition, in their order.
 
     A partition without an offset is not an error: that there is none is what was asked for.
@@ -279,7 +279,7 @@ def delete_offsets(
         )
         if not is_read and partition in group.offsets:
             records.append(offset_record(name, partition, None))
-    return CommitDecision(records, errors)
+    return OffsetsDecision(records, errors)
 
 
 def _existing(groups: Groups, name: str) -> Group:
