@@ -33,7 +33,7 @@ from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import GroupState
 
-__all__ = ["GroupLook", "LagLook", "LagWatch", "PartitionLook"]
+__all__ = ["GroupSnapshot", "LagSnapshot", "LagWatch", "PartitionSnapshot"]
 
 log = get_logger(__name__)
 
@@ -49,21 +49,21 @@ _PARTITIONS_PER_TURN: Final = 250
 _GROUPS_PER_TURN: Final = 32
 
 
-class PartitionLook(NamedTuple):
+class PartitionSnapshot(NamedTuple):
     topic: str
     partition: int
     #: None: its leader did not say
     lag: Lag | None
 
 
-class GroupLook(NamedTuple):
+class GroupSnapshot(NamedTuple):
     name: str
     state: GroupState
     members: int
-    partitions: Sequence[PartitionLook]
+    partitions: Sequence[PartitionSnapshot]
 
 
-class LagLook:
+class LagSnapshot:
     """What one look has found. It stays as it is, but for groups that others coordinate by now."""
 
     def __init__(self, began_at: float) -> None:
@@ -71,13 +71,13 @@ class LagLook:
         self.began_at = began_at
         #: groups that did not fit
         self.left_out = 0
-        self._found: list[tuple[GroupShard, GroupLook]] = []
+        self._found: list[tuple[GroupShard, GroupSnapshot]] = []
 
-    def add(self, shard: GroupShard, group: GroupLook) -> None:
+    def add(self, shard: GroupShard, group: GroupSnapshot) -> None:
         """For who makes it."""
         self._found.append((shard, group))
 
-    def groups(self) -> tuple[GroupLook, ...]:
+    def groups(self) -> tuple[GroupSnapshot, ...]:
         """Of those that this broker coordinates still."""
         return tuple(group for shard, group in self._found if not shard.is_ended)
 
@@ -93,7 +93,7 @@ class LagWatch:
         self._wanted_at = -math.inf
         self._is_wanted = asyncio.Event()
         self._is_running = False
-        self._latest: LagLook | None = None
+        self._latest: LagSnapshot | None = None
         self._has_looked = WakeUp()
         self._has_left_out = False
 
@@ -106,16 +106,16 @@ class LagWatch:
         if self._is_running and self.latest() is None:
             await self._has_looked.wait(self._clock, _FIRST_LOOK_S)
 
-    def latest(self) -> LagLook | None:
+    def latest(self) -> LagSnapshot | None:
         """None: there is none that is worth telling; it is old, or nobody wanted to know."""
-        look = self._latest
-        if look is None or self.age_s(look) > _INTERVALS_KEPT * self._interval_s:
+        snapshot = self._latest
+        if snapshot is None or self.age_s(snapshot) > _INTERVALS_KEPT * self._interval_s:
             return None
         # Another broker may coordinate by now, and tell the same (rule 37).
-        return look if self._context.hosted.lease.is_valid else None
+        return snapshot if self._context.hosted.lease.is_valid else None
 
-    def age_s(self, look: LagLook) -> float:
-        return self._clock.monotonic() - look.began_at
+    def age_s(self, snapshot: LagSnapshot) -> float:
+        return self._clock.monotonic() - snapshot.began_at
 
     # -- looking
 
@@ -138,8 +138,8 @@ class LagWatch:
             self._is_running = False
             self._has_looked.wake()
 
-    async def _look(self) -> LagLook:
-        look = LagLook(self._clock.monotonic())
+    async def _look(self) -> LagSnapshot:
+        snapshot = LagSnapshot(self._clock.monotonic())
         room = self._partitions_max
         piece: list[tuple[GroupShard, _Found]] = []
         piece_size = 0
@@ -147,19 +147,19 @@ class LagWatch:
         for count, (shard, group) in enumerate(self._groups(), 1):
             found = self._find(group)
             if found.size > room:
-                look.left_out += 1
+                snapshot.left_out += 1
             else:
                 room -= found.size
                 piece_size += found.size
                 piece.append((shard, found))
             if piece_size >= _PARTITIONS_PER_TURN:
-                await self._ask(piece, look, silent)
+                await self._ask(piece, snapshot, silent)
                 piece, piece_size = [], 0
             elif count % _GROUPS_PER_TURN == 0:
                 await asyncio.sleep(0)
-        await self._ask(piece, look, silent)
-        self._note_left_out(look)
-        return look
+        await self._ask(piece, snapshot, silent)
+        self._note_left_out(snapshot)
+        return snapshot
 
     def _groups(self) -> Iterator[tuple[GroupShard, Group]]:
         """As they are when it is their turn; which there are may change on the way."""
@@ -179,23 +179,25 @@ class LagWatch:
     async def _ask(
         self,
         piece: Sequence[tuple[GroupShard, _Found]],
-        look: LagLook,
+        snapshot: LagSnapshot,
         silent: dict[BrokerId, QuorateError],
     ) -> None:
         progress = [place for _, found in piece for place in found.progress]
         lags = iter(await find_lags(progress, self._calls, self._context, silent))
         for shard, found in piece:
             partitions = [
-                PartitionLook(found.names[topic_id], number, _known(next(lags)))
+                PartitionSnapshot(found.names[topic_id], number, _known(next(lags)))
                 for (topic_id, number), _ in found.progress
             ]
-            look.add(shard, GroupLook(found.name, found.state, found.members, partitions))
+            snapshot.add(shard, GroupSnapshot(found.name, found.state, found.members, partitions))
 
-    def _note_left_out(self, look: LagLook) -> None:
+    def _note_left_out(self, snapshot: LagSnapshot) -> None:
         """Once for each time that it begins: the metric tells the rest."""
-        if look.left_out and not self._has_left_out:
-            log.warning("group_metrics_left_out", groups=look.left_out, partitions_max=self._partitions_max)
-        self._has_left_out = look.left_out > 0
+        if snapshot.left_out and not self._has_left_out:
+            log.warning(
+                "group_metrics_left_out", groups=snapshot.left_out, partitions_max=self._partitions_max
+            )
+        self._has_left_out = snapshot.left_out > 0
 
 
 class _Found(NamedTuple):

@@ -75,7 +75,7 @@ def heartbeat(
         _join(draft, group, request, topics, settings, seems_dead)
     else:
         _stay(draft, known_member(group, request.member_id), request, topics)
-    draft.settle()
+    draft.assign_free()
     _note_epoch_heard(draft, request)
     member = None if request.member_epoch < JOIN_EPOCH else draft.member(request.member_id)
     if member is None:
@@ -99,7 +99,7 @@ def remove_member(
         return []
     draft = Draft(found)
     _remove(draft, member_id, topics)
-    draft.settle()
+    draft.assign_free()
     return draft.records(now_ms=now_ms)
 
 
@@ -116,7 +116,7 @@ def topics_changed(groups: Groups, group: str, *, topics: TopicCatalog, now_ms: 
     draft = Draft(found)
     if found.members and not is_up_to_date(found, topics):
         draft.retarget(compute_targets(draft.members, topics))
-        draft.settle()
+        draft.assign_free()
     deleted = sorted(each for each in found.offsets if not topics.partition_count(each.topic_id))
     return [
         *draft.records(now_ms=now_ms),

@@ -138,7 +138,7 @@ class Draft:
             if not member.assigned.keys() >= target:
                 self._hopeful.add(member_id)
 
-    def settle(self) -> None:
+    def assign_free(self) -> None:
         """Give what is free to whom it is meant for. The last step of every decision."""
         for partition in self._freed:
             owner = self._group.target_owner_of(partition)
