@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from quorate.broker.controller_link.lease import Lease, fenced
-from quorate.broker.groups import coordinator, loading
-from quorate.broker.groups.coordinator import GroupCoordinator
+from quorate.broker.groups import loading
+from quorate.broker.groups import upkeep as group_upkeep
 from quorate.broker.groups.ends import Ends, _Leader
 from quorate.broker.groups.group_members import GroupMembers
 from quorate.broker.groups.heartbeats import Heartbeat, Heartbeats
@@ -19,6 +19,7 @@ from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
 from quorate.broker.groups.offsets_topic import OffsetsTopic
 from quorate.broker.groups.records import decode_record
 from quorate.broker.groups.shard import GroupShard
+from quorate.broker.groups.upkeep import GroupUpkeep
 from quorate.broker.handlers import appending
 from quorate.broker.partition_ends import PartitionEnds
 from quorate.chaos.mutations.patch import Patch
@@ -298,11 +299,11 @@ def whoever_leads_says_so_without_a_lease(patch: Patch) -> None:
 
 
 def topics_that_changed_before_are_not_looked_at(patch: Patch) -> None:
-    patch.setattr(GroupCoordinator, "_look_at_all", nothing)
+    patch.setattr(GroupUpkeep, "look_at_all", nothing)
 
 
 def all_groups_are_looked_at_in_one_turn(patch: Patch) -> None:
-    patch.setattr(coordinator, "_GROUPS_PER_TURN", 1 << 60)
+    patch.setattr(group_upkeep, "_GROUPS_PER_TURN", 1 << 60)
 
 
 def the_wall_clock_is_believed(patch: Patch) -> None:
@@ -313,7 +314,7 @@ def nothing_expires(patch: Patch) -> None:
     async def expire(*_: object) -> None:
         pass
 
-    patch.setattr(GroupCoordinator, "_expire_in", expire)
+    patch.setattr(GroupUpkeep, "_expire_in", expire)
 
 
 def everybody_makes_the_topic(patch: Patch) -> None:
