@@ -42,6 +42,7 @@ __all__ = [
     "DELETE_OFFSETS",
     "DESCRIBE_GROUPS",
     "FETCH_OFFSETS",
+    "FIND_COORDINATORS",
     "GROUP_HEARTBEAT",
     "LIST_GROUPS",
     "CoordinatorLink",
@@ -53,7 +54,7 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 _GROUPS: Final = group_pb2.DESCRIPTOR.services_by_name["GroupService"]
-_FIND_COORDINATORS: Final = method_of(
+FIND_COORDINATORS: Final = method_of(
     _GROUPS, "FindCoordinators", group_pb2.FindCoordinatorsRequest, group_pb2.FindCoordinatorsResponse
 )
 GROUP_HEARTBEAT: Final = method_of(
@@ -144,7 +145,7 @@ class CoordinatorLink:
     async def _find(self, timeout_s: float) -> str | QuorateError:
         request = group_pb2.FindCoordinatorsRequest(groups=[self.group])
         try:
-            response = await self._cluster.call(_FIND_COORDINATORS, request, timeout_s=timeout_s)
+            response = await self._cluster.call(FIND_COORDINATORS, request, timeout_s=timeout_s)
         except QuorateError as error:
             return error
         if len(response.coordinators) != 1:
