@@ -12,6 +12,7 @@ from quorate.client.admin.group_types import GroupListing, OffsetReset
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.errors import (
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     GroupNotEmpty,
     GroupNotFound,
     InvalidRequest,
@@ -19,8 +20,9 @@ from quorate.errors import (
     Unavailable,
     UnknownTopicOrPartition,
 )
+from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import group_pb2
-from tests.unit.client.fake_coordinator import Committed, GroupCluster, simulate
+from tests.unit.client.fake_coordinator import Committed, FakeCoordinator, GroupCluster, simulate
 from tests.unit.client.fake_log_broker import TIMESTAMP
 from tests.unit.client.group_helpers import Application, until
 
@@ -99,6 +101,80 @@ def test_a_group_is_described_with_its_members_and_how_far_it_has_come() -> None
                 await admin.describe_group("nobody")
             assert list(await admin.describe_groups(["g", "nobody"])) == ["g"]
         await app.close()
+
+    simulate(scenario)
+
+
+def test_many_groups_are_asked_for_at_once() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        names = [f"g{number}" for number in range(250)]
+        for name in names:
+            cluster.group(name)
+        async with cluster.admin() as admin:
+            described = await admin.describe_groups([*names, "nobody", "g0"])
+            assert list(described) == names
+            assert all(described[name].group == name for name in names)
+        assert len(cluster.requests(group_pb2.FindCoordinatorsRequest)) == 3
+        assert [len(each.groups) for each in cluster.requests(group_pb2.DescribeGroupsRequest)] == [
+            100,
+            100,
+            51,
+        ]
+
+    simulate(scenario)
+
+
+def test_what_was_described_is_not_asked_for_again_when_something_else_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    describe = FakeCoordinator.describe
+    loading = {"g7", "g120"}
+
+    async def describe_some(self: FakeCoordinator, request: Any, call: Any) -> Any:
+        response = await describe(self, request, call)
+        for each in response.groups:
+            if each.group in loading:
+                loading.remove(each.group)
+                each.error.CopyFrom(detail_from_error(CoordinatorLoadInProgress("loading")))
+        return response
+
+    monkeypatch.setattr(FakeCoordinator, "describe", describe_some)
+
+    async def scenario(cluster: GroupCluster) -> None:
+        for number in range(150):
+            cluster.group(f"g{number}")
+        async with cluster.admin() as admin:
+            assert len(await admin.describe_groups([f"g{number}" for number in range(150)])) == 150
+        asked = [list(each.groups) for each in cluster.requests(group_pb2.DescribeGroupsRequest)]
+        assert [len(each) for each in asked] == [100, 50, 2]
+        assert asked[-1] == ["g7", "g120"]
+
+    simulate(scenario)
+
+
+def test_an_error_that_no_other_attempt_helps_against_ends_the_description_at_once() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        cluster.group("g")
+        cluster.group_errors["DescribeGroups"] = deque([InvalidRequest("no")])
+        async with cluster.admin() as admin:
+            with pytest.raises(InvalidRequest, match="no"):
+                await admin.describe_groups(["g"])
+            with pytest.raises(InvalidRequest, match="group is"):
+                await admin.describe_groups(["g", ""])
+
+    simulate(scenario)
+
+
+def test_groups_whose_coordinator_is_not_there_in_time_fail_the_description_of_all() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        cluster.group("g")
+        cluster.elect_coordinator(None)
+        async with cluster.admin() as admin:
+            with pytest.raises(CoordinatorNotAvailable):
+                await admin.describe_groups(["g"], timeout=3)
+            cluster.simulation.loop.call_later(2, cluster.elect_coordinator, 2)
+            assert list(await admin.describe_groups(["g"])) == ["g"]
+            assert await admin.describe_groups([]) == {}
 
     simulate(scenario)
 

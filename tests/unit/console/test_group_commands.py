@@ -17,7 +17,7 @@ from quorate.client.admin.group_types import (
 )
 from quorate.console.main import main
 from quorate.core.ids import PartitionId, TopicName
-from quorate.errors import GroupNotFound, NotLeaderOrFollower
+from quorate.errors import NotLeaderOrFollower
 from tests.unit.client.fake_log_broker import TIMESTAMP
 from tests.unit.console.fake_administration import FakeAdministration, json_of
 from tests.unit.console.fake_group_node import FakeGroupNode
@@ -100,13 +100,14 @@ def test_groups_are_listed_with_what_each_reads_and_has_not_read(
     billing = described(
         members=(member("m", [tp(0)]),), progress=(progress(0), progress(1), progress(0, "refunds"))
     )
-    FakeAdministration(list_groups=[listed], describe_group=[audit, billing]).install(monkeypatch)
+    groups = {"audit": audit, "billing": billing}
+    FakeAdministration(list_groups=[listed], describe_groups=groups).install(monkeypatch)
     assert lines_of(capsys, "group", "list") == [
         ["GROUP", "STATE", "MEMBERS", "TOPICS", "PARTITIONS", "LAG"],
         ["audit", "empty", "0", "orders", "1", "-"],
         ["billing", "stable", "1", "orders,refunds", "3", "21"],
     ]
-    FakeAdministration(list_groups=[listed], describe_group=[audit, billing]).install(monkeypatch)
+    FakeAdministration(list_groups=[listed], describe_groups=groups).install(monkeypatch)
     assert json_of(capsys, "group", "list")["groups"][1] == {
         "group": "billing",
         "state": "stable",
@@ -121,16 +122,17 @@ def test_group_that_is_deleted_meanwhile_is_left_out_of_the_list(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     listed = [GroupListing("audit", "empty", 0), GroupListing("billing", "stable", 1)]
-    answers = [GroupNotFound("gone"), described()]
-    FakeAdministration(list_groups=[listed], describe_group=answers).install(monkeypatch)
+    admin = FakeAdministration(list_groups=[listed], describe_groups={"billing": described()})
+    admin.install(monkeypatch)
     assert [each["group"] for each in json_of(capsys, "group", "list")["groups"]] == ["billing"]
+    assert len(admin.asked("describe_groups")) == 1
 
 
 def test_group_that_cannot_be_described_fails_the_list(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     listed = [GroupListing("audit", "empty", 0)]
-    FakeAdministration(list_groups=[listed], describe_group=NotLeaderOrFollower("no")).install(monkeypatch)
+    FakeAdministration(list_groups=[listed], describe_groups=NotLeaderOrFollower("no")).install(monkeypatch)
     assert main(["group", "list"]) == 1
     told = capsys.readouterr()
     assert told.out == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from quorate.broker.groups.membership import has_news
@@ -39,6 +41,12 @@ def pair(world: World) -> tuple[int, int]:
     assert members["a"].assigned.keys() == at("orders", 0, 1)
     assert members["b"].assigned.keys() == at("orders", 2, 3)
     return members["a"].member_epoch, members["b"].member_epoch
+
+
+def waiting(name: str, member_epoch: int, owned: Iterable[TopicIdPartition]) -> GroupHeartbeatRequest:
+    return GroupHeartbeatRequest(
+        group=GROUP, member_id=name, member_epoch=member_epoch, owned=topic_partitions(owned)
+    )
 
 
 # -- joining
@@ -87,8 +95,7 @@ def test_whoever_keeps_its_partitions_learns_nothing_of_a_change(world: World) -
     assert len(kept) == 1
     name = kept[0]
     member = world.group.members[name]
-    owned = topic_partitions(member.assigned)
-    assert not has_news(world.group, member, owned, member_epoch=epochs["ab".index(name)])
+    assert not has_news(world.groups, waiting(name, epochs["ab".index(name)], member.assigned))
 
 
 def test_more_members_than_partitions_leaves_the_surplus_idle() -> None:
@@ -469,6 +476,39 @@ def test_an_instance_that_wants_something_else_now_gets_it(world: World) -> None
     assert world.group.members["b"].assigned.keys() == at("orders", 0, 1, 2, 3)
 
 
+def test_a_static_member_that_died_has_a_successor_in_one_decision(world: World) -> None:
+    world.heartbeat("a", topics=["orders"], instance_id="one")
+    second = world.heartbeat("b", topics=["orders"])
+    assert world.group.members["a"].revoking.keys() == at("orders", 2, 3)
+    kept = world.group.members["a"].assigned
+    world.dead.add("a")
+    told = world.heartbeat("a2", topics=["orders"], instance_id="one")
+    assert assigned(told) == at("orders", 0, 1)
+    assert world.group.members["a2"].assigned == kept, "since the same epochs"
+    # What the dead one was to give up, it has.
+    assert assigned(world.heartbeat("b", second.member_epoch)) == at("orders", 2, 3)
+    assert "a" not in world.group.members
+
+
+def test_a_successor_gets_back_what_its_predecessor_was_to_give_up(world: World) -> None:
+    world.heartbeat("a", topics=["orders"], instance_id="one")
+    world.heartbeat("b", topics=["orders"])
+    world.heartbeat("b", -1)
+    assert world.group.members["a"].revoking.keys() == at("orders", 2, 3), "it has yet to hear of it"
+    world.dead.add("a")
+    told = world.heartbeat("a2", topics=["orders"], instance_id="one")
+    assert assigned(told) == at("orders", 0, 1, 2, 3)
+
+
+def test_a_join_that_is_refused_leaves_a_predecessor_that_died_alone(world: World) -> None:
+    static_pair(world)
+    world.dead.add("a")
+    before = world.group.members["a"]
+    with pytest.raises(InvalidRequest):
+        world.heartbeat("a2", topics=["orders"], instance_id="one", assignor="none")
+    assert world.group.members["a"] == before
+
+
 def test_what_an_absent_member_is_to_lose_is_free_at_once(world: World) -> None:
     static_pair(world)
     world.heartbeat("a", -2)
@@ -529,11 +569,18 @@ def test_a_static_member_may_leave_for_good(world: World) -> None:
 
 def test_a_waiting_call_is_answered_when_what_it_said_is_not_so_any_more(world: World) -> None:
     told = world.heartbeat("a", topics=["orders"])
-    member = world.group.members["a"]
-    everything = topic_partitions(at("orders", 0, 1, 2, 3))
-    assert not has_news(world.group, member, everything, member_epoch=told.member_epoch)
-    assert has_news(world.group, member, everything, member_epoch=told.member_epoch - 1)
-    assert has_news(world.group, member, everything[:0], member_epoch=told.member_epoch)
+    everything = at("orders", 0, 1, 2, 3)
+    assert not has_news(world.groups, waiting("a", told.member_epoch, everything))
+    assert has_news(world.groups, waiting("a", told.member_epoch - 1, everything))
+    assert has_news(world.groups, waiting("a", told.member_epoch, ()))
     world.heartbeat("b", topics=["orders"])
-    member = world.group.members["a"]
-    assert has_news(world.group, member, everything, member_epoch=told.member_epoch)
+    assert has_news(world.groups, waiting("a", told.member_epoch, everything))
+
+
+def test_who_comes_or_goes_or_is_unknown_is_answered_at_once(world: World) -> None:
+    world.heartbeat("a", topics=["orders"])
+    for epoch in (0, -1, -2):
+        assert has_news(world.groups, waiting("a", epoch, ()))
+    assert has_news(world.groups, waiting("b", 1, ()))
+    world.heartbeat("a", -1)
+    assert has_news(world.groups, waiting("a", 1, ()))

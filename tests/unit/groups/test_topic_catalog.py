@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from quorate.broker.groups.topics import TopicCatalog, check_pattern
+from quorate.broker.groups.context import changes_what_is_read
+from quorate.broker.groups.topics import check_pattern
 from quorate.chaos.models.groups.group_world import World, at
-from quorate.core.ids import TopicId, TopicName
+from quorate.core.ids import TopicId
 from quorate.errors import InvalidPattern
+from quorate.metadata.changes import changes_between
 
 
 def names(world: World, pattern: str) -> tuple[str, ...]:
@@ -37,6 +41,15 @@ def test_a_subscription_is_what_is_named_and_what_matches_as_far_as_it_exists() 
     assert world.topics.subscribed([], "") == ()
 
 
+def test_a_catalog_remembers_so_many_answers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.broker.groups.topics._ANSWERS_KEPT_MAX", 10)
+    topics = World(topics={"orders": 1}).topics
+    for number in range(100):
+        assert topics.subscribed([f"topic-{number}"], f"orders|{number}") == ("orders-1",)
+    assert (len(topics._subscribed), len(topics._matching)) == (10, 10)
+    assert topics.subscribed(["topic-1"], "orders|1") == ("orders-1",)
+
+
 @pytest.mark.parametrize("pattern", ["(", "*", "[z-a]", r"\1", "(?<=a)b", "a{2000}", "((a{100}){100}){100}"])
 def test_what_re2_does_not_take_is_refused_with_its_reason(pattern: str) -> None:
     with pytest.raises(InvalidPattern) as caught:
@@ -62,8 +75,6 @@ def test_partitions_exist_within_their_topic() -> None:
     assert topics.partition_count(TopicId("orders-2")) == 0
     assert topics.name_of(TopicId("orders-1")) == "orders"
     assert topics.name_of(TopicId("orders-2")) is None
-    assert topics.id_of(TopicName("orders")) == "orders-1"
-    assert topics.id_of(TopicName("other")) is None
     assert topics.names_of(at("orders", 0, 1) | at("other", 1)) == {"orders-1": "orders"}
 
 
@@ -76,17 +87,23 @@ def test_racks_are_those_of_replicas_whose_broker_has_one() -> None:
     assert world.topics.racks(TopicId("orders-1")) == (frozenset({"east", "west"}),) * 2
 
 
-def test_catalogs_differ_by_topics_and_partitions_alone() -> None:
+def test_groups_read_something_else_when_topics_or_partitions_come_or_go_and_not_otherwise() -> None:
     world = World(topics={"orders": 2})
-    before = world.topics
-    assert not world.topics.differs_from(before)
-    world.add_broker(1, "east")
-    assert not world.topics.differs_from(before)
-    world.grow_topic("orders", 3)
-    assert world.topics.differs_from(before)
-    before = world.topics
-    world.delete_topic("orders")
-    assert world.topics.differs_from(before)
-    world.create_topic("orders", 3)
-    assert world.topics.differs_from(before), "it is another topic of that name"
-    assert not TopicCatalog(world.image).differs_from(world.topics)
+
+    def is_other(change: Callable[[], object]) -> bool:
+        before = world.image
+        change()
+        return changes_what_is_read(changes_between(before, world.image))
+
+    assert not is_other(lambda: None)
+    assert not is_other(lambda: world.add_broker(1, "east"))
+    assert is_other(lambda: world.grow_topic("orders", 3))
+    assert not is_other(lambda: world.grow_topic("orders", 3)), "other replicas, as many partitions"
+    assert is_other(lambda: world.delete_topic("orders"))
+    assert is_other(lambda: world.create_topic("orders", 3))
+
+    def recreate() -> None:
+        world.delete_topic("orders")
+        world.create_topic("orders", 3)
+
+    assert is_other(recreate), "it is another topic of that name"

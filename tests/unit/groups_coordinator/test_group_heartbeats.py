@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from quorate.broker.groups.records import partitions_of
+from quorate.broker.groups.records import GroupRecord, partitions_of
 from quorate.errors import FencedMemberEpoch, GroupFull, InvalidRequest, NotCoordinator, UnknownMember
 from quorate.v1.group_pb2 import DescribeGroupsRequest, GroupHeartbeatResponse
 from tests.unit.broker.broker_harness import SECOND, SELF
@@ -364,6 +365,49 @@ async def a_static_member_that_died_has_a_successor_at_once(world: GroupWorld) -
     assert held(successor) == held(static), "nothing has moved"
     assert world.members() == ["other", "s2"]
     assert isinstance(await refusal(world.waiting("s1", static)), UnknownMember)
+
+
+def test_a_join_that_is_refused_leaves_its_predecessor_alone() -> None:
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        told = await world.join("s1", instance_id="one")
+        call = world.waiting("s1", told)
+        await settle()
+        await cancel(call)
+        log_end = world.log_end()
+        for wrong in ({"pattern": "("}, {"assignor": "none"}, {"rack": "r" * 256}):
+            refused = await refusal(world.join("s2", instance_id="one", **wrong))
+            assert isinstance(refused, InvalidRequest), refused
+        assert world.log_end() == log_end
+        assert not world.shard().groups[GROUP].members["s1"].is_away
+        assert await world.waiting("s1", told, max_wait_ms=0) == told
+
+    simulate(scenario)
+
+
+def test_a_successor_comes_in_one_batch() -> None:
+    """Half of it would leave a predecessor away that nobody has succeeded."""
+
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        told = await world.join("s1", instance_id="one")
+        call = world.waiting("s1", told)
+        await settle()
+        await cancel(call)
+        appended: list[list[str]] = []
+        shard = world.shard()
+        carry_out = shard.carry_out
+
+        def note(records: Sequence[GroupRecord]) -> None:
+            appended.append([each.key.member_id for each in records if each.key.member_id])
+            carry_out(records)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shard, "carry_out", note)
+            assert held(await world.join("s2", instance_id="one")) == held(told)
+        assert appended == [["s1", "s2"]]
+
+    simulate(scenario)
 
 
 def test_a_member_that_does_not_give_up_in_time_is_removed() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.broker.groups import lag_watch
-from quorate.broker.groups.lag_watch import GroupLook, LagWatch
+from quorate.broker.groups.lag_watch import GroupSnapshot, LagWatch
 from quorate.broker.metrics.group import GroupMetrics
 from quorate.core.config import MetricsConfig
 from quorate.core.ids import TopicName
@@ -25,10 +25,10 @@ INTERVAL_S = 15.0
 WATCHED_S = 180.0
 
 
-def groups_of(world: GroupWorld) -> dict[str, GroupLook]:
-    look = world.groups.lag_watch.latest()
-    assert look is not None
-    return {each.name: each for each in look.groups()}
+def groups_of(world: GroupWorld) -> dict[str, GroupSnapshot]:
+    snapshot = world.groups.lag_watch.latest()
+    assert snapshot is not None
+    return {each.name: each for each in snapshot.groups()}
 
 
 def lags_of(world: GroupWorld, group: str = GROUP) -> dict[tuple[str, int], int | None]:

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from quorate.broker.controller_link.lease import Lease, fenced
-from quorate.broker.groups import coordinator, loading
-from quorate.broker.groups.coordinator import GroupCoordinator
+from quorate.broker.groups import loading
+from quorate.broker.groups import upkeep as group_upkeep
 from quorate.broker.groups.ends import Ends, _Leader
-from quorate.broker.groups.heartbeats import GroupMembers
+from quorate.broker.groups.group_members import GroupMembers
+from quorate.broker.groups.heartbeats import Heartbeat, Heartbeats
 from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
 from quorate.broker.groups.offsets_topic import OffsetsTopic
 from quorate.broker.groups.records import decode_record
 from quorate.broker.groups.shard import GroupShard
-from quorate.broker.groups.waiting import Heartbeat, Heartbeats
+from quorate.broker.groups.upkeep import GroupUpkeep
 from quorate.broker.handlers import appending
 from quorate.broker.partition_ends import PartitionEnds
 from quorate.chaos.mutations.patch import Patch
@@ -63,18 +64,18 @@ def answers_do_not_wait_for_the_commit(patch: Patch) -> None:
     async def committed(*_: object) -> None:
         pass
 
-    patch.setattr(GroupShard, "_committed", committed)
+    patch.setattr(GroupShard, "_wait_for_commit", committed)
 
 
 def looks_do_not_wait_for_the_commit(patch: Patch) -> None:
     """Rule 56."""
-    settle = GroupShard.settle
+    committed = GroupShard.committed
 
     async def only_changes(self: GroupShard, *, is_appended: bool) -> None:
         if is_appended:
-            await settle(self, is_appended=True)
+            await committed(self, is_appended=True)
 
-    patch.setattr(GroupShard, "settle", only_changes)
+    patch.setattr(GroupShard, "committed", only_changes)
 
 
 def the_lease_is_not_looked_at(patch: Patch) -> None:
@@ -83,15 +84,15 @@ def the_lease_is_not_looked_at(patch: Patch) -> None:
 
 
 def the_lease_is_looked_at_when_the_request_comes(patch: Patch) -> None:
-    async def settle(self: GroupShard, *, is_appended: bool) -> None:
+    async def committed(self: GroupShard, *, is_appended: bool) -> None:
         if not self.context.hosted.lease.is_valid:
             raise fenced()
         try:
-            await self._committed(self._replica.log.log_end_offset)
+            await self._wait_for_commit(self._replica.log.log_end_offset)
         except QuorateError as error:
-            raise self._unsettled(error, is_appended=is_appended) from error
+            raise self._not_confirmed(error, is_appended=is_appended) from error
 
-    patch.setattr(GroupShard, "settle", settle)
+    patch.setattr(GroupShard, "committed", committed)
 
 
 def an_end_of_the_leadership_is_not_noticed(patch: Patch) -> None:
@@ -100,13 +101,13 @@ def an_end_of_the_leadership_is_not_noticed(patch: Patch) -> None:
 
 def what_was_appended_counts_as_refused_when_the_leadership_ends(patch: Patch) -> None:
     """Rule 19."""
-    unsettled = GroupShard._unsettled
+    not_confirmed = GroupShard._not_confirmed
 
     def never_unknown(self: GroupShard, error: Any, *, is_appended: bool) -> QuorateError:
         del is_appended
-        return unsettled(self, error, is_appended=False)
+        return not_confirmed(self, error, is_appended=False)
 
-    patch.setattr(GroupShard, "_unsettled", never_unknown)
+    patch.setattr(GroupShard, "_not_confirmed", never_unknown)
 
 
 def what_is_refused_is_applied_all_the_same(patch: Patch) -> None:
@@ -124,7 +125,7 @@ def what_is_refused_is_applied_all_the_same(patch: Patch) -> None:
 def refusals_leave_at_once(patch: Patch) -> None:
     async def answer(self: GroupMembers, heartbeat: Heartbeat) -> Any:
         told = self._decide(heartbeat)
-        await self._shard.settle(is_appended=False)
+        await self._shard.committed(is_appended=False)
         return told
 
     patch.setattr(GroupMembers, "_answer", answer)
@@ -223,7 +224,7 @@ def static_members_are_like_others(patch: Patch) -> None:
 
 
 def successors_of_static_members_wait(patch: Patch) -> None:
-    patch.setattr(GroupMembers, "_make_way", nothing)
+    patch.setattr(MemberClocks, "is_broken", lambda *_: False)
 
 
 def any_static_member_has_to_make_way(patch: Patch) -> None:
@@ -298,11 +299,11 @@ def whoever_leads_says_so_without_a_lease(patch: Patch) -> None:
 
 
 def topics_that_changed_before_are_not_looked_at(patch: Patch) -> None:
-    patch.setattr(GroupCoordinator, "_look_at_all", nothing)
+    patch.setattr(GroupUpkeep, "look_at_all", nothing)
 
 
 def all_groups_are_looked_at_in_one_turn(patch: Patch) -> None:
-    patch.setattr(coordinator, "_GROUPS_PER_TURN", 1 << 60)
+    patch.setattr(group_upkeep, "_GROUPS_PER_TURN", 1 << 60)
 
 
 def the_wall_clock_is_believed(patch: Patch) -> None:
@@ -313,7 +314,7 @@ def nothing_expires(patch: Patch) -> None:
     async def expire(*_: object) -> None:
         pass
 
-    patch.setattr(GroupCoordinator, "_expire_in", expire)
+    patch.setattr(GroupUpkeep, "_expire_in", expire)
 
 
 def everybody_makes_the_topic(patch: Patch) -> None:
@@ -321,7 +322,7 @@ def everybody_makes_the_topic(patch: Patch) -> None:
         del timeout_s
         await self._create("A" * 22)  # type: ignore[arg-type]
         while (topic := self.find()) is None:
-            await self._wait(1.0)
+            await self._news.wait(self._clock, 1.0)
         return topic
 
     patch.setattr(OffsetsTopic, "require", require)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.groups import commits, shard
+from quorate.broker.groups import offset_decisions, shard
 from quorate.broker.groups.loading import load
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
@@ -205,7 +205,7 @@ def test_a_commit_that_is_not_fenced_would_be_found() -> None:
     """Rule 62."""
 
     def fence_nobody(patch: Patch) -> None:
-        patch.setattr(commits, "check_commit", lambda *_: None)
+        patch.setattr(offset_decisions, "check_commit", lambda *_: None)
 
     assert_story_notices(
         fence_nobody, lambda: simulate(a_commit_of_a_member_that_the_group_has_given_up_comes_too_late)

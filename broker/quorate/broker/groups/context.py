@@ -24,13 +24,10 @@ from quorate.errors import (
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.image import NO_LEADER, MetadataImage, TopicImage
 
-__all__ = ["GroupContext"]
+__all__ = ["GroupContext", "changes_what_is_read"]
 
 #: A message carries more than the batch: names and ids (as in ``NodeConfig``).
 _MESSAGE_OVERHEAD_BYTES: Final = 1 << 20
-#: A catalog remembers what subscriptions mean. After so many it is made anew, so that clients that want
-#: something else all the time do not fill the memory.
-_SUBSCRIPTIONS_PER_CATALOG: Final = 1_000
 
 
 class GroupContext:
@@ -46,14 +43,12 @@ class GroupContext:
         #: what other brokers can be sent
         self._message_bytes_max = config.socket_request_max_bytes - _MESSAGE_OVERHEAD_BYTES
         self._catalog: TopicCatalog | None = None
-        self._subscriptions = 0
 
     # -- topics
 
     @property
     def topics(self) -> TopicCatalog:
         if self._catalog is None:
-            self._subscriptions = 0
             self._catalog = TopicCatalog(self.hosted.image)
         return self._catalog
 
@@ -63,12 +58,6 @@ class GroupContext:
         if is_other or delta is None or delta.brokers:
             self._catalog = None
         return is_other
-
-    def count_subscription(self) -> None:
-        """A member says what it wants."""
-        self._subscriptions += 1
-        if self._subscriptions > _SUBSCRIPTIONS_PER_CATALOG:
-            self._catalog = None
 
     # -- who coordinates
 

@@ -2,15 +2,7 @@
 
 Shards come and go with leaderships. A new one is loaded as soon as the metadata says that this broker
 leads, or when the first request comes, whichever is sooner; a few at a time, so that a broker that takes
-over many still does its other work. What runs beside the calls, and never more than a group at a time in
-one turn of the loop:
-
-- *Topics change.* Groups that read something else from now on get new assignments, and offsets of topics
-  that were deleted go.
-- *Offsets expire*, of groups that have had no members for long. By the time of ``RetentionTime``: a wall
-  clock that jumps ahead must not make a group forget how far it has come.
-
-Whatever of this cannot be carried out now is tried again.
+over many still does its other work. One that could not be loaded is tried again.
 """
 
 from __future__ import annotations
@@ -19,10 +11,10 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, NoReturn
 
-from quorate.broker.groups import commits, membership
 from quorate.broker.groups.context import GroupContext
-from quorate.broker.groups.heartbeats import GroupMembers
+from quorate.broker.groups.group_members import GroupMembers
 from quorate.broker.groups.shard import GroupShard
+from quorate.broker.groups.upkeep import GroupUpkeep
 from quorate.broker.hosted import Hosted
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
@@ -31,10 +23,9 @@ from quorate.core.config import NodeConfig
 from quorate.core.ids import PartitionId
 from quorate.core.logging import get_logger
 from quorate.core.topic_names import OFFSETS_TOPIC
-from quorate.errors import CoordinatorNotAvailable, GroupFull, LeadershipError, QuorateError
+from quorate.errors import CoordinatorNotAvailable, LeadershipError, QuorateError
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.image import PartitionImage
-from quorate.storage.retention_time import RetentionTime
 
 __all__ = ["Coordinated", "GroupCoordinator"]
 
@@ -47,10 +38,6 @@ _LOAD_AGAIN_S: Final = 5.0
 #: how soon to look again for a leadership that the metadata speaks of and the replica has not taken up yet
 _LOOK_AGAIN_S: Final = 0.25
 _LOOK_AGAIN_S_MAX: Final = 5.0
-#: what could not be written down is tried again after this
-_RETRY_S: Final = 1.0
-#: groups that are looked at in one turn of the loop when there is nothing to do for them
-_GROUPS_PER_TURN: Final = 32
 
 
 class Coordinated(NamedTuple):
@@ -62,18 +49,14 @@ class Coordinated(NamedTuple):
 
 class GroupCoordinator:
     def __init__(self, config: NodeConfig, hosted: Hosted, clock: Clock) -> None:
-        self._config = config.groups
         self._hosted = hosted
         self._clock = clock
         self.context = GroupContext(config, hosted, clock, group_count=self._group_count)
-        self._retention_time = RetentionTime(clock)
         self._coordinated: dict[PartitionId, Coordinated] = {}
         self._may_lead = asyncio.Event()
         #: shards that have to be loaded, in the order in which they came
         self._to_load: asyncio.Queue[GroupShard] = asyncio.Queue()
-        #: groups whose topics may have changed, by shard
-        self._to_look_at: dict[GroupShard, dict[str, None]] = {}
-        self._has_topics_changed = asyncio.Event()
+        self._upkeep = GroupUpkeep(config.groups, self.context, self.loaded)
 
     def _group_count(self) -> int:
         return sum(len(each.shard.groups) for each in self._coordinated.values())
@@ -84,9 +67,7 @@ class GroupCoordinator:
         """After the replicas have taken up their parts. None: everything is new."""
         self._may_lead.set()
         if self.context.image_changed(delta):
-            for each in self._coordinated.values():
-                if each.shard.is_loaded:
-                    self._look_at_all(each.shard)
+            self._upkeep.topics_changed()
 
     # -- finding
 
@@ -150,8 +131,7 @@ class GroupCoordinator:
             tasks.create_task(self._look_for_leaderships(), name="group-leaderships")
             for number in range(_LOADING_AT_ONCE):
                 tasks.create_task(self._load_shards(), name=f"group-loading-{number}")
-            tasks.create_task(self._follow_topics(), name="group-topics")
-            tasks.create_task(self._expire(), name="group-expiry")
+            tasks.create_task(self._upkeep.run(), name="group-upkeep")
 
     async def _look_for_leaderships(self) -> NoReturn:
         pause_s = _LOOK_AGAIN_S
@@ -171,7 +151,7 @@ class GroupCoordinator:
         while True:
             shard = await self._to_load.get()
             if await shard.load():
-                self._look_at_all(shard)
+                self._upkeep.look_at_all(shard)
             else:
                 self._clock.call_later(_LOAD_AGAIN_S, self._to_load_again(shard))
 
@@ -181,82 +161,3 @@ class GroupCoordinator:
                 self._to_load.put_nowait(shard)
 
         return load_again
-
-    # -- topics
-
-    def _look_at_all(self, shard: GroupShard) -> None:
-        """A coordinator that has just taken over does not know what the one before has seen to."""
-        if not shard.is_ended:
-            self._to_look_at[shard] = dict.fromkeys(shard.groups)
-            self._has_topics_changed.set()
-
-    async def _follow_topics(self) -> NoReturn:
-        while True:
-            await self._has_topics_changed.wait()
-            self._has_topics_changed.clear()
-            looked_at = 0
-            while self._to_look_at:
-                shard = next(iter(self._to_look_at))
-                group = _pop_group(self._to_look_at, shard)
-                looked_at += 1
-                if group is not None and not self._look_at(shard, group):
-                    self._to_look_at.setdefault(shard, {})[group] = None
-                    await self._clock.sleep(_RETRY_S)
-                elif looked_at % _GROUPS_PER_TURN == 0:
-                    await asyncio.sleep(0)
-
-    def _look_at(self, shard: GroupShard, group: str) -> bool:
-        """False: what has to be done could not be written down."""
-        if shard.is_ended or group not in shard.groups:
-            return True
-        try:
-            shard.carry_out(
-                membership.topics_changed(
-                    shard.groups,
-                    group,
-                    topics=self.context.topics,
-                    settings=self.context.settings,
-                    now_ms=self._clock.wall_ms(),
-                )
-            )
-        except QuorateError as error:
-            log.warning("group_not_reassigned", group=group, code=error.code, reason=error.message)
-            # A group that has become too large stays as it is until something else changes.
-            return not error.retriable or isinstance(error, GroupFull)
-        return True
-
-    # -- expiry
-
-    async def _expire(self) -> NoReturn:
-        while True:
-            await self._clock.sleep(self._config.offsets_retention_check_interval_ms / 1000)
-            now_ms = self._retention_time.now_ms()
-            for each in list(self._coordinated.values()):
-                await self._expire_in(each.shard, now_ms)
-
-    async def _expire_in(self, shard: GroupShard, now_ms: int) -> None:
-        for count, name in enumerate(list(shard.groups), 1):
-            group = shard.groups.get(name)
-            if group is None:
-                continue
-            retention_ms = self.context.settings.offsets_retention_ms
-            records = commits.expired_offsets(group, now_ms=now_ms, retention_ms=retention_ms)
-            if records:
-                try:
-                    shard.carry_out(records)
-                except QuorateError as error:
-                    log.warning("offsets_not_expired", partition=shard.number, reason=error.message)
-                    return
-                log.info("offsets_expired", group=name, records=len(records))
-            if records or count % _GROUPS_PER_TURN == 0:
-                await asyncio.sleep(0)
-
-
-def _pop_group(to_look_at: dict[GroupShard, dict[str, None]], shard: GroupShard) -> str | None:
-    groups = to_look_at[shard]
-    group = next(iter(groups), None)
-    if group is not None:
-        del groups[group]
-    if not groups:
-        del to_look_at[shard]
-    return group

@@ -12,13 +12,11 @@ from typing import NamedTuple
 
 from quorate.broker.groups.coordinator import Coordinated, GroupCoordinator
 from quorate.broker.groups.group import Group
-from quorate.broker.groups.lag import ask_all, lag_of, partitions_read
-from quorate.broker.groups.leader_calls import End, LeaderCalls, Position
+from quorate.broker.groups.lag import Lag, Progress, find_lags, partitions_read
+from quorate.broker.groups.leader_calls import LeaderCalls
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.records import TopicIdPartition, topic_partitions
 from quorate.broker.groups.targets import assignor_of
-from quorate.core.config import TopicConfig
-from quorate.core.ids import Offset, PartitionId, ReplicaKey, TopicId
 from quorate.errors import GroupNotFound, QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1.group_pb2 import (
@@ -37,6 +35,8 @@ class _Described(NamedTuple):
     description: GroupDescription
     #: None: there is an error in the description
     coordinated: Coordinated | None
+    #: one for each that the description has
+    progress: Sequence[Progress] = ()
 
 
 class GroupDescriptions:
@@ -57,14 +57,14 @@ class GroupDescriptions:
                 listed.append((found, list(_listings(found))))
         for found, listings in listed:
             try:
-                await found.shard.settle(is_appended=False)
+                await found.shard.committed(is_appended=False)
             except QuorateError:
                 response.loading.append(found.shard.number)
             else:
                 response.groups.extend(listings)
         response.groups.sort(key=lambda each: each.group)
         response.loading.sort()
-        # Looked at for each shard when it was settled; the answer leaves now (rule 37).
+        # Looked at for each shard when it was confirmed; the answer leaves now (rule 37).
         self._context.hosted.lease.check()
         return response
 
@@ -75,7 +75,7 @@ class GroupDescriptions:
         for group in groups:
             described.append(await self._describe(group))
             await asyncio.sleep(0)
-        await self._fill_in_lag([each.description for each in described])
+        await self._fill_in_lag(described)
         for each in described:
             if each.coordinated is not None and each.coordinated.shard.is_ended:
                 _replace_by(each.description, self._context.not_coordinator(each.coordinated.shard.number))
@@ -87,15 +87,18 @@ class GroupDescriptions:
         try:
             found = self._coordinator.find(name)
             group = found.shard.groups.get(name)
+            progress: list[Progress] = []
             if group is not None:
+                progress = self._progress_of(group)
                 self._fill_in(description, group, found)
-            await found.shard.settle(is_appended=False)
+                description.progress.extend(self._messages(group, progress))
+            await found.shard.committed(is_appended=False)
             if group is None:
                 raise GroupNotFound(f"there is no group {name}", group=name)
         except QuorateError as error:
             _replace_by(description, error)
             return _Described(description, None)
-        return _Described(description, found)
+        return _Described(description, found, progress)
 
     def _fill_in(self, description: GroupDescription, group: Group, found: Coordinated) -> None:
         description.state = group.state
@@ -106,7 +109,6 @@ class GroupDescriptions:
             member = group.members[member_id]
             silent_ms = found.members.silent_ms(group.name, member_id)
             description.members.append(self._member(member, silent_ms))
-        description.progress.extend(self._progress(group))
 
     def _member(self, member: Member, silent_ms: int) -> MemberDescription:
         names = self._context.topics.names_of([*member.target, *member.assigned, *member.revoking])
@@ -121,21 +123,24 @@ class GroupDescriptions:
             is_away=member.is_away,
         )
 
-    def _progress(self, group: Group) -> Iterator[GroupProgress]:
+    def _progress_of(self, group: Group) -> list[Progress]:
+        """In the order of the topics' names."""
         partitions = partitions_read(group, self._context.hosted.image.topics)
-        names = self._context.topics.names_of(sorted(partitions))
-        for partition in sorted(partitions, key=lambda each: (names.get(each.topic_id, ""), each)):
+        names = self._context.topics.names_of(partitions)
+        in_order = sorted(partitions, key=lambda each: (names.get(each.topic_id, ""), each))
+        return [Progress.of(group, partition) for partition in in_order]
+
+    def _messages(self, group: Group, progress: Sequence[Progress]) -> Iterator[GroupProgress]:
+        names = self._context.topics.names_of(each.partition for each in progress)
+        for partition, _ in progress:
             yield _progress_in(group, partition, names.get(partition.topic_id))
 
-    async def _fill_in_lag(self, descriptions: Sequence[GroupDescription]) -> None:
-        progress = [each for description in descriptions for each in description.progress]
-        ends = await ask_all(self._calls, [_position(each) for each in progress])
-        now_ms = self._context.clock.wall_ms()
-        hosted = self._context.hosted
-        for each, end in zip(progress, ends, strict=True):
-            topic_id = TopicId(each.topic_id)
-            config = hosted.topic_config(topic_id) if topic_id in hosted.image.topics else None
-            _fill_in_lag(each, end, now_ms=now_ms, config=config)
+    async def _fill_in_lag(self, described: Sequence[_Described]) -> None:
+        progress = [place for each in described for place in each.progress]
+        messages = [message for each in described for message in each.description.progress]
+        lags = await find_lags(progress, self._calls, self._context)
+        for message, lag in zip(messages, lags, strict=True):
+            _fill_in_lag(message, lag)
 
 
 def _listings(found: Coordinated) -> Iterator[GroupListing]:
@@ -161,23 +166,12 @@ def _progress_in(group: Group, partition: TopicIdPartition, topic: str | None) -
     return progress
 
 
-def _position(progress: GroupProgress) -> Position:
-    key = ReplicaKey(TopicId(progress.topic_id), PartitionId(progress.partition))
-    offset = progress.committed_offset if progress.HasField("committed_offset") else 0
-    return Position(key, Offset(offset))
-
-
-def _fill_in_lag(
-    progress: GroupProgress, end: End | QuorateError, *, now_ms: int, config: TopicConfig | None
-) -> None:
-    """``config``: of the topic; None: it is not there any more."""
-    if isinstance(end, QuorateError):
-        progress.error.CopyFrom(detail_from_error(end))
+def _fill_in_lag(progress: GroupProgress, lag: Lag | QuorateError) -> None:
+    if isinstance(lag, QuorateError):
+        progress.error.CopyFrom(detail_from_error(lag))
         return
-    committed = Offset(progress.committed_offset) if progress.HasField("committed_offset") else None
-    lag = lag_of(committed, end, now_ms=now_ms, config=config)
-    progress.log_start_offset = end.log_start_offset
-    progress.end_offset = end.high_watermark
+    progress.log_start_offset = lag.end.log_start_offset
+    progress.end_offset = lag.end.high_watermark
     progress.lag = lag.records
     if lag.ms is not None:
         progress.lag_ms = lag.ms

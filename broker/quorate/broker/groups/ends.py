@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorate.broker.groups.leader_calls import POSITIONS_MAX, End, LeaderCalls, Position
-from quorate.core.ids import BrokerId, Offset, ReplicaKey
+from quorate.broker.groups.records import TopicIdPartition
+from quorate.core.ids import BrokerId, Offset
 from quorate.errors import (
     BrokerNotAvailable,
     OffsetNotAvailable,
@@ -38,15 +39,17 @@ class Ends:
     def __init__(self, calls: LeaderCalls) -> None:
         self._calls = calls
         #: exclusive ends, the one that was heard of last at the end
-        self._known: dict[ReplicaKey, Offset] = {}
+        self._known: dict[TopicIdPartition, Offset] = {}
         self._leaders: dict[BrokerId, _Leader] = {}
         self._is_closed = False
 
-    def known(self, key: ReplicaKey) -> Offset:
+    def known(self, key: TopicIdPartition) -> Offset:
         """A lower bound of where the partition ends."""
         return self._known.get(key, Offset(0))
 
-    async def find_unreached(self, wanted: Mapping[ReplicaKey, Offset]) -> dict[ReplicaKey, QuorateError]:
+    async def find_unreached(
+        self, wanted: Mapping[TopicIdPartition, Offset]
+    ) -> dict[TopicIdPartition, QuorateError]:
         """Those that do not reach so far, or are not known to, with the reason."""
         beyond = [Position(key) for key, offset in wanted.items() if offset > self.known(key)]
         if not beyond:
@@ -84,7 +87,7 @@ class Ends:
             leader = self._leaders[broker_id] = _Leader(self, self._calls, broker_id)
         return leader
 
-    def learned(self, key: ReplicaKey, high_watermark: Offset) -> None:
+    def learned(self, key: TopicIdPartition, high_watermark: Offset) -> None:
         self._known[key] = max(high_watermark, self._known.pop(key, Offset(0)))
         if len(self._known) > _KNOWN_MAX:
             del self._known[next(iter(self._known))]
@@ -98,10 +101,10 @@ class _Leader:
         self._calls = calls
         self._broker_id = broker_id
         #: for the next question
-        self._wanted: dict[ReplicaKey, asyncio.Future[End | QuorateError]] = {}
+        self._wanted: dict[TopicIdPartition, asyncio.Future[End | QuorateError]] = {}
         self._asking: asyncio.Task[None] | None = None
 
-    def ask_about(self, key: ReplicaKey) -> asyncio.Future[End | QuorateError]:
+    def ask_about(self, key: TopicIdPartition) -> asyncio.Future[End | QuorateError]:
         """To be waited for, not to be awaited: others share it."""
         future = self._wanted.get(key)
         if future is None:
@@ -151,7 +154,7 @@ def _not_known(error: QuorateError) -> QuorateError:
     )
 
 
-def _out_of_range(key: ReplicaKey, offset: Offset, end: End) -> OffsetOutOfRange:
+def _out_of_range(key: TopicIdPartition, offset: Offset, end: End) -> OffsetOutOfRange:
     return OffsetOutOfRange(
         f"offset {offset} is beyond the end of the partition, which is {end.high_watermark}",
         topic_id=key.topic_id,

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from quorate.broker.groups.member import Member
-from quorate.broker.groups.records import GroupRecord, TopicIdPartition
-from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName
+from quorate.broker.groups.records import GroupRecord, TopicIdPartition, partition_of
+from quorate.core.ids import LeaderEpoch, Offset, TimestampMs, TopicName
 from quorate.v1.group_pb2 import (
     GROUP_STATE_EMPTY,
     GROUP_STATE_RECONCILING,
@@ -122,8 +122,7 @@ class Group:
             self._set_member(key.member_id, value)
         elif kind == "offset":
             assert value is None or isinstance(value, OffsetValue)
-            about = TopicIdPartition(TopicId(key.offset.topic_id), PartitionId(key.offset.partition))
-            self._set_offset(about, value)
+            self._set_offset(partition_of(key.offset), value)
 
     def _set_group(self, value: GroupValue | None) -> None:
         value = value or GroupValue()

@@ -1,185 +1,76 @@
-"""The members of a shard's groups: their calls, kept until there is something to tell, and their silence.
+"""Heartbeats that are under way: at most one of a member counts, its last one.
 
-A heartbeat is decided when it comes. If that tells the member nothing new, the call waits. Whenever a
-decision changes a member, its waiting call is looked at, and if there is news for it, it is decided again,
-on the state as it is by then; its member has said nothing else since, so what it says still holds. So a
-change reaches whom it concerns in the time of a commit, and nobody else notices.
-
-A refusal is an answer, too, and leaves like one: a member that is told that it is unknown gives up all that
-it reads, and its removal could still be on its way (``GroupShard.settle``).
-
-A static member that dies has said nothing about coming back, and its successor would have to wait until the
-session is over. But its call has broken off. So when somebody comes under the same name, and nothing was
-heard from the one before since, that one counts as away, and the successor goes on where it was.
+A member that has something new to say does not wait for the answer to what it said before. So a newer call
+takes the older one's place, and the older one is answered at once; nobody reads that answer. What counts is
+that nothing of the older one is acted on any more: it says that the member holds what the newer one may have
+given up. Neither is it a sign of death when the older one breaks off.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterator
 
-from quorate.broker.groups import membership
-from quorate.broker.groups.member import Member
-from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
-from quorate.broker.groups.shard import GroupShard, MembersBefore
-from quorate.broker.groups.waiting import Heartbeat, Heartbeats
-from quorate.core.logging import get_logger
-from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH
-from quorate.errors import QuorateError
-from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse
+from quorate.broker.groups.member_clocks import MemberKey
+from quorate.broker.groups.wake_up import WakeUp
+from quorate.core.clock import Clock
+from quorate.v1.group_pb2 import GroupHeartbeatRequest
 
-__all__ = ["GroupMembers"]
-
-log = get_logger(__name__)
+__all__ = ["Heartbeat", "Heartbeats"]
 
 
-class GroupMembers:
-    def __init__(self, shard: GroupShard) -> None:
-        self._shard = shard
-        self._context = shard.context
-        self._clock = shard.context.clock
-        settings = shard.context.settings
-        self._under_way = Heartbeats()
-        self._clocks = MemberClocks(
-            self._clock,
-            session_timeout_s=settings.session_timeout_ms / 1000,
-            grace_s=settings.reconnect_grace_ms / 1000,
-            on_overdue=self._remove,
-        )
-        shard.on_loaded = self._loaded
-        shard.on_changed = self._changed
-        shard.on_ended = self._ended
+class Heartbeat:
+    """One call, from when it came until it is answered or breaks off."""
 
-    def silent_ms(self, group: str, member_id: str) -> int:
-        """How long ago the member was heard of."""
-        return int(self._clocks.silent_s(MemberKey(group, member_id)) * 1000)
+    __slots__ = ("_news", "is_superseded", "key", "request")
 
-    # -- calls
+    def __init__(self, request: GroupHeartbeatRequest) -> None:
+        self.key = MemberKey(request.group, request.member_id)
+        self.request = request
+        #: the member has called again
+        self.is_superseded = False
+        self._news = WakeUp()
 
-    async def heartbeat(self, request: GroupHeartbeatRequest) -> GroupHeartbeatResponse:
-        self._shard.check_loaded()
-        heartbeat = Heartbeat(request)
-        self._under_way.begin(heartbeat)
-        try:
-            return await self._answer(heartbeat)
-        except asyncio.CancelledError:
-            # The caller has gone, and with it perhaps its process; unless it has called again since.
-            if not heartbeat.is_superseded:
-                self._clocks.broke_off(heartbeat.key)
-            raise
-        finally:
-            self._under_way.end(heartbeat)
+    def wake(self) -> None:
+        self._news.wake()
 
-    async def _answer(self, heartbeat: Heartbeat) -> GroupHeartbeatResponse:
-        request = heartbeat.request
-        wait_ms = min(request.max_wait_ms, self._context.settings.heartbeat_interval_ms)
-        deadline = self._clock.monotonic() + wait_ms / 1000
-        while True:
-            try:
-                answer = self._decide(heartbeat)
-            except QuorateError:
-                await self._shard.settle(is_appended=False)
-                raise
-            if self._has_news(request):
-                break
-            remaining_s = deadline - self._clock.monotonic()
-            if not await heartbeat.wait_for_news(self._clock, remaining_s) or heartbeat.is_superseded:
-                break
-            self._shard.check_loaded()
-        await self._shard.settle(is_appended=False)
-        return answer
+    async def wait_for_news(self, clock: Clock, timeout_s: float) -> bool:
+        """Whether there may be any: it was woken, and not by the time."""
+        return timeout_s > 0 and await self._news.wait(clock, timeout_s)
 
-    def _decide(self, heartbeat: Heartbeat) -> GroupHeartbeatResponse:
-        request = heartbeat.request
-        if request.HasField("subscription"):
-            self._context.count_subscription()
-            if request.member_epoch == JOIN_EPOCH and request.subscription.instance_id:
-                self._make_way(request)
-        decision = self._decision(request)
-        if decision.records:
-            self._context.check_room(self._shard.groups, request.group)
-            self._shard.carry_out(decision.records)
-        self._clocks.heard(heartbeat.key)
-        return decision.answer
 
-    def _decision(self, request: GroupHeartbeatRequest) -> membership.Decision:
-        return membership.heartbeat(
-            self._shard.groups,
-            request,
-            topics=self._context.topics,
-            settings=self._context.settings,
-            now_ms=self._clock.wall_ms(),
-        )
+class Heartbeats:
+    """All that are under way in one shard."""
 
-    def _make_way(self, request: GroupHeartbeatRequest) -> None:
-        """For a static member whose predecessor has died."""
-        group = self._shard.groups.get(request.group)
-        former = None if group is None else group.member_of_instance(request.subscription.instance_id)
-        if former is None or former.is_away or former.member_id == request.member_id:
+    def __init__(self) -> None:
+        #: group -> member -> its last call; never an empty one
+        self._by_group: dict[str, dict[str, Heartbeat]] = {}
+
+    def begin(self, heartbeat: Heartbeat) -> None:
+        group, member_id = heartbeat.key
+        members = self._by_group.setdefault(group, {})
+        before = members.get(member_id)
+        if before is not None:
+            before.is_superseded = True
+            before.wake()
+        members[member_id] = heartbeat
+
+    def end(self, heartbeat: Heartbeat) -> None:
+        group, member_id = heartbeat.key
+        if heartbeat.is_superseded:
             return
-        if self._clocks.is_broken(MemberKey(request.group, former.member_id)):
-            away = GroupHeartbeatRequest(
-                group=request.group, member_id=former.member_id, member_epoch=AWAY_EPOCH
-            )
-            self._shard.carry_out(self._decision(away).records)
+        members = self._by_group[group]
+        del members[member_id]
+        if not members:
+            del self._by_group[group]
 
-    def _has_news(self, request: GroupHeartbeatRequest) -> bool:
-        """Whether there is anything to tell the member; always, for one that comes or goes."""
-        group = self._shard.groups.get(request.group)
-        member = None if group is None else group.members.get(request.member_id)
-        if group is None or member is None or request.member_epoch <= JOIN_EPOCH:
-            return True
-        return membership.has_news(group, member, request.owned, member_epoch=request.member_epoch)
+    def get(self, key: MemberKey) -> Heartbeat | None:
+        members = self._by_group.get(key.group)
+        return None if members is None else members.get(key.member_id)
 
-    # -- what becomes of members
+    def __iter__(self) -> Iterator[Heartbeat]:
+        for members in list(self._by_group.values()):
+            yield from list(members.values())
 
-    def _loaded(self) -> None:
-        """Everybody has a whole session: what was heard before, nobody knows."""
-        for name in self._shard.groups:
-            for member in self._shard.groups[name].members.values():
-                self._take_up(MemberKey(name, member.member_id), None, member)
-
-    def _changed(self, before: MembersBefore) -> None:
-        for key, former in before.items():
-            group = self._shard.groups.get(key.group)
-            member = None if group is None else group.members.get(key.member_id)
-            heartbeat = self._under_way.get(key)
-            if member is None:
-                self._clocks.forget(key)
-            else:
-                self._take_up(key, former, member)
-            if heartbeat is not None and self._has_news(heartbeat.request):
-                heartbeat.wake()
-
-    def _take_up(self, key: MemberKey, former: Member | None, member: Member) -> None:
-        if key not in self._clocks:
-            self._clocks.add(key, is_static=bool(member.instance_id))
-        before = () if former is None else former.revoking
-        if any(partition not in before for partition in member.revoking):
-            timeout_ms = membership.rebalance_timeout_ms(member, self._context.settings)
-            self._clocks.must_revoke(key, timeout_ms / 1000)
-        elif before and not member.revoking:
-            self._clocks.has_revoked(key)
-
-    def _remove(self, key: MemberKey, reason: Overdue) -> bool:
-        context = self._context
-        try:
-            self._shard.carry_out(
-                membership.remove_member(
-                    self._shard.groups,
-                    key.group,
-                    key.member_id,
-                    topics=context.topics,
-                    settings=context.settings,
-                    now_ms=self._clock.wall_ms(),
-                )
-            )
-        except QuorateError as error:
-            log.warning("member_not_removed", group=key.group, member=key.member_id, reason=error.message)
-            return False
-        log.info("member_removed", group=key.group, member=key.member_id, reason=reason.value)
-        return True
-
-    def _ended(self) -> None:
-        """Whoever waits finds out that this is not the coordinator any more."""
-        self._clocks.stop()
-        self._under_way.wake_all()
+    def wake_all(self) -> None:
+        for heartbeat in self:
+            heartbeat.wake()

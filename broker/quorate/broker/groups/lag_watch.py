@@ -23,17 +23,17 @@ from typing import Final, NamedTuple, NoReturn
 
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.group import Group
-from quorate.broker.groups.lag import Lag, ask_all, lag_of, partitions_read
-from quorate.broker.groups.leader_calls import End, LeaderCalls, Position
-from quorate.broker.groups.records import TopicIdPartition
+from quorate.broker.groups.lag import Lag, Progress, find_lags, partitions_read
+from quorate.broker.groups.leader_calls import LeaderCalls
 from quorate.broker.groups.shard import GroupShard
+from quorate.broker.groups.wake_up import WakeUp
 from quorate.core.config import MetricsConfig
-from quorate.core.ids import BrokerId, Offset, ReplicaKey, TopicId
+from quorate.core.ids import BrokerId, TopicId
 from quorate.core.logging import get_logger
 from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import GroupState
 
-__all__ = ["GroupLook", "LagLook", "LagWatch", "PartitionLook"]
+__all__ = ["GroupSnapshot", "LagSnapshot", "LagWatch", "PartitionSnapshot"]
 
 log = get_logger(__name__)
 
@@ -49,21 +49,21 @@ _PARTITIONS_PER_TURN: Final = 250
 _GROUPS_PER_TURN: Final = 32
 
 
-class PartitionLook(NamedTuple):
+class PartitionSnapshot(NamedTuple):
     topic: str
     partition: int
     #: None: its leader did not say
     lag: Lag | None
 
 
-class GroupLook(NamedTuple):
+class GroupSnapshot(NamedTuple):
     name: str
     state: GroupState
     members: int
-    partitions: Sequence[PartitionLook]
+    partitions: Sequence[PartitionSnapshot]
 
 
-class LagLook:
+class LagSnapshot:
     """What one look has found. It stays as it is, but for groups that others coordinate by now."""
 
     def __init__(self, began_at: float) -> None:
@@ -71,13 +71,13 @@ class LagLook:
         self.began_at = began_at
         #: groups that did not fit
         self.left_out = 0
-        self._found: list[tuple[GroupShard, GroupLook]] = []
+        self._found: list[tuple[GroupShard, GroupSnapshot]] = []
 
-    def add(self, shard: GroupShard, group: GroupLook) -> None:
+    def add(self, shard: GroupShard, group: GroupSnapshot) -> None:
         """For who makes it."""
         self._found.append((shard, group))
 
-    def groups(self) -> tuple[GroupLook, ...]:
+    def groups(self) -> tuple[GroupSnapshot, ...]:
         """Of those that this broker coordinates still."""
         return tuple(group for shard, group in self._found if not shard.is_ended)
 
@@ -85,7 +85,7 @@ class LagLook:
 class LagWatch:
     def __init__(self, coordinator: GroupCoordinator, calls: LeaderCalls, config: MetricsConfig) -> None:
         self._coordinator = coordinator
-        self._hosted = coordinator.context.hosted
+        self._context = coordinator.context
         self._clock = coordinator.context.clock
         self._calls = calls
         self._interval_s = config.groups_interval_ms / 1000
@@ -93,9 +93,8 @@ class LagWatch:
         self._wanted_at = -math.inf
         self._is_wanted = asyncio.Event()
         self._is_running = False
-        self._latest: LagLook | None = None
-        #: who waits for the next look
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._latest: LagSnapshot | None = None
+        self._has_looked = WakeUp()
         self._has_left_out = False
 
     # -- for whoever reads
@@ -105,28 +104,18 @@ class LagWatch:
         self._wanted_at = self._clock.monotonic()
         self._is_wanted.set()
         if self._is_running and self.latest() is None:
-            await self._next_look()
+            await self._has_looked.wait(self._clock, _FIRST_LOOK_S)
 
-    def latest(self) -> LagLook | None:
+    def latest(self) -> LagSnapshot | None:
         """None: there is none that is worth telling; it is old, or nobody wanted to know."""
-        look = self._latest
-        if look is None or self.age_s(look) > _INTERVALS_KEPT * self._interval_s:
+        snapshot = self._latest
+        if snapshot is None or self.age_s(snapshot) > _INTERVALS_KEPT * self._interval_s:
             return None
         # Another broker may coordinate by now, and tell the same (rule 37).
-        return look if self._hosted.lease.is_valid else None
+        return snapshot if self._context.hosted.lease.is_valid else None
 
-    def age_s(self, look: LagLook) -> float:
-        return self._clock.monotonic() - look.began_at
-
-    async def _next_look(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiter)
-        timer = self._clock.call_later(_FIRST_LOOK_S, lambda: _release(waiter))
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-            self._waiting.discard(waiter)
+    def age_s(self, snapshot: LagSnapshot) -> float:
+        return self._clock.monotonic() - snapshot.began_at
 
     # -- looking
 
@@ -140,21 +129,17 @@ class LagWatch:
                     self._latest = await self._look()
                 except Exception:  # a bug of ours, and no reason to stop a broker
                     log.exception("lag_not_looked_at")
-                self._release_all()
+                self._has_looked.wake()
                 await self._clock.sleep(self._interval_s)
                 if self._clock.monotonic() - self._wanted_at > _WATCHED_S:
                     self._is_wanted.clear()
                     self._latest = None
         finally:
             self._is_running = False
-            self._release_all()
+            self._has_looked.wake()
 
-    def _release_all(self) -> None:
-        for waiter in self._waiting:
-            _release(waiter)
-
-    async def _look(self) -> LagLook:
-        look = LagLook(self._clock.monotonic())
+    async def _look(self) -> LagSnapshot:
+        snapshot = LagSnapshot(self._clock.monotonic())
         room = self._partitions_max
         piece: list[tuple[GroupShard, _Found]] = []
         piece_size = 0
@@ -162,19 +147,19 @@ class LagWatch:
         for count, (shard, group) in enumerate(self._groups(), 1):
             found = self._find(group)
             if found.size > room:
-                look.left_out += 1
+                snapshot.left_out += 1
             else:
                 room -= found.size
                 piece_size += found.size
                 piece.append((shard, found))
             if piece_size >= _PARTITIONS_PER_TURN:
-                await self._ask(piece, look, silent)
+                await self._ask(piece, snapshot, silent)
                 piece, piece_size = [], 0
             elif count % _GROUPS_PER_TURN == 0:
                 await asyncio.sleep(0)
-        await self._ask(piece, look, silent)
-        self._note_left_out(look)
-        return look
+        await self._ask(piece, snapshot, silent)
+        self._note_left_out(snapshot)
+        return snapshot
 
     def _groups(self) -> Iterator[tuple[GroupShard, Group]]:
         """As they are when it is their turn; which there are may change on the way."""
@@ -185,47 +170,34 @@ class LagWatch:
                     yield shard, group
 
     def _find(self, group: Group) -> _Found:
-        topics = self._hosted.image.topics
+        topics = self._context.hosted.image.topics
         partitions = sorted(each for each in partitions_read(group, topics) if each.topic_id in topics)
         names = {topic_id: topics[topic_id].name for topic_id in {each.topic_id for each in partitions}}
-        offsets = {each: group.offsets[each].offset for each in partitions if each in group.offsets}
-        return _Found(group.name, group.state, len(group.members), partitions, names, offsets)
+        progress = [Progress.of(group, partition) for partition in partitions]
+        return _Found(group.name, group.state, len(group.members), progress, names)
 
     async def _ask(
         self,
         piece: Sequence[tuple[GroupShard, _Found]],
-        look: LagLook,
+        snapshot: LagSnapshot,
         silent: dict[BrokerId, QuorateError],
     ) -> None:
-        positions = [
-            Position(ReplicaKey(*each), found.offsets.get(each, Offset(0)))
-            for _, found in piece
-            for each in found.partitions
-        ]
-        ends = iter(await ask_all(self._calls, positions, silent))
-        now_ms = self._clock.wall_ms()
+        progress = [place for _, found in piece for place in found.progress]
+        lags = iter(await find_lags(progress, self._calls, self._context, silent))
         for shard, found in piece:
             partitions = [
-                PartitionLook(
-                    found.names[each.topic_id], each.partition, self._lag(found, each, next(ends), now_ms)
-                )
-                for each in found.partitions
+                PartitionSnapshot(found.names[topic_id], number, _known(next(lags)))
+                for (topic_id, number), _ in found.progress
             ]
-            look.add(shard, GroupLook(found.name, found.state, found.members, partitions))
+            snapshot.add(shard, GroupSnapshot(found.name, found.state, found.members, partitions))
 
-    def _lag(
-        self, found: _Found, partition: TopicIdPartition, end: End | QuorateError, now_ms: int
-    ) -> Lag | None:
-        if isinstance(end, QuorateError) or partition.topic_id not in self._hosted.image.topics:
-            return None
-        config = self._hosted.topic_config(partition.topic_id)
-        return lag_of(found.offsets.get(partition), end, now_ms=now_ms, config=config)
-
-    def _note_left_out(self, look: LagLook) -> None:
+    def _note_left_out(self, snapshot: LagSnapshot) -> None:
         """Once for each time that it begins: the metric tells the rest."""
-        if look.left_out and not self._has_left_out:
-            log.warning("group_metrics_left_out", groups=look.left_out, partitions_max=self._partitions_max)
-        self._has_left_out = look.left_out > 0
+        if snapshot.left_out and not self._has_left_out:
+            log.warning(
+                "group_metrics_left_out", groups=snapshot.left_out, partitions_max=self._partitions_max
+            )
+        self._has_left_out = snapshot.left_out > 0
 
 
 class _Found(NamedTuple):
@@ -234,16 +206,14 @@ class _Found(NamedTuple):
     name: str
     state: GroupState
     members: int
-    #: of topics that exist
-    partitions: Sequence[TopicIdPartition]
+    #: in topics that exist
+    progress: Sequence[Progress]
     names: Mapping[TopicId, str]
-    offsets: Mapping[TopicIdPartition, Offset]
 
     @property
     def size(self) -> int:
-        return 1 + len(self.partitions)
+        return 1 + len(self.progress)
 
 
-def _release(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+def _known(lag: Lag | QuorateError) -> Lag | None:
+    return None if isinstance(lag, QuorateError) else lag

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from quorate.broker.groups.records import TopicIdPartition
 from quorate.broker.partition_ends import ENDS_PER_QUESTION_MAX, PartitionEnds
-from quorate.core.ids import BrokerId, Offset, ReplicaKey, TimestampMs
+from quorate.core.ids import BrokerId, Offset, TimestampMs
 from quorate.core.transport import Channel, Transport, method_of
 from quorate.errors import (
     BrokerNotAvailable,
@@ -48,7 +49,7 @@ POSITIONS_MAX: Final = ENDS_PER_QUESTION_MAX
 
 
 class Position(NamedTuple):
-    key: ReplicaKey
+    key: TopicIdPartition
     #: set: the time of the first record from there on is wanted, too, and how many bytes there are
     offset: Offset | None = None
 
@@ -82,10 +83,10 @@ class LeaderCalls:
 
     def by_leader(
         self, positions: Iterable[Position]
-    ) -> tuple[dict[BrokerId, list[Position]], dict[ReplicaKey, QuorateError]]:
+    ) -> tuple[dict[BrokerId, list[Position]], dict[TopicIdPartition, QuorateError]]:
         """Whom to ask about which, and what nobody can be asked about."""
         led: dict[BrokerId, list[Position]] = {}
-        unknown: dict[ReplicaKey, QuorateError] = {}
+        unknown: dict[TopicIdPartition, QuorateError] = {}
         image = self._image()
         for position in positions:
             topic_id, number = position.key

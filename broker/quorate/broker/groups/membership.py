@@ -9,7 +9,7 @@ How partitions change hands, and what a member may be believed, is in ``reconcil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,7 +33,6 @@ from quorate.v1.group_pb2 import (
     GroupHeartbeatRequest,
     GroupHeartbeatResponse,
     GroupSubscription,
-    TopicPartitions,
 )
 
 __all__ = [
@@ -62,7 +61,9 @@ def heartbeat(
     topics: TopicCatalog,
     settings: GroupSettings,
     now_ms: int,
+    seems_dead: Callable[[str], bool] = lambda _: False,
 ) -> Decision:
+    """``seems_dead``: of a member by its id, as far as can be told from its calls."""
     check_heartbeat(request, settings)
     group = groups.get(request.group) or Group(request.group)
     draft = Draft(group)
@@ -72,10 +73,10 @@ def heartbeat(
     elif request.member_epoch == AWAY_EPOCH:
         _step_away(draft, known_member(group, request.member_id))
     elif request.member_epoch == JOIN_EPOCH:
-        _join(draft, group, request, topics, settings)
+        _join(draft, group, request, topics, settings, seems_dead)
     else:
         _stay(draft, known_member(group, request.member_id), request, topics)
-    draft.settle()
+    draft.assign_free()
     _note_epoch_heard(draft, request)
     member = None if request.member_epoch < JOIN_EPOCH else draft.member(request.member_id)
     if member is None:
@@ -91,37 +92,32 @@ def remove_member(
     member_id: str,
     *,
     topics: TopicCatalog,
-    settings: GroupSettings,
     now_ms: int,
 ) -> list[GroupRecord]:
     """Its session is over, or it has taken too long to give something up. None left: it is gone already."""
-    del settings
     found = groups.get(group)
     if found is None or member_id not in found.members:
         return []
     draft = Draft(found)
     _remove(draft, member_id, topics)
-    draft.settle()
+    draft.assign_free()
     return draft.records(now_ms=now_ms)
 
 
-def topics_changed(
-    groups: Groups, group: str, *, topics: TopicCatalog, settings: GroupSettings, now_ms: int
-) -> list[GroupRecord]:
+def topics_changed(groups: Groups, group: str, *, topics: TopicCatalog, now_ms: int) -> list[GroupRecord]:
     """New targets if there is anything else to read; and offsets of topics that are deleted are removed.
 
     That the metadata lacks a topic means that it is deleted, and not that it is too new to be known: an
     offset is taken only of a topic that the coordinator's metadata has, and whoever coordinates after it
     has become so by a later record of the same metadata.
     """
-    del settings
     found = groups.get(group)
     if found is None:
         return []
     draft = Draft(found)
     if found.members and not is_up_to_date(found, topics):
         draft.retarget(compute_targets(draft.members, topics))
-        draft.settle()
+        draft.assign_free()
     deleted = sorted(each for each in found.offsets if not topics.partition_count(each.topic_id))
     return [
         *draft.records(now_ms=now_ms),
@@ -129,10 +125,18 @@ def topics_changed(
     ]
 
 
-def has_news(group: Group, member: Member, owned: Iterable[TopicPartitions], *, member_epoch: int) -> bool:
-    """Whether a call that waits has to be answered: the member said something else than what is so."""
-    del group
-    return member.member_epoch != member_epoch or member.assigned.keys() != partitions_of(owned)
+def has_news(groups: Groups, request: GroupHeartbeatRequest) -> bool:
+    """Whether a call that waits has to be answered: the member said something else than what is so.
+
+    Always, of one that comes or goes.
+    """
+    group = groups.get(request.group)
+    member = None if group is None else group.members.get(request.member_id)
+    if member is None or request.member_epoch <= JOIN_EPOCH:
+        return True
+    return member.member_epoch != request.member_epoch or member.assigned.keys() != partitions_of(
+        request.owned
+    )
 
 
 def answer(member: Member, *, topics: TopicCatalog, settings: GroupSettings) -> GroupHeartbeatResponse:
@@ -168,6 +172,7 @@ def _join(
     request: GroupHeartbeatRequest,
     topics: TopicCatalog,
     settings: GroupSettings,
+    seems_dead: Callable[[str], bool],
 ) -> None:
     if not request.HasField("subscription"):
         raise InvalidRequest(f"member {request.member_id} joins without a subscription")
@@ -179,7 +184,7 @@ def _join(
     former = group.member_of_instance(subscription.instance_id) if subscription.instance_id else None
     if former is None:
         _add(draft, group, request.member_id, subscription, topics, settings)
-    elif former.is_away:
+    elif former.is_away or seems_dead(former.member_id):
         _succeed(draft, former, request.member_id, subscription, topics)
     else:
         raise UnreleasedInstance(
@@ -228,6 +233,8 @@ def _come_again(draft: Draft, member: Member, subscription: GroupSubscription, t
 def _succeed(
     draft: Draft, former: Member, member_id: str, subscription: GroupSubscription, topics: TopicCatalog
 ) -> None:
+    if not former.is_away:
+        former = draft.step_away(former.member_id)
     epoch = draft.next_epoch()
     successor = replace(
         former,

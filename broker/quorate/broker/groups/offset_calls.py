@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from quorate.broker.groups import commits
+from quorate.broker.groups import offset_decisions
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.ends import Ends
 from quorate.broker.groups.group import Group, GroupOffset
-from quorate.broker.groups.records import TopicIdPartition
-from quorate.broker.groups.shard import GroupShard
-from quorate.core.ids import Offset, PartitionId, ReplicaKey, TopicId
+from quorate.broker.groups.records import TopicIdPartition, named_partitions, partition_of
+from quorate.core.ids import Offset
 from quorate.errors import QuorateError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1.group_pb2 import (
@@ -29,7 +28,6 @@ from quorate.v1.group_pb2 import (
     DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
-    TopicPartitions,
 )
 
 __all__ = ["OffsetCalls"]
@@ -48,8 +46,8 @@ class OffsetCalls:
         self._coordinator.find(request.group)
         refused = await self._find_beyond(request)
         shard = self._coordinator.find(request.group).shard
-        try:
-            decision = commits.commit(
+        async with shard.answering():
+            decision = offset_decisions.commit(
                 shard.groups,
                 request,
                 topics=self._context.topics,
@@ -60,47 +58,36 @@ class OffsetCalls:
             if decision.records:
                 self._context.check_room(shard.groups, request.group)
                 shard.carry_out(decision.records)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        partitions = [_key(entry.topic_id, entry.partition) for entry in request.offsets]
-        results = self._results(partitions, decision.errors)
-        await shard.settle(is_appended=bool(decision.records))
+            partitions = [partition_of(entry) for entry in request.offsets]
+            results = self._results(partitions, decision.errors)
         return CommitOffsetsResponse(results=results)
 
     async def _find_beyond(self, request: CommitOffsetsRequest) -> dict[int, QuorateError]:
         """Offsets that their partitions do not reach, by their place in the request."""
         topics = self._context.topics
         wanted = {
-            ReplicaKey(*_key(entry.topic_id, entry.partition)): Offset(entry.offset)
+            partition: Offset(entry.offset)
             for entry in request.offsets
-            if topics.has(_key(entry.topic_id, entry.partition))
+            if topics.has(partition := partition_of(entry))
         }
         unreached = await self._ends.find_unreached(wanted)
         if not unreached:
             return {}
-        errors = (
-            (place, unreached.get(ReplicaKey(*_key(entry.topic_id, entry.partition))))
-            for place, entry in enumerate(request.offsets)
-        )
+        errors = ((place, unreached.get(partition_of(entry))) for place, entry in enumerate(request.offsets))
         return {place: error for place, error in errors if error is not None}
 
     # -- asking
 
     async def fetch(self, request: FetchOffsetsRequest) -> FetchOffsetsResponse:
         shard = self._coordinator.find(request.group).shard
-        try:
-            commits.check_fetch(shard.groups, request)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        response = FetchOffsetsResponse(offsets=self._committed(shard.groups.get(request.group), request))
-        await shard.settle(is_appended=False)
-        return response
+        async with shard.answering():
+            offset_decisions.check_fetch(shard.groups, request)
+            offsets = list(self._committed(shard.groups.get(request.group), request))
+        return FetchOffsetsResponse(offsets=offsets)
 
     def _committed(self, group: Group | None, request: FetchOffsetsRequest) -> Iterable[CommittedOffset]:
         offsets = {} if group is None else group.offsets
-        named = list(_named(request.partitions)) if request.partitions else self._in_order(offsets)
+        named = named_partitions(request.partitions) if request.partitions else self._in_order(offsets)
         names = self._context.topics.names_of(named)
         for partition in named:
             message = CommittedOffset(
@@ -121,34 +108,22 @@ class OffsetCalls:
 
     async def delete_offsets(self, request: DeleteOffsetsRequest) -> DeleteOffsetsResponse:
         shard = self._coordinator.find(request.group).shard
-        try:
-            decision = commits.delete_offsets(
+        async with shard.answering():
+            decision = offset_decisions.delete_offsets(
                 shard.groups, request.group, request.partitions, topics=self._context.topics
             )
             shard.carry_out(decision.records)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        results = self._results(list(_named(request.partitions)), decision.errors)
-        await shard.settle(is_appended=bool(decision.records))
+            results = self._results(named_partitions(request.partitions), decision.errors)
         return DeleteOffsetsResponse(results=results)
 
     async def delete_group(self, group: str) -> DeleteGroupResult:
         try:
-            await self._delete_group(group)
+            shard = self._coordinator.find(group).shard
+            async with shard.answering():
+                shard.carry_out(offset_decisions.delete_group(shard.groups, group))
         except QuorateError as error:
             return DeleteGroupResult(group=group, error=detail_from_error(error))
         return DeleteGroupResult(group=group)
-
-    async def _delete_group(self, group: str) -> None:
-        shard: GroupShard = self._coordinator.find(group).shard
-        try:
-            records = commits.delete_group(shard.groups, group)
-            shard.carry_out(records)
-        except QuorateError as error:
-            await shard.settle(is_appended=error.outcome_unknown)
-            raise
-        await shard.settle(is_appended=True)
 
     def _results(
         self, partitions: Sequence[TopicIdPartition], errors: Sequence[QuorateError | None]
@@ -163,16 +138,6 @@ class OffsetCalls:
             )
             for partition, error in zip(partitions, errors, strict=True)
         ]
-
-
-def _key(topic_id: str, partition: int) -> TopicIdPartition:
-    return TopicIdPartition(TopicId(topic_id), PartitionId(partition))
-
-
-def _named(messages: Iterable[TopicPartitions]) -> Iterable[TopicIdPartition]:
-    for message in messages:
-        for partition in message.partitions:
-            yield _key(message.topic_id, partition)
 
 
 def _fill_in(message: CommittedOffset, committed: GroupOffset) -> None:

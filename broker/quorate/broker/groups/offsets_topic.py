@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn
 
+from quorate.broker.groups.wake_up import WakeUp
 from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import TopicId
@@ -45,8 +46,8 @@ class OffsetsTopic:
         self._backoff = backoff
         self._random_bytes = random_bytes
         self._is_wanted = asyncio.Event()
-        #: an ordered set of those who wait: for the topic, or for the end of an attempt
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        #: the topic is there, or an attempt has failed
+        self._news = WakeUp()
         #: why the last attempt failed
         self._failure: QuorateError | None = None
 
@@ -61,12 +62,12 @@ class OffsetsTopic:
             if remaining_s <= 0:
                 raise self._not_available()
             self._is_wanted.set()
-            await self._wait(remaining_s)
+            await self._news.wait(self._clock, remaining_s)
         return topic
 
     def image_changed(self) -> None:
         if self.find() is not None:
-            self._wake()
+            self._news.wake()
 
     async def run(self) -> NoReturn:
         """Makes the topic when it is wanted. Until cancelled."""
@@ -82,24 +83,10 @@ class OffsetsTopic:
                 self._failure = error
                 # Whoever waits has time for another attempt, or is told why there was none.
                 await self._clock.sleep(self._backoff.next_s())
-                self._wake()
+                self._news.wake()
             else:
                 self._failure = None
                 self._backoff.reset()
-
-    async def _wait(self, timeout_s: float) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._clock.call_later(timeout_s, lambda: _settle(future))
-        self._waiting[future] = None
-        try:
-            await future
-        finally:
-            timer.cancel()
-            del self._waiting[future]
-
-    def _wake(self) -> None:
-        for future in self._waiting:
-            _settle(future)
 
     def _not_available(self) -> CoordinatorNotAvailable:
         reason = "it is being made" if self._failure is None else self._failure.message
@@ -107,8 +94,3 @@ class OffsetsTopic:
             f"the topic {OFFSETS_TOPIC} does not exist yet: {reason}",
             cause=None if self._failure is None else self._failure.code,
         )
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

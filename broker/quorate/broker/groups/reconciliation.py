@@ -105,14 +105,17 @@ class Draft:
         assert former.assigned == successor.assigned
         self._changed[former.member_id] = None
         self._changed[successor.member_id] = successor
+        # The former one may have been about to get what this decision has freed.
+        self._hopeful.add(successor.member_id)
         self.next_epoch()
 
-    def step_away(self, member_id: str) -> None:
+    def step_away(self, member_id: str) -> Member:
         """It reads nothing any more: what it was to give up, it has."""
         member = self._known(member_id)
         self._freed.update(member.revoking)
         self._hopeful.add(member_id)
-        self._changed[member_id] = replace(member, is_away=True, revoking={})
+        away = self._changed[member_id] = replace(member, is_away=True, revoking={})
+        return away
 
     def release(self, member_id: str, owned: Collection[TopicIdPartition]) -> None:
         """It has said, in its current epoch, that it holds ``owned`` and nothing else."""
@@ -135,7 +138,7 @@ class Draft:
             if not member.assigned.keys() >= target:
                 self._hopeful.add(member_id)
 
-    def settle(self) -> None:
+    def assign_free(self) -> None:
         """Give what is free to whom it is meant for. The last step of every decision."""
         for partition in self._freed:
             owner = self._group.target_owner_of(partition)

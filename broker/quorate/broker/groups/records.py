@@ -10,7 +10,7 @@ Bytes are the same for the same record, on every broker: fields are written in t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from quorate.core.ids import PartitionId, TopicId
 from quorate.core.records import murmur2
 from quorate.errors import LogDamaged
-from quorate.v1.group_pb2 import TopicPartitions
+from quorate.v1.group_pb2 import OffsetToCommit, TopicPartitions
 from quorate.v1.group_records_pb2 import (
     GroupRecordKey,
     GroupValue,
@@ -37,7 +37,9 @@ __all__ = [
     "held_partitions",
     "holdings_of",
     "member_record",
+    "named_partitions",
     "offset_record",
+    "partition_of",
     "partition_of_group",
     "partitions_of",
     "topic_partitions",
@@ -129,12 +131,17 @@ def topic_partitions(
     ]
 
 
+def partition_of(message: OffsetKey | OffsetToCommit) -> TopicIdPartition:
+    return TopicIdPartition(TopicId(message.topic_id), PartitionId(message.partition))
+
+
+def named_partitions(messages: Iterable[TopicPartitions]) -> list[TopicIdPartition]:
+    """In the order in which they are named."""
+    return [each for message in messages for each in _partitions_in(message)]
+
+
 def partitions_of(messages: Iterable[TopicPartitions]) -> frozenset[TopicIdPartition]:
-    return frozenset(
-        TopicIdPartition(TopicId(message.topic_id), PartitionId(partition))
-        for message in messages
-        for partition in message.partitions
-    )
+    return frozenset(named_partitions(messages))
 
 
 def held_partitions(holdings: Mapping[TopicIdPartition, int]) -> list[HeldPartitions]:
@@ -149,8 +156,9 @@ def held_partitions(holdings: Mapping[TopicIdPartition, int]) -> list[HeldPartit
 
 
 def holdings_of(messages: Iterable[HeldPartitions]) -> dict[TopicIdPartition, int]:
-    return {
-        TopicIdPartition(TopicId(message.topic_id), PartitionId(partition)): message.since_epoch
-        for message in messages
-        for partition in message.partitions
-    }
+    return {each: message.since_epoch for message in messages for each in _partitions_in(message)}
+
+
+def _partitions_in(message: TopicPartitions | HeldPartitions) -> Iterator[TopicIdPartition]:
+    topic_id = TopicId(message.topic_id)
+    return (TopicIdPartition(topic_id, PartitionId(number)) for number in message.partitions)

@@ -18,19 +18,19 @@ __all__ = ["GroupSettings"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     #: a member that is not heard of for so long is removed
-    session_timeout_ms: int = 30_000
+    session_timeout_ms: int
     #: a heartbeat waits for news no longer than this
-    heartbeat_interval_ms: int = 3_000
+    heartbeat_interval_ms: int
     #: a member whose waiting call broke off is removed after this; static members are not
-    reconnect_grace_ms: int = 500
+    reconnect_grace_ms: int
     #: members of one group
-    members_max: int = 1_000
+    members_max: int
     #: groups that one broker coordinates
-    groups_max: int = 10_000
+    groups_max: int
     #: UTF-8 bytes of what is committed with one offset
-    offset_metadata_bytes_max: int = 4_096
+    offset_metadata_bytes_max: int
     #: offsets of a group without members are kept for so long
-    offsets_retention_ms: int = 10_080 * 60_000
+    offsets_retention_ms: int
     #: how long a member may take to give up partitions, where it does not say
     rebalance_timeout_default_ms: int = 300_000
     #: the longest that it may say

@@ -20,7 +20,8 @@ log knows what holds, and it is loaded again (rule 54).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from quorate.broker.controller_link.lease import fenced
 from quorate.broker.groups.batches import batches_of
@@ -190,22 +191,36 @@ class GroupShard:
 
     # -- answering
 
-    async def settle(self, *, is_appended: bool) -> None:
+    @asynccontextmanager
+    async def answering(self) -> AsyncIterator[None]:
+        """Around a decision, its records and the making of its answer, in one turn of the loop.
+
+        It ends when the answer may leave, and a refusal is one too: what it rests on could be on its way.
+        """
+        end_offset = self._replica.log.log_end_offset
+        try:
+            yield
+        except QuorateError as error:
+            await self.committed(is_appended=error.outcome_unknown)
+            raise
+        await self.committed(is_appended=self._replica.log.log_end_offset > end_offset)
+
+    async def committed(self, *, is_appended: bool) -> None:
         """Returns when an answer that rests on memory as it is now may leave, and it has to leave at once.
 
         ``is_appended``: the caller has had something appended, and must not be told that it was not.
         """
         end_offset = self._replica.log.log_end_offset
         try:
-            await self._committed(end_offset)
+            await self._wait_for_commit(end_offset)
         except QuorateError as error:
-            raise self._unsettled(error, is_appended=is_appended) from error
+            raise self._not_confirmed(error, is_appended=is_appended) from error
         if self._is_ended:
-            raise self._unsettled(None, is_appended=is_appended)
+            raise self._not_confirmed(None, is_appended=is_appended)
         if not self.context.hosted.lease.is_valid:
             raise appended_while_fenced() if is_appended else fenced()
 
-    async def _committed(self, end_offset: Offset) -> None:
+    async def _wait_for_commit(self, end_offset: Offset) -> None:
         done: asyncio.Future[QuorateError | None] = asyncio.get_running_loop().create_future()
 
         def tell(error: QuorateError | None) -> None:
@@ -222,7 +237,7 @@ class GroupShard:
         if error is not None:
             raise copy_of(error)
 
-    def _unsettled(self, error: QuorateError | None, *, is_appended: bool) -> QuorateError:
+    def _not_confirmed(self, error: QuorateError | None, *, is_appended: bool) -> QuorateError:
         if self._is_ended:
             elsewhere = self.context.not_coordinator(self.number)
             if not is_appended:

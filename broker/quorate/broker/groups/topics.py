@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import re2
 
@@ -20,6 +20,11 @@ _INTERNAL_PREFIX: Final = "__"
 #: what one compiled pattern may take, and the tables that matching makes of it
 _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_KEPT_MAX: Final = 64
+#: of each kind: clients that want something else all the time must not fill the memory
+_ANSWERS_KEPT_MAX: Final = 1_000
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 
 def check_pattern(pattern: str) -> None:
@@ -44,7 +49,7 @@ def _compiled(pattern: str) -> Any:
 
 
 class TopicCatalog:
-    """What is asked of one image of the metadata. Answers are kept, for as long as the catalog is."""
+    """What is asked of one image of the metadata. Answers are kept, as many as there is room for."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -67,9 +72,6 @@ class TopicCatalog:
                     found[topic_id] = name
         return found
 
-    def id_of(self, name: TopicName) -> TopicId | None:
-        return self.image.topic_ids.get(name)
-
     def partition_count(self, topic_id: TopicId) -> int:
         """0: the topic does not exist."""
         topic = self.image.topics.get(topic_id)
@@ -87,7 +89,8 @@ class TopicCatalog:
             if pattern:
                 names.update(self.matching(pattern))
             ids = (self.image.topic_ids.get(name) for name in sorted(names))
-            answer = self._subscribed[question] = tuple(each for each in ids if each is not None)
+            answer = tuple(each for each in ids if each is not None)
+            _keep(self._subscribed, question, answer)
         return answer
 
     def matching(self, pattern: str) -> tuple[TopicName, ...]:
@@ -95,11 +98,12 @@ class TopicCatalog:
         names = self._matching.get(pattern)
         if names is None:
             is_match = _compiled(pattern).fullmatch
-            names = self._matching[pattern] = tuple(
+            names = tuple(
                 name
                 for name in sorted(self.image.topic_ids)
                 if not name.startswith(_INTERNAL_PREFIX) and is_match(name) is not None
             )
+            _keep(self._matching, pattern, names)
         return names
 
     def racks(self, topic_id: TopicId) -> tuple[frozenset[str], ...]:
@@ -114,13 +118,9 @@ class TopicCatalog:
             )
         return known
 
-    def differs_from(self, before: TopicCatalog) -> bool:
-        """Whether a group could have anything else to read: not for a new leader, nor for a smaller ISR."""
-        if self.image.topic_ids != before.image.topic_ids:
-            return True
-        counts = before.image.topics
-        return any(
-            topic.partitions is not counts[topic_id].partitions
-            and len(topic.partitions) != len(counts[topic_id].partitions)
-            for topic_id, topic in self.image.topics.items()
-        )
+
+def _keep(answers: dict[Question, Answer], question: Question, answer: Answer) -> None:
+    """In the place of the oldest, if there is no room."""
+    if len(answers) >= _ANSWERS_KEPT_MAX:
+        del answers[next(iter(answers))]
+    answers[question] = answer

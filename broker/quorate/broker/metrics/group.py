@@ -7,7 +7,7 @@ from typing import Final
 
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.lag import Lag
-from quorate.broker.groups.lag_watch import GroupLook, LagWatch
+from quorate.broker.groups.lag_watch import GroupSnapshot, LagWatch
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
 from quorate.v1.group_pb2 import (
     GROUP_STATE_EMPTY,
@@ -94,21 +94,21 @@ class GroupMetrics:
 
     def read(self) -> Iterator[Reading]:
         yield Reading(COORDINATED, [Sample((), sum(len(each.groups) for each in self._coordinator.loaded()))])
-        look = self._watch.latest()
-        if look is None:
+        snapshot = self._watch.latest()
+        if snapshot is None:
             return
-        groups = look.groups()
+        groups = snapshot.groups()
         yield Reading(LAG_RECORDS, _of_partitions(groups, lambda lag: lag.records))
         yield Reading(LAG_SECONDS, _of_partitions(groups, lambda lag: _seconds(lag.ms)))
         yield Reading(LAG_RETENTION_RATIO, _of_partitions(groups, lambda lag: lag.of_retention))
         yield Reading(MEMBERS, (Sample((each.name,), each.members) for each in groups))
         yield Reading(STATE, (Sample((each.name, _STATES[each.state]), 1) for each in groups))
-        yield Reading(LEFT_OUT, [Sample((), look.left_out)])
+        yield Reading(LEFT_OUT, [Sample((), snapshot.left_out)])
         yield Reading(UNKNOWN, [Sample((), _count_unknown(groups))])
-        yield Reading(LAG_AGE, [Sample((), self._watch.age_s(look))])
+        yield Reading(LAG_AGE, [Sample((), self._watch.age_s(snapshot))])
 
 
-def _of_partitions(groups: Sequence[GroupLook], value: Callable[[Lag], float | None]) -> Iterator[Sample]:
+def _of_partitions(groups: Sequence[GroupSnapshot], value: Callable[[Lag], float | None]) -> Iterator[Sample]:
     for group in groups:
         for topic, partition, lag in group.partitions:
             found = None if lag is None else value(lag)
@@ -120,5 +120,5 @@ def _seconds(lag_ms: int | None) -> float | None:
     return None if lag_ms is None else lag_ms / 1000
 
 
-def _count_unknown(groups: Sequence[GroupLook]) -> int:
+def _count_unknown(groups: Sequence[GroupSnapshot]) -> int:
     return sum(each.lag is None for group in groups for each in group.partitions)

@@ -120,18 +120,18 @@ def answers_before_a_commit_is_on_enough_replicas(patch: Patch) -> None:
     async def do_not_wait(*_: Any) -> None:
         pass
 
-    patch.setattr(GroupShard, "_committed", do_not_wait)
+    patch.setattr(GroupShard, "_wait_for_commit", do_not_wait)
 
 
 @mutation(63, 37, hunt=cluster_story(a_coordinator_that_was_replaced_says_nothing))
 def answers_when_another_may_coordinate_by_now(patch: Patch) -> None:
     """With offsets that the group has moved on from."""
 
-    async def settle(self: GroupShard, *, is_appended: bool) -> None:
+    async def committed(self: GroupShard, *, is_appended: bool) -> None:
         del is_appended
-        await self._committed(self._replica.log.log_end_offset)
+        await self._wait_for_commit(self._replica.log.log_end_offset)
 
-    patch.setattr(GroupShard, "settle", settle)
+    patch.setattr(GroupShard, "committed", committed)
 
 
 # -- what a member makes of it

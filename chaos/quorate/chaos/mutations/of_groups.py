@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from quorate.broker.groups import commits, group, membership
+from quorate.broker.groups import group, membership, offset_decisions
 from quorate.broker.groups.group import Group
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.reconciliation import Draft
@@ -50,7 +50,7 @@ def takes_commits_from_before_the_partition_was_lost_and_regained(patch: Patch) 
 
 @mutation(62, hunt=GROUPS)
 def takes_commits_of_whoever_was_removed(patch: Patch) -> None:
-    original = commits.check_commit
+    original = offset_decisions.check_commit
 
     def check_commit(*args: Any) -> Member | None:
         try:
@@ -58,7 +58,7 @@ def takes_commits_of_whoever_was_removed(patch: Patch) -> None:
         except UnknownMember:
             return None
 
-    patch.setattr(commits, "check_commit", check_commit)
+    patch.setattr(offset_decisions, "check_commit", check_commit)
 
 
 @mutation(62, hunt=GROUPS)
@@ -70,19 +70,19 @@ def refuses_what_is_about_to_be_given_up(patch: Patch) -> None:
 @mutation(62, hunt=GROUPS)
 def refuses_a_member_that_is_merely_behind(patch: Patch) -> None:
     """As Kafka did before KIP-1251."""
-    original = commits.check_partition
+    original = offset_decisions.check_partition
 
     def check_partition(member: Member, partition: TopicIdPartition, *, member_epoch: int) -> None:
         is_behind = member_epoch < member.member_epoch
         original(member, partition, member_epoch=-1 if is_behind else member_epoch)
 
-    patch.setattr(commits, "check_partition", check_partition)
+    patch.setattr(offset_decisions, "check_partition", check_partition)
 
 
 @mutation(62, hunt=StoryHunt("model of groups", an_epoch_is_given_once))
 def forgets_epochs_with_the_last_member(patch: Patch) -> None:
     """A group that comes into being again gives the same epochs a second time."""
-    patch.setattr(commits, "_CALLS_UNDER_WAY_MS", 0)
+    patch.setattr(offset_decisions, "_CALLS_UNDER_WAY_MS", 0)
 
 
 # -- one owner

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -61,7 +60,6 @@ from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import TopicPartition
 from quorate.core.transport import Transport
-from quorate.errors import GroupNotFound
 from quorate.v1 import admin_pb2
 
 __all__ = ["AsyncAdmin"]
@@ -216,11 +214,7 @@ class AsyncAdmin:
         timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
     ) -> dict[str, GroupDescription]:
         """Those that there are."""
-        found = {}
-        for group in dict.fromkeys(groups):
-            with suppress(GroupNotFound):
-                found[group] = await self._groups.describe(group, timeout)
-        return found
+        return await self._groups.describe_all(groups, timeout)
 
     async def delete_group(self, group: str, *, timeout: float = GROUPS_TIMEOUT_S) -> None:  # noqa: ASYNC109
         """With its offsets; only while it has no members."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
@@ -31,6 +32,7 @@ from quorate.client.groups.coordinator import (
     DELETE_OFFSETS,
     DESCRIBE_GROUPS,
     FETCH_OFFSETS,
+    FIND_COORDINATORS,
     LIST_GROUPS,
     CoordinatorLink,
 )
@@ -59,10 +61,14 @@ __all__ = ["GROUPS_TIMEOUT_S", "GroupCalls", "ResetTo"]
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
+#: what an answer says of one group
+OfGroup = TypeVar("OfGroup", group_pb2.Coordinator, group_pb2.GroupDescription, group_pb2.DeleteGroupResult)
 
 GROUPS_TIMEOUT_S: Final = 30.0
 #: One broker that is silent must not use up the time of the whole question.
 _ATTEMPT_TIMEOUT_S: Final = 5.0
+#: far fewer than brokers allow, for the answer's sake: each may have a thousand members
+_GROUPS_PER_QUESTION: Final = 100
 
 #: the first offset, the end, or an offset by its number
 ResetTo: TypeAlias = Literal["earliest", "latest"] | int
@@ -106,11 +112,84 @@ class GroupCalls:
             )
         return [listing_from(each) for each in response.groups]
 
+    # -- several groups
+
+    async def describe_all(self, groups: Iterable[str], timeout_s: float) -> dict[str, GroupDescription]:
+        """Those that there are, in the given order; a coordinator is asked for many at once."""
+        names = list(dict.fromkeys(_name(group) for group in groups))
+        # None: there is no such group.
+        answers: dict[str, GroupDescription | None] = {}
+
+        async def attempt(remaining_s: float) -> None:
+            deadline = self._clock.monotonic() + remaining_s
+            missing = [name for name in names if name not in answers]
+            errors: list[QuorateError] = []
+            coordinated = await self._by_coordinator(missing, deadline, errors)
+            await asyncio.gather(
+                *(
+                    self._describe_at(address, theirs, deadline, answers, errors)
+                    for address, theirs in coordinated.items()
+                )
+            )
+            if errors:
+                # Those that no other attempt helps against come first.
+                raise min(errors, key=lambda error: error.retriable)
+
+        await retrying(attempt, clock=self._clock, rng=self._rng, timeout_s=timeout_s)
+        found = ((name, answers[name]) for name in names)
+        return {name: described for name, described in found if described is not None}
+
+    async def _by_coordinator(
+        self, groups: Sequence[str], deadline: float, errors: list[QuorateError]
+    ) -> dict[str, list[str]]:
+        """By its address. Why a group has none goes to ``errors``."""
+        coordinated: defaultdict[str, list[str]] = defaultdict(list)
+        for asked in _in_pieces(groups):
+            request = group_pb2.FindCoordinatorsRequest(groups=asked)
+            response = await self._cluster.call(
+                FIND_COORDINATORS, request, timeout_s=self._attempt_s(deadline)
+            )
+            for found in _checked(response.coordinators, asked):
+                if found.HasField("error"):
+                    errors.append(error_from_detail(found.error))
+                else:
+                    coordinated[found.address].append(found.group)
+        return coordinated
+
+    async def _describe_at(
+        self,
+        address: str,
+        groups: Sequence[str],
+        deadline: float,
+        answers: dict[str, GroupDescription | None],
+        errors: list[QuorateError],
+    ) -> None:
+        channel = self._cluster.channel(address)
+        for asked in _in_pieces(groups):
+            request = group_pb2.DescribeGroupsRequest(groups=asked)
+            try:
+                response = await channel.call(DESCRIBE_GROUPS, request, timeout_s=self._attempt_s(deadline))
+                described = _checked(response.groups, asked)
+            except QuorateError as error:
+                errors.append(error)
+                return
+            for each in described:
+                failure = error_from_detail(each.error) if each.HasField("error") else None
+                if failure is None:
+                    answers[each.group] = group_from(each)
+                elif isinstance(failure, GroupNotFound):
+                    answers[each.group] = None
+                else:
+                    errors.append(failure)
+
+    def _attempt_s(self, deadline: float) -> float:
+        return min(max(deadline - self._clock.monotonic(), 0.001), _ATTEMPT_TIMEOUT_S)
+
     # -- one group
 
     async def describe(self, group: str, timeout_s: float) -> GroupDescription:
         def read(response: group_pb2.DescribeGroupsResponse) -> GroupDescription:
-            [described] = _only_one(response.groups)
+            [described] = _checked(response.groups, [group])
             _raise(described.error if described.HasField("error") else None)
             return group_from(described)
 
@@ -122,7 +201,7 @@ class GroupCalls:
 
         def read(response: group_pb2.DeleteGroupsResponse) -> None:
             nonlocal is_repeated
-            [result] = _only_one(response.results)
+            [result] = _checked(response.results, [group])
             error = error_from_detail(result.error) if result.HasField("error") else None
             # An attempt that was not answered may have done it.
             if error is not None and not (isinstance(error, GroupNotFound) and is_repeated):
@@ -270,8 +349,14 @@ def _name(group: object) -> str:
     return group
 
 
-def _only_one(results: Sequence[T]) -> Sequence[T]:
-    if len(results) != 1:
+def _in_pieces(groups: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(groups), _GROUPS_PER_QUESTION):
+        yield groups[start : start + _GROUPS_PER_QUESTION]
+
+
+def _checked(results: Sequence[OfGroup], asked: Sequence[str]) -> Sequence[OfGroup]:
+    """One for each group, in the same order."""
+    if [each.group for each in results] != list(asked):
         raise UnknownServerError("a coordinator answers what was not asked")
     return results
 

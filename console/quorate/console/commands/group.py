@@ -64,14 +64,9 @@ def describe(session: Session, name: str) -> None:
       quorate group describe billing
       quorate group describe billing --output json | jq .lag
     """
-    from quorate.console.connecting import with_clients
     from quorate.console.group_documents import print_group
-    from quorate.console.group_questions import with_admin
 
-    async def ask(admin: AsyncAdmin) -> GroupDescription:
-        return await admin.describe_group(name, timeout=_TIMEOUT_S)
-
-    print_group(with_clients(session.bootstrap, with_admin(ask)), session)
+    print_group(_described(session, name), session)
 
 
 @group.command()
@@ -155,10 +150,7 @@ def delete(session: Session, name: str, *, yes: bool) -> None:
     from quorate.console.group_questions import check_is_empty, with_admin
     from quorate.console.output import print_json
 
-    async def ask(admin: AsyncAdmin) -> GroupDescription:
-        return await admin.describe_group(name, timeout=_TIMEOUT_S)
-
-    found = with_clients(session.bootstrap, with_admin(ask))
+    found = _described(session, name)
     check_is_empty(found)
     count = sum(each.committed_offset is not None for each in found.progress)
     confirm(
@@ -176,3 +168,13 @@ def delete(session: Session, name: str, *, yes: bool) -> None:
         print_json({"group": name})
     else:
         session.note(f"deleted {name}")
+
+
+def _described(session: Session, name: str) -> GroupDescription:
+    from quorate.console.connecting import with_clients
+    from quorate.console.group_questions import with_admin
+
+    async def ask(admin: AsyncAdmin) -> GroupDescription:
+        return await admin.describe_group(name, timeout=_TIMEOUT_S)
+
+    return with_clients(session.bootstrap, with_admin(ask))

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from quorate.broker.groups import commits
+from quorate.broker.groups import offset_decisions
 from quorate.broker.groups.invariants import validate
 from quorate.broker.groups.records import GroupRecord, TopicIdPartition
 from quorate.chaos.models.groups.group_world import GROUP, World, compacted, contents, replayed
@@ -227,7 +227,12 @@ class GroupModel:
 
     def _crash(self) -> None:
         if self._members:
-            self._members.remove(self._rng.choice(self._members))
+            member = self._rng.choice(self._members)
+            self._members.remove(member)
+            if member.is_static:
+                # Its call breaks off with it, and whoever starts it again does so under the same instance id.
+                self._world.dead.add(member.member_id)
+                self._members.append(ModelMember(GROUP, self._new_id(), member.subscription))
 
     # -- the network
 
@@ -260,13 +265,14 @@ class GroupModel:
         return decision.answer
 
     def _who_goes(self, request: GroupHeartbeatRequest) -> str:
-        """Whoever leaves, and a static member that is away when its successor comes; empty: nobody."""
+        """Whoever leaves, and a static member that is gone when its successor comes; empty: nobody."""
         if request.member_epoch < 0:
             return request.member_id
         group = self._world.groups.get(GROUP)
         instance_id = request.subscription.instance_id
         for member in group.members.values() if group and instance_id else ():
-            if member.instance_id == instance_id and member.is_away:
+            is_gone = member.is_away or member.member_id in self._world.dead
+            if member.instance_id == instance_id and is_gone and member.member_id != request.member_id:
                 return member.member_id
         return ""
 
@@ -328,7 +334,7 @@ class GroupModel:
         )
         world = self._world
         try:
-            decision = commits.commit(
+            decision = offset_decisions.commit(
                 world.groups, request, topics=world.topics, settings=world.settings, now_ms=world.now_ms
             )
         except GroupError as error:
@@ -341,7 +347,7 @@ class GroupModel:
         if group is None:
             return
         now_ms = self._world.now_ms
-        records = commits.expired_offsets(group, now_ms=now_ms, retention_ms=_RETENTION_MS)
+        records = offset_decisions.expired_offsets(group, now_ms=now_ms, retention_ms=_RETENTION_MS)
         self.counts["expired"] += bool(records)
         self._forget_offsets(records)
         self._carry_out(records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.broker.groups import commits
+from quorate.broker.groups import offset_decisions
 from quorate.chaos.models.groups.group_world import GROUP, World, at
 from quorate.v1.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 
@@ -15,7 +15,7 @@ def an_epoch_is_given_once() -> None:
     (partition,) = at("orders", 0)
     before = world.heartbeat("a", topics=["orders"]).member_epoch
     world.remove("a")
-    world.carry_out(commits.expired_offsets(world.group, now_ms=world.now_ms, retention_ms=0))
+    world.carry_out(offset_decisions.expired_offsets(world.group, now_ms=world.now_ms, retention_ms=0))
     world.heartbeat("a", topics=["orders"])
     late = CommitOffsetsRequest(
         group=GROUP,
@@ -23,7 +23,7 @@ def an_epoch_is_given_once() -> None:
         member_epoch=before,
         offsets=[OffsetToCommit(topic_id=partition.topic_id, partition=partition.partition, offset=1)],
     )
-    decision = commits.commit(
+    decision = offset_decisions.commit(
         world.groups, late, topics=world.topics, settings=world.settings, now_ms=world.now_ms
     )
     assert not decision.records, "from before it was removed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from immutables import Map
@@ -22,6 +23,7 @@ from quorate.broker.groups.records import (
 )
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
+from quorate.core.config import GroupConfig
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupHeartbeatResponse, GroupSubscription
@@ -85,10 +87,12 @@ def group_contents(group: Group) -> tuple[Any, ...]:
 
 class World:
     def __init__(self, *, topics: Mapping[str, int] | None = None, **settings: int) -> None:
-        self.settings = GroupSettings(**settings)
+        self.settings = replace(GroupSettings.of(GroupConfig()), **settings)
         self.groups = Groups()
         self.log: Log = []
         self.now_ms = 1_000_000
+        #: members whose calls have broken off
+        self.dead: set[str] = set()
         self._lives: dict[str, int] = {}
         self.image = MetadataImage()
         for name, count in (topics or {}).items():
@@ -156,7 +160,12 @@ class World:
 
     def decide(self, request: GroupHeartbeatRequest) -> Decision:
         return membership.heartbeat(
-            self.groups, request, topics=self.topics, settings=self.settings, now_ms=self.now_ms
+            self.groups,
+            request,
+            topics=self.topics,
+            settings=self.settings,
+            now_ms=self.now_ms,
+            seems_dead=self.dead.__contains__,
         )
 
     def carry_out(self, records: Iterable[GroupRecord]) -> list[GroupRecord]:
@@ -195,22 +204,13 @@ class World:
         return decision.answer
 
     def removal(self, member_id: str) -> list[GroupRecord]:
-        return membership.remove_member(
-            self.groups,
-            GROUP,
-            member_id,
-            topics=self.topics,
-            settings=self.settings,
-            now_ms=self.now_ms,
-        )
+        return membership.remove_member(self.groups, GROUP, member_id, topics=self.topics, now_ms=self.now_ms)
 
     def remove(self, member_id: str) -> None:
         self.carry_out(self.removal(member_id))
 
     def change_of_topics(self) -> list[GroupRecord]:
-        return membership.topics_changed(
-            self.groups, GROUP, topics=self.topics, settings=self.settings, now_ms=self.now_ms
-        )
+        return membership.topics_changed(self.groups, GROUP, topics=self.topics, now_ms=self.now_ms)
 
     def topics_changed(self) -> list[GroupRecord]:
         return self.carry_out(self.change_of_topics())

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.groups import commits
-from quorate.broker.groups.commits import CommitDecision
+from quorate.broker.groups import offset_decisions
 from quorate.broker.groups.member import Member
+from quorate.broker.groups.offset_decisions import OffsetsDecision
 from quorate.broker.groups.records import TopicIdPartition, topic_partitions
 from quorate.chaos.models.groups.group_world import GROUP, World, at
 from quorate.chaos.mutations.patch import Patch
@@ -42,7 +42,7 @@ def commit(
     offset: int = 5,
     refused: dict[int, QuorateError] | None = None,
     **entry: Any,
-) -> CommitDecision:
+) -> OffsetsDecision:
     request = CommitOffsetsRequest(
         group=GROUP,
         member_id=member_id,
@@ -52,7 +52,7 @@ def commit(
             for each in partitions
         ],
     )
-    decision = commits.commit(
+    decision = offset_decisions.commit(
         world.groups,
         request,
         topics=world.topics,
@@ -175,17 +175,17 @@ def test_who_is_no_member_commits_only_where_there_are_none(world: World) -> Non
 
 
 def newer_epochs_are_believed(patch: Patch) -> None:
-    patch.setattr(commits, "_check_not_newer", lambda *_: None)
+    patch.setattr(offset_decisions, "_check_not_newer", lambda *_: None)
 
 
 def an_epoch_that_is_one_too_new_is_believed(patch: Patch) -> None:
-    original = commits._check_not_newer
-    patch.setattr(commits, "_check_not_newer", lambda member, epoch: original(member, epoch - 1))
+    original = offset_decisions._check_not_newer
+    patch.setattr(offset_decisions, "_check_not_newer", lambda member, epoch: original(member, epoch - 1))
 
 
 def the_epoch_it_is_in_is_refused(patch: Patch) -> None:
-    original = commits._check_not_newer
-    patch.setattr(commits, "_check_not_newer", lambda member, epoch: original(member, epoch + 1))
+    original = offset_decisions._check_not_newer
+    patch.setattr(offset_decisions, "_check_not_newer", lambda member, epoch: original(member, epoch + 1))
 
 
 def _with_since(patch: Patch, change: int) -> None:
@@ -298,7 +298,7 @@ def ask(world: World, partitions: Iterable[TopicIdPartition], member_id: str = "
     request = FetchOffsetsRequest(
         group=GROUP, partitions=topic_partitions(partitions), member_id=member_id, member_epoch=epoch
     )
-    commits.check_fetch(world.groups, request)
+    offset_decisions.check_fetch(world.groups, request)
 
 
 def test_anybody_may_ask_and_members_in_an_epoch_that_fits() -> None:
@@ -322,7 +322,9 @@ def test_anybody_may_ask_and_members_in_an_epoch_that_fits() -> None:
 
 
 def expire(world: World, retention_ms: int = 100) -> None:
-    world.carry_out(commits.expired_offsets(world.group, now_ms=world.now_ms, retention_ms=retention_ms))
+    world.carry_out(
+        offset_decisions.expired_offsets(world.group, now_ms=world.now_ms, retention_ms=retention_ms)
+    )
 
 
 def test_offsets_of_a_group_with_members_never_expire(world: World) -> None:
@@ -389,16 +391,16 @@ def test_offsets_of_deleted_topics_are_removed_and_only_of_those(world: World) -
 
 def test_a_group_without_members_can_be_deleted(world: World) -> None:
     with pytest.raises(GroupNotFound):
-        commits.delete_group(world.groups, GROUP)
+        offset_decisions.delete_group(world.groups, GROUP)
     epoch = world.heartbeat("a", topics=["orders"]).member_epoch
     commit(world, at("orders", 0, 1), member_id="a", epoch=epoch)
     with pytest.raises(GroupNotEmpty):
-        commits.delete_group(world.groups, GROUP)
+        offset_decisions.delete_group(world.groups, GROUP)
     world.heartbeat("a", -1)
-    world.carry_out(commits.delete_group(world.groups, GROUP))
+    world.carry_out(offset_decisions.delete_group(world.groups, GROUP))
     assert GROUP not in world.groups
     commit(world, at("orders", 0))
-    world.carry_out(commits.delete_group(world.groups, GROUP))
+    world.carry_out(offset_decisions.delete_group(world.groups, GROUP))
     assert GROUP not in world.groups
 
 
@@ -406,7 +408,7 @@ def test_offsets_can_be_deleted_where_nobody_reads(world: World) -> None:
     world.create_topic("more", 1)
     commit(world, at("orders", 0, 1) | at("more", 0))
     world.heartbeat("a", topics=["orders"])
-    decision = commits.delete_offsets(
+    decision = offset_decisions.delete_offsets(
         world.groups,
         GROUP,
         topic_partitions(at("orders", 0) | at("more", 0, 7)),
@@ -421,4 +423,4 @@ def test_offsets_can_be_deleted_where_nobody_reads(world: World) -> None:
     world.carry_out(decision.records)
     assert world.group.offsets.keys() == at("orders", 0, 1)
     with pytest.raises(GroupNotFound):
-        commits.delete_offsets(world.groups, "other", (), topics=world.topics)
+        offset_decisions.delete_offsets(world.groups, "other", (), topics=world.topics)

@@ -25,13 +25,14 @@ from quorate.broker.groups.records import (
     GroupRecord,
     TopicIdPartition,
     group_record,
+    named_partitions,
     offset_record,
+    partition_of,
     partitions_of,
 )
 from quorate.broker.groups.requests import check_group_name
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
-from quorate.core.ids import PartitionId, TopicId
 from quorate.errors import (
     FencedMemberEpoch,
     GroupNotEmpty,
@@ -51,7 +52,7 @@ from quorate.v1.group_pb2 import (
 from quorate.v1.group_records_pb2 import OffsetValue
 
 __all__ = [
-    "CommitDecision",
+    "OffsetsDecision",
     "check_commit",
     "check_fetch",
     "check_partition",
@@ -66,10 +67,10 @@ __all__ = [
 _CALLS_UNDER_WAY_MS: Final = 600_000
 
 
-class CommitDecision(NamedTuple):
-    #: one batch; none: nothing is committed
+class OffsetsDecision(NamedTuple):
+    #: none: nothing changes
     records: list[GroupRecord]
-    #: one for each partition of the request, in its order; None: it is committed once the records are
+    #: one for each partition of the request, in its order; None: it is done once the records are committed
     errors: list[QuorateError | None]
 
 
@@ -84,7 +85,7 @@ def commit(
     settings: GroupSettings,
     now_ms: int,
     refused: Mapping[int, QuorateError] | None = None,
-) -> CommitDecision:
+) -> OffsetsDecision:
     """``refused``: what the caller knows against some of the offsets, by their place in the request."""
     check_group_name(request.group, settings)
     member = check_commit(groups, request)
@@ -95,12 +96,12 @@ def commit(
         errors.append(error)
         if error is None:
             records.append(_record_of(request.group, entry, topics, now_ms))
-    return CommitDecision(records, errors)
+    return OffsetsDecision(records, errors)
 
 
 def check_commit(groups: Groups, request: CommitOffsetsRequest) -> Member | None:
     """May whoever this is commit anything at all? The member that commits; None: none does."""
-    partitions = [_partition_of(entry) for entry in request.offsets]
+    partitions = [partition_of(entry) for entry in request.offsets]
     if len(set(partitions)) < len(partitions):
         raise InvalidRequest("a partition is in the request twice: which of the offsets counts?")
     group = groups.get(request.group)
@@ -152,7 +153,7 @@ def _error_of(
     topics: TopicCatalog,
     settings: GroupSettings,
 ) -> QuorateError | None:
-    partition = _partition_of(entry)
+    partition = partition_of(entry)
     try:
         if member is not None:
             check_partition(member, partition, member_epoch=request.member_epoch)
@@ -171,7 +172,7 @@ def _error_of(
 
 def _check_entry(entry: OffsetToCommit, settings: GroupSettings) -> None:
     if entry.offset < 0:
-        raise InvalidRequest(f"offset {entry.offset} of {_partition_of(entry)} is negative")
+        raise InvalidRequest(f"offset {entry.offset} of {partition_of(entry)} is negative")
     size = len(entry.metadata.encode())
     if size > settings.offset_metadata_bytes_max:
         raise InvalidRequest(
@@ -181,7 +182,7 @@ def _check_entry(entry: OffsetToCommit, settings: GroupSettings) -> None:
 
 
 def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: int) -> GroupRecord:
-    partition = _partition_of(entry)
+    partition = partition_of(entry)
     value = OffsetValue(
         offset=entry.offset,
         leader_epoch=entry.leader_epoch if entry.HasField("leader_epoch") else None,
@@ -190,10 +191,6 @@ def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: 
         topic=topics.name_of(partition.topic_id),
     )
     return offset_record(group, partition, value)
-
-
-def _partition_of(entry: OffsetToCommit) -> TopicIdPartition:
-    return TopicIdPartition(TopicId(entry.topic_id), PartitionId(entry.partition))
 
 
 # -- asking
@@ -260,7 +257,7 @@ def delete_group(groups: Groups, name: str) -> list[GroupRecord]:
 
 def delete_offsets(
     groups: Groups, name: str, partitions: Iterable[TopicPartitions], *, topics: TopicCatalog
-) -> CommitDecision:
+) -> OffsetsDecision:
     """Only where nobody reads. One error, or none, for each partition, in their order.
 
     A partition without an offset is not an error: that there is none is what was asked for.
@@ -273,18 +270,16 @@ def delete_offsets(
     }
     records: list[GroupRecord] = []
     errors: list[QuorateError | None] = []
-    for message in partitions:
-        for number in message.partitions:
-            partition = TopicIdPartition(TopicId(message.topic_id), PartitionId(number))
-            is_read = partition.topic_id in read or group.holder_of(partition) is not None
-            errors.append(
-                GroupNotEmpty(f"group {name} has a member that reads {partition}", group=name)
-                if is_read
-                else None
-            )
-            if not is_read and partition in group.offsets:
-                records.append(offset_record(name, partition, None))
-    return CommitDecision(records, errors)
+    for partition in named_partitions(partitions):
+        is_read = partition.topic_id in read or group.holder_of(partition) is not None
+        errors.append(
+            GroupNotEmpty(f"group {name} has a member that reads {partition}", group=name)
+            if is_read
+            else None
+        )
+        if not is_read and partition in group.offsets:
+            records.append(offset_record(name, partition, None))
+    return OffsetsDecision(records, errors)
 
 
 def _existing(groups: Groups, name: str) -> Group:
