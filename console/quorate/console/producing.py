@@ -163,7 +163,7 @@ class _Writing:
         finally:
             reading.cancel()
             await asyncio.wait([reading])
-            # In a task of its own: up to Python 3.11.4 a time-out does not end by itself in one that is cancelled.
+            # In a task of its own: before Python 3.11.5 a time-out never ends in one that is cancelled.
             await asyncio.create_task(producer.close(_GRACE_S), name="close")
             self._report_rest()
         if self._failure is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from quorate.broker.groups.ends import Ends
+from quorate.chaos.mutations.patch import Patch
 from quorate.core.ids import TopicId
 from quorate.core.records import Record, encode_batch
 from quorate.errors import (
@@ -51,6 +53,27 @@ def test_each_partition_has_a_result_of_its_own() -> None:
             "",
         ]
         assert await world.fetch_offsets() == {world.at(0): 5, world.at(3): 10}
+
+    simulate(scenario)
+
+
+def test_a_partition_that_appears_while_ends_are_asked_for_is_not_taken_unasked() -> None:
+    async def scenario(world: GroupWorld) -> None:
+        await world.start()
+        original = Ends.find_unreached
+
+        async def find_unreached(self: Ends, wanted: Any) -> Any:
+            found = await original(self, wanted)
+            await world.create_topic("u")
+            world.tell()
+            return found
+
+        with Patch() as patch:
+            patch.setattr(Ends, "find_unreached", find_unreached)
+            later = world.at(0)._replace(topic_id=TopicId(f"{'u':_<22}"))
+            results = await world.commit({world.at(0): 5, later: 1_000})
+        assert results == ["", UnknownTopicOrPartition.code]
+        assert await world.fetch_offsets() == {world.at(0): 5}
 
     simulate(scenario)
 

@@ -310,6 +310,10 @@ def the_wall_clock_is_believed(patch: Patch) -> None:
     patch.setattr(RetentionTime, "now_ms", lambda self: self._clock.wall_ms())
 
 
+def stamps_are_the_wall_clocks(patch: Patch) -> None:
+    patch.setattr(RetentionTime, "stamp_ms", lambda self: self._clock.wall_ms())
+
+
 def nothing_expires(patch: Patch) -> None:
     async def expire(*_: object) -> None:
         pass
@@ -402,6 +406,10 @@ FENCED_LATER = partial(answers.the_lease_counts_when_the_answer_leaves, method="
         ),
         (all_groups_are_looked_at_in_one_turn, upkeep.very_many_groups_are_looked_at_in_many_turns),
         (the_wall_clock_is_believed, upkeep.a_clock_that_jumps_makes_no_group_forget),
+        (
+            stamps_are_the_wall_clocks,
+            upkeep.a_clock_that_was_behind_and_is_put_right_makes_no_group_forget,
+        ),
         (nothing_expires, upkeep.offsets_of_a_group_without_members_expire),
         (everybody_makes_the_topic, upkeep.where_there_is_no_topic_yet_it_is_asked_for_once),
         (clients_may_write_to_the_topic_of_offsets, internal_topics.clients_cannot_write_to_it),

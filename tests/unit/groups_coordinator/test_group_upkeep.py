@@ -238,6 +238,27 @@ async def a_clock_that_jumps_makes_no_group_forget(world: GroupWorld) -> None:
     assert await world.fetch_offsets() == {world.at(0): 3}
 
 
+def test_a_clock_that_was_behind_and_is_put_right_makes_no_group_forget() -> None:
+    simulate(a_clock_that_was_behind_and_is_put_right_makes_no_group_forget)
+
+
+async def a_clock_that_was_behind_and_is_put_right_makes_no_group_forget(world: GroupWorld) -> None:
+    """What was committed meanwhile, and a group that became empty meanwhile, are not as old as they look."""
+    await world.start()
+    told = await world.join("a")
+    await world.commit({world.at(0): 3}, member_id="a", member_epoch=told.member_epoch)
+    clock: Any = world.clock
+    clock.jump_wall(-30 * 24 * 3600 * 1000)
+    await world.clock.sleep(10)
+    await world.ask("GroupHeartbeat", beat("a", told, member_epoch=-1))
+    await world.commit({world.at(1): 4}, group="other")
+    await world.clock.sleep(60)
+    clock.jump_wall(30 * 24 * 3600 * 1000)
+    await world.clock.sleep(3 * CHECK_S)
+    assert await world.fetch_offsets() == {world.at(0): 3}
+    assert await world.fetch_offsets(group="other") == {world.at(1): 4}
+
+
 def test_a_group_that_has_nothing_goes() -> None:
     async def scenario(world: GroupWorld) -> None:
         await world.start()

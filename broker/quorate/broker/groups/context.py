@@ -23,6 +23,7 @@ from quorate.errors import (
 )
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.image import NO_LEADER, MetadataImage, TopicImage
+from quorate.storage.retention_time import RetentionTime
 
 __all__ = ["GroupContext", "changes_what_is_read"]
 
@@ -39,6 +40,8 @@ class GroupContext:
         self.settings = GroupSettings.of(config.groups)
         self.hosted = hosted
         self.clock = clock
+        #: for what goes by age: offsets, and groups without members
+        self.retention_time = RetentionTime(clock)
         self.group_count = group_count
         #: what other brokers can be sent
         self._message_bytes_max = config.socket_request_max_bytes - _MESSAGE_OVERHEAD_BYTES

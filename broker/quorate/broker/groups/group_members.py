@@ -94,7 +94,7 @@ class GroupMembers:
             request,
             topics=self._context.topics,
             settings=self._context.settings,
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._shard.context.retention_time.stamp_ms(),
             seems_dead=lambda member_id: self._clocks.is_broken(MemberKey(request.group, member_id)),
         )
         if decision.records:
@@ -141,7 +141,7 @@ class GroupMembers:
                     key.group,
                     key.member_id,
                     topics=self._context.topics,
-                    now_ms=self._clock.wall_ms(),
+                    now_ms=self._shard.context.retention_time.stamp_ms(),
                 )
             )
         except QuorateError as error:

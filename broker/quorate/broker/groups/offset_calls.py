@@ -52,7 +52,7 @@ class OffsetCalls:
                 request,
                 topics=self._context.topics,
                 settings=self._context.settings,
-                now_ms=self._context.clock.wall_ms(),
+                now_ms=self._context.retention_time.stamp_ms(),
                 refused=refused,
             )
             if decision.records:
@@ -71,10 +71,15 @@ class OffsetCalls:
             if topics.has(partition := partition_of(entry))
         }
         unreached = await self._ends.find_unreached(wanted)
-        if not unreached:
-            return {}
-        errors = ((place, unreached.get(partition_of(entry))) for place, entry in enumerate(request.offsets))
-        return {place: error for place, error in errors if error is not None}
+        errors: dict[int, QuorateError] = {}
+        for place, entry in enumerate(request.offsets):
+            partition = partition_of(entry)
+            if partition in unreached:
+                errors[place] = unreached[partition]
+            elif partition not in wanted:
+                # It may be there by now, and nobody has asked how far it reaches.
+                errors[place] = offset_decisions.unknown_partition(partition)
+        return errors
 
     # -- asking
 

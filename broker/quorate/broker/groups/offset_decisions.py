@@ -60,6 +60,7 @@ __all__ = [
     "delete_group",
     "delete_offsets",
     "expired_offsets",
+    "unknown_partition",
 ]
 
 
@@ -160,14 +161,16 @@ def _error_of(
         _check_entry(entry, settings)
         # An offset of a topic that is not in the metadata could never be told from one of a deleted topic.
         if not topics.has(partition):
-            raise UnknownTopicOrPartition(
-                f"there is no partition {partition}",
-                topic_id=partition.topic_id,
-                partition=partition.partition,
-            )
+            raise unknown_partition(partition)
     except QuorateError as error:
         return error
     return None
+
+
+def unknown_partition(partition: TopicIdPartition) -> UnknownTopicOrPartition:
+    return UnknownTopicOrPartition(
+        f"there is no partition {partition}", topic_id=partition.topic_id, partition=partition.partition
+    )
 
 
 def _check_entry(entry: OffsetToCommit, settings: GroupSettings) -> None:
@@ -199,8 +202,9 @@ def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: 
 def check_fetch(groups: Groups, request: FetchOffsetsRequest) -> None:
     """May whoever this is be told offsets?
 
-    Anybody may, but not a member that has been given a partition since and does not know it yet: it may be
-    about to read on from where it was when it last had it.
+    Anybody may who asks in nobody's name. A member asks where to begin in what it holds: not if it has been
+    given the partition since and does not know it yet, because it may be about to read on from where it was
+    when it last had it; and not if somebody else may be reading there (rule 62).
     """
     if not request.member_id:
         return
@@ -214,8 +218,7 @@ def check_fetch(groups: Groups, request: FetchOffsetsRequest) -> None:
             member_epoch=member.member_epoch,
         )
     for partition in sorted(partitions_of(request.partitions)):
-        if member.holds(partition):
-            check_partition(member, partition, member_epoch=request.member_epoch)
+        check_partition(member, partition, member_epoch=request.member_epoch)
 
 
 # -- forgetting

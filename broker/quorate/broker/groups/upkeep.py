@@ -20,7 +20,6 @@ from quorate.broker.groups.shard import GroupShard
 from quorate.core.config import GroupConfig
 from quorate.core.logging import get_logger
 from quorate.errors import GroupFull, QuorateError
-from quorate.storage.retention_time import RetentionTime
 
 __all__ = ["GroupUpkeep"]
 
@@ -41,7 +40,6 @@ class GroupUpkeep:
         self._context = context
         self._clock = context.clock
         self._loaded = loaded
-        self._retention_time = RetentionTime(context.clock)
         #: groups whose topics may have changed, by shard
         self._groups_to_reassign: dict[GroupShard, dict[str, None]] = {}
         self._has_topics_changed = asyncio.Event()
@@ -86,7 +84,10 @@ class GroupUpkeep:
         try:
             shard.carry_out(
                 membership.topics_changed(
-                    shard.groups, group, topics=self._context.topics, now_ms=self._clock.wall_ms()
+                    shard.groups,
+                    group,
+                    topics=self._context.topics,
+                    now_ms=self._context.retention_time.stamp_ms(),
                 )
             )
         except QuorateError as error:
@@ -100,7 +101,7 @@ class GroupUpkeep:
     async def _expire(self) -> NoReturn:
         while True:
             await self._clock.sleep(self._config.offsets_retention_check_interval_ms / 1000)
-            now_ms = self._retention_time.now_ms()
+            now_ms = self._context.retention_time.now_ms()
             for shard in self._loaded():
                 await self._expire_in(shard, now_ms)
 
