@@ -15,11 +15,12 @@ from quorate.client.consumer.group import beginnings
 from quorate.client.consumer.group.commit_policy import CommitPolicy
 from quorate.client.consumer.group.commit_queue import CommitQueue
 from quorate.client.consumer.group.heartbeats import Heartbeats
-from quorate.client.consumer.group.member import Changes, Member
+from quorate.client.consumer.group.member import Changes, Member, Tenure
 from quorate.client.consumer.group.origin import GroupOrigin
 from quorate.client.consumer.group.session import GroupSession
 from quorate.client.consumer.iteration import RecordsAhead
 from quorate.client.groups import committed
+from quorate.client.groups.partitions import GroupPartition
 from quorate.errors import FencedMemberEpoch, UnknownServerError
 from quorate.v1 import group_pb2
 from tests.mutants import assert_story_notices
@@ -31,6 +32,9 @@ from tests.unit.client import (
 )
 from tests.unit.client import (
     test_group_sharing as sharing,
+)
+from tests.unit.client import (
+    test_group_tenures as tenures,
 )
 from tests.unit.client import (
     test_group_trouble as trouble,
@@ -161,7 +165,7 @@ def commits_what_is_at_work(patch: Patch) -> None:
     def take_and_commit(self: ConsumerEngine, max_records: int, *, is_patient: bool = False) -> Any:
         records = take(self, max_records, is_patient=is_patient)
         if self.group is not None and self.group.commit_policy.is_automatic and records:
-            self.group._commit_queue.submit(self.group.commit_policy.positions(), timeout_s=30)
+            self.group.commit_policy._submit(self.group.commit_policy.positions(), timeout_s=30)
         return records
 
     patch.setattr(ConsumerEngine, "take", take_and_commit)
@@ -193,6 +197,36 @@ def commits_older_offsets_after_newer_ones(patch: Patch) -> None:
         await round_(self)
 
     patch.setattr(CommitQueue, "_round", in_the_wrong_order)
+
+
+# -- what was lost, and is held again
+
+
+def commits_what_was_handed_out_before_the_loss(patch: Patch) -> None:
+    def tenure_told_of(self: GroupSession, partition: GroupPartition | None) -> Tenure | None:
+        return None if partition is None else self.tenure_of(partition)
+
+    patch.setattr(GroupSession, "tenure_told_of", tenure_told_of)
+
+
+def leaves_out_what_is_lost(patch: Patch) -> None:
+    positions = CommitPolicy.positions
+
+    def of_what_is_held(self: CommitPolicy, *arguments: Any) -> Any:
+        found = positions(self, *arguments)
+        return {each: offset for each, offset in found.items() if self._holder.tenure_told_of(each)}
+
+    patch.setattr(CommitPolicy, "positions", of_what_is_held)
+
+
+def takes_the_end_of_a_call_for_its_beginning(patch: Patch) -> None:
+    identified = CommitPolicy._identified
+
+    async def identified_later(self: CommitPolicy, given: object, timeout_s: float) -> Any:
+        offsets, _ = await identified(self, given, timeout_s)
+        return offsets, {each: self._holder.tenure_told_of(each) for each in offsets}
+
+    patch.setattr(CommitPolicy, "_identified", identified_later)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +302,18 @@ def commits_older_offsets_after_newer_ones(patch: Patch) -> None:
         (
             commits_older_offsets_after_newer_ones,
             commits.test_a_commit_that_is_tried_again_does_not_undo_a_later_one,
+        ),
+        (
+            commits_what_was_handed_out_before_the_loss,
+            partial(tenures.test_what_was_handed_out_before_a_loss_is_not_committed_after_it, "waiting"),
+        ),
+        (
+            leaves_out_what_is_lost,
+            partial(tenures.test_a_commit_of_what_is_lost_is_refused_and_not_left_out, "waiting"),
+        ),
+        (
+            takes_the_end_of_a_call_for_its_beginning,
+            tenures.test_a_commit_that_waits_for_the_name_of_a_topic_is_of_when_it_was_called,
         ),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

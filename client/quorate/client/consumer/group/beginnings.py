@@ -210,7 +210,8 @@ class Beginnings:
             # Without an epoch: it would be that of a leader, who may not have written anything in it.
             ends = {each: OffsetAndMetadata(_offset(readers[each])) for each in still}
             try:
-                await self._commit_queue.submit(ends, timeout_s=self._timeout_s)
+                tenures = {each: self._member.tenure_of(each) for each in still}
+                await self._commit_queue.submit(ends, tenures, timeout_s=self._timeout_s)
             except QuorateError as error:
                 log.warning(
                     "start_not_committed", group=self._link.group, code=error.code, error=error.message

@@ -24,7 +24,8 @@ from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from quorate.client.arguments import check_partition_argument
-from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets
+from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets, Tenures
+from quorate.client.consumer.group.member import Tenure
 from quorate.client.consumer.parts import ConsumerParts
 from quorate.client.consumer.positions import PartitionReader
 from quorate.client.groups.committed import fetch_committed
@@ -36,7 +37,6 @@ from quorate.core.ids import TopicId, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import (
     BufferExhausted,
-    FencedMemberEpoch,
     InvalidRequest,
     LogTruncated,
     QuorateError,
@@ -57,7 +57,13 @@ _CALLBACKS_MAX: Final = 1000
 class Holder(Protocol):
     """Who knows which partitions may be committed."""
 
-    def is_held(self, partition: GroupPartition) -> bool: ...
+    def tenure_told_of(self, partition: GroupPartition | None) -> Tenure | None:
+        """In which the application has the partition, as far as it knows: what it was handed is from then.
+
+        None: the application does not have it, or has it no more; it may be held again, but it was not told.
+        No partition: one whose topic is not known yet.
+        """
+        ...
 
     def application_is_wanted(self) -> None:
         """There is something to do in its next poll."""
@@ -96,11 +102,15 @@ class CommitPolicy:
     # -- what there is to commit
 
     def positions(self, partitions: Collection[GroupPartition] | None = None) -> Offsets:
-        """Those that are not committed yet; ``partitions``: of these alone."""
+        """Those that are not committed yet; ``partitions``: of these alone.
+
+        Also of what is lost, as long as the application has not heard of it: that it cannot be committed is
+        the answer to who asks for it, and silence would be taken for success.
+        """
         found = {}
         for reader in self._readers.values():
             partition, position = partition_of(reader), reader.position
-            if partition is None or position is None or not self._holder.is_held(partition):
+            if partition is None or position is None:
                 continue
             if partitions is not None and partition not in partitions:
                 continue
@@ -128,8 +138,11 @@ class CommitPolicy:
     # -- when the application asks to
 
     async def commit(self, given: object, *, timeout_s: float) -> None:
-        offsets = self.positions() if given is None else await self._identified(given, timeout_s)
-        done = self._commit_queue.submit(offsets, timeout_s=timeout_s)
+        if given is None:
+            done = self._submit(self.positions(), timeout_s=timeout_s)
+        else:
+            offsets, tenures = await self._identified(given, timeout_s)
+            done = self._commit_queue.submit(offsets, tenures, timeout_s=timeout_s)
         # Once more than it has: it knows better what is wrong than a clock does.
         await asyncio.wait([done], timeout=timeout_s + 1)
         if not done.done():
@@ -142,7 +155,7 @@ class CommitPolicy:
         offsets = self.positions() if given is None else self._assigned(given)
         if callback is not None and self._callbacks >= _CALLBACKS_MAX:
             raise BufferExhausted(f"{_CALLBACKS_MAX} callbacks of commits wait already: poll, or pass fewer")
-        done = self._commit_queue.submit(offsets, timeout_s=self._timeout_s)
+        done = self._submit(offsets, timeout_s=self._timeout_s)
         self._callbacks += callback is not None
         done.add_done_callback(partial(self._is_over, offsets, callback))
 
@@ -163,33 +176,41 @@ class CommitPolicy:
         self._callbacks -= 1
         return self._over.popleft()
 
-    async def _identified(self, given: object, timeout_s: float) -> Offsets:
+    def _submit(self, offsets: Offsets, *, timeout_s: float) -> asyncio.Future[None]:
+        """What the application has now."""
+        tenures = {each: self._holder.tenure_told_of(each) for each in offsets}
+        return self._commit_queue.submit(offsets, tenures, timeout_s=timeout_s)
+
+    async def _identified(self, given: object, timeout_s: float) -> tuple[Offsets, Tenures]:
         """A partition that is not assigned is refused, unless no group assigns them."""
-        offsets = {}
-        for name, offset in offsets_given(given).items():
-            partition = await self.identify(name, timeout_s)
-            offsets[partition] = self._checked(partition, offset)
-        return offsets
+        # All that depends on the moment of the call, before anything is waited for.
+        called = {
+            name: (self._assigned_as(name), self._with_epoch(name, offset))
+            for name, offset in offsets_given(given).items()
+        }
+        told = {name: self._holder.tenure_told_of(partition) for name, (partition, _) in called.items()}
+        offsets, tenures = {}, {}
+        for name, (assigned, offset) in called.items():
+            partition = assigned or await self.identify(name, timeout_s)
+            offsets[partition], tenures[partition] = offset, told[name]
+        return offsets, tenures
 
     def _assigned(self, given: object) -> Offsets:
         offsets = {}
         for name, offset in offsets_given(given).items():
-            reader = self._readers.get(name)
-            partition = None if reader is None else partition_of(reader)
+            partition = self._assigned_as(name)
             if partition is None:
                 raise InvalidRequest(f"{name} is not assigned", topic=name.topic, partition=name.partition)
-            offsets[partition] = self._checked(partition, offset)
+            offsets[partition] = self._with_epoch(name, offset)
         return offsets
 
-    def _checked(self, partition: GroupPartition, offset: OffsetAndMetadata) -> OffsetAndMetadata:
-        if not self._holder.is_held(partition):
-            raise FencedMemberEpoch(
-                f"{partition} is not this consumer's: its offset is not committed",
-                group=self._link.group,
-                topic=partition.topic,
-                partition=partition.partition,
-            )
-        reader = self._readers.get(partition.name)
+    def _assigned_as(self, name: TopicPartition) -> GroupPartition | None:
+        """None: it is not assigned, or its topic is not known yet."""
+        reader = self._readers.get(name)
+        return None if reader is None else partition_of(reader)
+
+    def _with_epoch(self, name: TopicPartition, offset: OffsetAndMetadata) -> OffsetAndMetadata:
+        reader = self._readers.get(name)
         position = None if reader is None or not reader.is_begun else reader.position
         if offset.leader_epoch is None and position is not None and position.offset == offset.offset:
             return offset._replace(leader_epoch=position.leader_epoch)
@@ -215,14 +236,14 @@ class CommitPolicy:
             return
         self._is_auto_due = False
         if self._auto_commit is None or self._auto_commit.done():
-            self._auto_commit = self._commit_queue.submit(self.positions(), timeout_s=self._timeout_s)
+            self._auto_commit = self._submit(self.positions(), timeout_s=self._timeout_s)
             self._auto_commit.add_done_callback(self._log_failure)
         self.start()
 
     async def settle(self, partitions: Collection[GroupPartition], *, timeout_s: float) -> None:
         """Before they are given up: commit what is not committed, if that is wished, and wait for commits."""
         if self.is_automatic:
-            done = self._commit_queue.submit(self.positions(partitions), timeout_s=timeout_s)
+            done = self._submit(self.positions(partitions), timeout_s=timeout_s)
             done.add_done_callback(self._log_failure)
         await self._commit_queue.settled(partitions, timeout_s=timeout_s)
 
@@ -241,8 +262,7 @@ class CommitPolicy:
         return {partition.name: offset for partition, offset in found.items()}
 
     async def identify(self, name: TopicPartition, timeout_s: float) -> GroupPartition:
-        reader = self._readers.get(name)
-        partition = None if reader is None else partition_of(reader)
+        partition = self._assigned_as(name)
         if partition is not None:
             return partition
         topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)

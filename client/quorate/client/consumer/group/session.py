@@ -377,16 +377,22 @@ class GroupSession:
         identity = self._member.identity
         return None if identity is None else Membership(self.name, identity.member_id, identity.epoch)
 
-    def identity_for(self, partition: GroupPartition) -> Identity | None:
-        if not self.is_subscribed and not self._member.is_wanted:
-            return _NOBODY
-        return self._member.identity if self._member.holds(partition) else None
+    @property
+    def _is_by_hand(self) -> bool:
+        return not self.is_subscribed and not self._member.is_wanted
+
+    def identity(self) -> Identity | None:
+        return _NOBODY if self._is_by_hand else self._member.identity
 
     def tenure_of(self, partition: GroupPartition) -> Tenure | None:
-        return _BY_HAND if self.identity_for(partition) is _NOBODY else self._member.tenure_of(partition)
+        return _BY_HAND if self._is_by_hand else self._member.tenure_of(partition)
 
-    def is_held(self, partition: GroupPartition) -> bool:
-        return self.identity_for(partition) is not None
+    def tenure_told_of(self, partition: GroupPartition | None) -> Tenure | None:
+        if self._is_by_hand:
+            return _BY_HAND
+        # What was lost and is held again waits for a poll to be told of, and its old reader for one to go.
+        told = Hold.ACTIVE, Hold.REVOKING
+        return None if partition is None else self._member.tenure_of(partition, *told)
 
     def were_committed(self, offsets: Offsets) -> None:
         self._statistics.commits += 1

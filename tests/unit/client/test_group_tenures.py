@@ -1,0 +1,185 @@
+"""A partition that was lost and is held again is something new: nothing of the time before reaches into it.
+
+Meanwhile somebody else has had it, and has gone further (rule 62). A coordinator cannot tell: whatever the
+client sends is in the name of the member that holds the partition now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import pytest
+
+from quorate.client.consumer.async_consumer import AsyncConsumer
+from quorate.errors import FencedMemberEpoch, QuorateError, UnknownMember
+from tests.unit.client.fake_coordinator import GroupCluster, simulate
+from tests.unit.client.group_helpers import Application, until
+
+T0: Any = ("t", 0)
+U0: Any = ("u", 0)
+
+
+def topic_of(cluster: GroupCluster, partitions: int, records: int) -> None:
+    for partition in cluster.add_topic(partitions=partitions).partitions:
+        partition.fill(records)
+
+
+async def poll_offsets(consumer: AsyncConsumer, count: int) -> list[int]:
+    offsets: list[int] = []
+    while len(offsets) < count:
+        offsets += [record.offset for record in await consumer.poll(count - len(offsets), timeout=60)]
+    return offsets
+
+
+def remove(cluster: GroupCluster, consumer: AsyncConsumer) -> str:
+    """As when its session is over; the one that is no member any more."""
+    membership = consumer.membership()
+    assert membership is not None
+    cluster.group().remove(membership.member_id)
+    return membership.member_id
+
+
+async def lose_and_regain(cluster: GroupCluster, consumer: AsyncConsumer, *, committed: int) -> None:
+    """Somebody else commits in between; the application has not polled since."""
+    former_id = remove(cluster, consumer)
+    cluster.commit(0, committed)
+
+    def is_back() -> bool:
+        membership = consumer.membership()
+        return membership is not None and membership.member_id != former_id
+
+    await until(cluster, is_back)
+    await cluster.sleep(1)
+    assert cluster.group().members, "it has come back by itself"
+
+
+# -- commits of the application
+
+
+async def outcome_of(consumer: AsyncConsumer, way: str) -> QuorateError | None:
+    """Of a commit of all that was handed out, which may be told in a later poll."""
+    given = {T0: 15} if way.endswith("given") else None
+    if way.startswith("waiting"):
+        try:
+            await consumer.commit(given)
+        except QuorateError as error:
+            return error
+        return None
+    told: list[QuorateError | None] = []
+    consumer.commit_async(given, on_commit=lambda _, error: told.append(error))
+    await asyncio.sleep(5)
+    while not told:
+        await consumer.poll(1, timeout=1)
+    return told[0]
+
+
+@pytest.mark.parametrize("way", ["waiting", "waiting, given", "later", "later, given"])
+def test_what_was_handed_out_before_a_loss_is_not_committed_after_it(way: str) -> None:
+    """The application is still at work on it, and has not heard that the partition was away."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        async with cluster.member(topics=["t"]) as consumer:
+            await poll_offsets(consumer, 15)
+            await lose_and_regain(cluster, consumer, committed=40)
+            outcome = await outcome_of(consumer, way)
+            assert cluster.committed() == 40, "the group was taken back"
+            assert isinstance(outcome, FencedMemberEpoch)
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("way", ["waiting", "waiting, given", "later", "later, given"])
+def test_a_commit_of_what_is_lost_is_refused_and_not_left_out(way: str) -> None:
+    """Who commits before processing, and hears nothing bad, processes what another processes, too."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        async with cluster.member(topics=["t"]) as consumer:
+            await poll_offsets(consumer, 15)
+            remove(cluster, consumer)
+            cluster.group_errors["GroupHeartbeat"] = deque([UnknownMember("gone")] * 1000)
+            await cluster.sleep(1)
+            assert isinstance(await outcome_of(consumer, way), FencedMemberEpoch)
+            assert cluster.commits() == []
+            del cluster.group_errors["GroupHeartbeat"]
+
+    simulate(scenario)
+
+
+def test_nothing_is_refused_if_all_was_committed_before_the_loss() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        async with cluster.member(topics=["t"]) as consumer:
+            await poll_offsets(consumer, 15)
+            await consumer.commit()
+            await lose_and_regain(cluster, consumer, committed=40)
+            await consumer.commit()
+            assert cluster.committed() == 40
+            assert await poll_offsets(consumer, 1) == [40]
+            await consumer.commit()
+            assert cluster.committed() == 41
+
+    simulate(scenario)
+
+
+def test_what_the_application_was_not_told_of_cannot_be_committed() -> None:
+    """In ``on_lost`` the partition is this member's again, and waits to be assigned."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        outcomes: list[QuorateError] = []
+        consumer = cluster.member()
+
+        async def commit(_: object) -> None:
+            with pytest.raises(FencedMemberEpoch) as caught:
+                await consumer.commit({T0: 15})
+            outcomes.append(caught.value)
+
+        consumer.subscribe(["t"], on_lost=commit)
+        async with consumer:
+            await poll_offsets(consumer, 15)
+            await lose_and_regain(cluster, consumer, committed=40)
+            assert await poll_offsets(consumer, 1) == [40]
+            assert len(outcomes) == 1
+            assert cluster.committed() == 40
+
+    simulate(scenario)
+
+
+def test_a_commit_that_waits_for_the_name_of_a_topic_is_of_when_it_was_called() -> None:
+    """Both partitions are the application's when the name is known, but one was lost on the way."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        cluster.add_topic("u")
+        other = Application(cluster, "b", topics=["u"])
+        other.start()
+        await until(cluster, lambda: other.assignment)
+        cluster.pinned_to["u", 0] = other.member_id
+        consumer = cluster.member(pattern="[tu]")
+        await poll_offsets(consumer, 15)
+        is_known = asyncio.Event()
+        cluster_view = consumer._engine._cluster
+        find = cluster_view.topic
+
+        async def find_later(name: str, *, timeout_s: float) -> Any:
+            await is_known.wait()
+            return await find(name, timeout_s=timeout_s)
+
+        cluster_view.topic = find_later  # type: ignore[method-assign]
+        committing = asyncio.ensure_future(consumer.commit({T0: 15, U0: 0}))
+        await lose_and_regain(cluster, consumer, committed=40)
+        del cluster.pinned_to["u", 0]
+        await other.close()
+        while len(consumer.assignment()) < 2 or await consumer.position(T0) < 41:
+            await consumer.poll(1, timeout=1)
+        is_known.set()
+        with pytest.raises(FencedMemberEpoch):
+            await committing
+        assert cluster.committed() == 40
+        await consumer.close()
+
+    simulate(scenario)
