@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -229,6 +229,16 @@ def takes_the_end_of_a_call_for_its_beginning(patch: Patch) -> None:
     patch.setattr(CommitPolicy, "_identified", identified_later)
 
 
+def gives_up_what_it_holds_again(patch: Patch) -> None:
+    give_up = GroupSession._give_up
+
+    def give_up_all(self: GroupSession, partitions: Collection[GroupPartition]) -> None:
+        give_up(self, partitions)
+        self._member.given_up([each for each in self._member.held() if each in partitions])
+
+    patch.setattr(GroupSession, "_give_up", give_up_all)
+
+
 @pytest.mark.parametrize(
     ("mutation", "story"),
     [
@@ -314,6 +324,14 @@ def takes_the_end_of_a_call_for_its_beginning(patch: Patch) -> None:
         (
             takes_the_end_of_a_call_for_its_beginning,
             tenures.test_a_commit_that_waits_for_the_name_of_a_topic_is_of_when_it_was_called,
+        ),
+        (
+            commits_what_was_handed_out_before_the_loss,
+            tenures.test_what_was_lost_and_regained_while_it_was_given_up_is_neither_committed_nor_given_up_again,
+        ),
+        (
+            gives_up_what_it_holds_again,
+            tenures.test_what_was_lost_and_regained_while_it_was_given_up_is_neither_committed_nor_given_up_again,
         ),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

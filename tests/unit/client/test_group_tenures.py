@@ -183,3 +183,45 @@ def test_a_commit_that_waits_for_the_name_of_a_topic_is_of_when_it_was_called() 
         await consumer.close()
 
     simulate(scenario)
+
+
+# -- a partition that is given up while it is lost
+
+
+def test_what_was_lost_and_regained_while_it_was_given_up_is_neither_committed_nor_given_up_again() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        first, second = Application(cluster, "a", enable_auto_commit=True), Application(cluster, "b")
+        is_done = asyncio.Event()
+        first.on_revoked = lambda _: is_done.wait()
+        first.max_records, first.processing_s = 10, 1.0
+        first.start()
+        await until(cluster, lambda: first.read)
+        second.start()
+        await until(cluster, lambda: len(cluster.group().members) == 2)
+        cluster.pinned_to["t", 0] = second.member_id
+        cluster.group().rebalance()
+        await until(cluster, lambda: ("revoked", [0]) in first.heard)
+        former_id = first.member_id
+        cluster.group().remove(former_id)
+        await until(cluster, lambda: second.assignment == [0])
+        await until(cluster, lambda: first.member_id in cluster.group().members)
+        second.crash()
+        cluster.group().remove(second.member_id)
+        cluster.commit(0, 40)
+        del cluster.pinned_to["t", 0]
+        cluster.group().rebalance()
+        await until(cluster, lambda: cluster.group().members[first.member_id].assigned)
+        await cluster.sleep(1)
+        read, commits = len(first.read), len(cluster.commits())
+        is_done.set()
+        await cluster.sleep(0.5)
+        assert first.errors == []
+        assert cluster.commits()[commits:] == []
+        await until(cluster, lambda: len(first.read) > read)
+        assert first.read[read] == (0, 40)
+        assert first.heard == [("assigned", [0]), ("revoked", [0]), ("assigned", [0])]
+        first.on_revoked = None
+        await first.close()
+
+    simulate(scenario)

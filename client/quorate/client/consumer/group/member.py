@@ -125,9 +125,6 @@ class Member:
     def is_current(self, identity: Identity) -> bool:
         return identity.generation == self.generation
 
-    def holds(self, partition: GroupPartition) -> bool:
-        return partition in self._held
-
     def tenure_of(self, partition: GroupPartition, *states: Hold) -> Tenure | None:
         """Another one after it was lost or given up, and given again. None: it is not held, or not so."""
         holding = self._held.get(partition)

@@ -265,10 +265,11 @@ class GroupSession:
         self._lost = [each for each in self._lost if each not in partitions]
         self._remove_readers(partitions)
         self._statistics.partitions_revoked += len(partitions)
-        held = [each for each in partitions if self._member.holds(each)]
-        if held and not self._is_leaving:
-            log.info("partitions_given_up", group=self.name, partitions=sorted(map(str, held)))
-            self._member.given_up(held)
+        # One that was lost meanwhile and is held again is new: its reader, which waits to be shown, goes on.
+        revoking = [each for each in self._member.held(Hold.REVOKING) if each in partitions]
+        if revoking and not self._is_leaving:
+            log.info("partitions_given_up", group=self.name, partitions=sorted(map(str, revoking)))
+            self._member.given_up(revoking)
             self._heartbeats.wake()
 
     def _remove_readers(self, partitions: Collection[GroupPartition]) -> None:
