@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -239,6 +239,16 @@ def gives_up_what_it_holds_again(patch: Patch) -> None:
     patch.setattr(GroupSession, "_give_up", give_up_all)
 
 
+def takes_what_was_given_up_in_the_last_steps_for_lost(patch: Patch) -> None:
+    def retire(self: GroupSession, partitions: Iterable[GroupPartition]) -> list[GroupPartition]:
+        for each in (lost := list(partitions)):
+            if each.name in self._readers:
+                self._fetching.retire(self._readers[each.name])
+        return lost
+
+    patch.setattr(GroupSession, "_retire", retire)
+
+
 @pytest.mark.parametrize(
     ("mutation", "story"),
     [
@@ -328,6 +338,10 @@ def gives_up_what_it_holds_again(patch: Patch) -> None:
         (
             commits_what_was_handed_out_before_the_loss,
             tenures.test_what_was_lost_and_regained_while_it_was_given_up_is_neither_committed_nor_given_up_again,
+        ),
+        (
+            takes_what_was_given_up_in_the_last_steps_for_lost,
+            tenures.test_a_member_that_is_removed_between_the_last_steps_of_its_farewell_can_come_back,
         ),
         (
             gives_up_what_it_holds_again,

@@ -225,3 +225,29 @@ def test_what_was_lost_and_regained_while_it_was_given_up_is_neither_committed_n
         await first.close()
 
     simulate(scenario)
+
+
+def test_a_member_that_is_removed_between_the_last_steps_of_its_farewell_can_come_back() -> None:
+    """Nothing is read any more, but the group still takes it for the owner."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        consumer = cluster.member()
+
+        async def be_removed(*_: object) -> None:
+            remove(cluster, consumer)
+            await cluster.sleep(5)
+
+        def commit(_: object) -> None:
+            consumer.commit_async(on_commit=be_removed)
+
+        heard: list[str] = []
+        consumer.subscribe(["t"], on_revoked=commit, on_lost=lambda _: heard.append("lost"))
+        async with consumer:
+            await poll_offsets(consumer, 15)
+            await consumer.unsubscribe()
+            assert heard == [], "it has heard that they are given up"
+            consumer.subscribe(["t"])
+            assert await poll_offsets(consumer, 1) == [15]
+
+    simulate(scenario)

@@ -154,7 +154,7 @@ class GroupSession:
         is_away = is_closing and self._options.group_instance_id is not None
         farewell, lost = self._member.leave(is_away=is_away)
         self._subscription = Subscription()
-        self._lose([each for each in lost if each.name in self._readers])
+        self._lose(lost)
         self._forget_topics()
         if farewell is not None:
             await self._heartbeats.farewell(farewell)
@@ -287,8 +287,7 @@ class GroupSession:
     # -- what the coordinator says
 
     def assignment_changed(self, changes: Changes) -> None:
-        for each in changes.revoking:
-            self._fetching.retire(self._readers[each.name])
+        self._retire(changes.revoking)
         self._withdraw(changes.withdrawn)
         for each in changes.given:
             self._topics.want(each.topic, is_quiet=True)
@@ -340,12 +339,20 @@ class GroupSession:
 
     def _lose(self, lost: list[GroupPartition]) -> None:
         """Another may read them already: nothing more is handed out."""
-        for each in lost:
-            self._fetching.retire(self._readers[each.name])
-        self._lost += lost
+        self._lost += self._retire(lost)
         self._beginnings.withdraw_all()
         self._ready.clear()
         self.application_is_wanted()
+
+    def _retire(self, partitions: Iterable[GroupPartition]) -> list[GroupPartition]:
+        """Those of them that the application has not given up yet.
+
+        A member that leaves says so after its last step; what was given up in the one before is still held.
+        """
+        retired = [each for each in partitions if each.name in self._readers]
+        for each in retired:
+            self._fetching.retire(self._readers[each.name])
+        return retired
 
     def _withdraw(self, partitions: Collection[GroupPartition]) -> None:
         self._beginnings.withdraw(partitions)
