@@ -15,7 +15,7 @@ from quorate.client.consumer.group import beginnings
 from quorate.client.consumer.group.commit_policy import CommitPolicy
 from quorate.client.consumer.group.commit_queue import CommitQueue
 from quorate.client.consumer.group.heartbeats import Heartbeats
-from quorate.client.consumer.group.member import Changes, Member, Tenure
+from quorate.client.consumer.group.member import Changes, Hold, Member, Tenure
 from quorate.client.consumer.group.origin import GroupOrigin
 from quorate.client.consumer.group.session import GroupSession
 from quorate.client.consumer.iteration import RecordsAhead
@@ -249,6 +249,15 @@ def takes_what_was_given_up_in_the_last_steps_for_lost(patch: Patch) -> None:
     patch.setattr(GroupSession, "_retire", retire)
 
 
+def begins_where_an_old_answer_says(patch: Patch) -> None:
+    tenure_of = Member.tenure_of
+
+    def any_tenure_of(self: Member, partition: GroupPartition, *states: Hold) -> Tenure | None:
+        return None if tenure_of(self, partition, *states) is None else Tenure(self.generation, 0)
+
+    patch.setattr(Member, "tenure_of", any_tenure_of)
+
+
 @pytest.mark.parametrize(
     ("mutation", "story"),
     [
@@ -342,6 +351,14 @@ def takes_what_was_given_up_in_the_last_steps_for_lost(patch: Patch) -> None:
         (
             takes_what_was_given_up_in_the_last_steps_for_lost,
             tenures.test_a_member_that_is_removed_between_the_last_steps_of_its_farewell_can_come_back,
+        ),
+        (
+            begins_where_an_old_answer_says,
+            tenures.test_an_answer_from_before_a_partition_was_away_does_not_say_where_to_begin,
+        ),
+        (
+            begins_where_an_old_answer_says,
+            tenures.test_an_answer_from_before_a_partition_was_away_does_not_say_that_nothing_is_committed,
         ),
         (
             gives_up_what_it_holds_again,

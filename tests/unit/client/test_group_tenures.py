@@ -55,6 +55,12 @@ async def lose_and_regain(cluster: GroupCluster, consumer: AsyncConsumer, *, com
     assert cluster.group().members, "it has come back by itself"
 
 
+async def give_to(cluster: GroupCluster, number: int, app: Application) -> None:
+    cluster.pinned_to["t", number] = app.member_id
+    cluster.group().rebalance()
+    await until(cluster, lambda: number in app.assignment)
+
+
 # -- commits of the application
 
 
@@ -249,5 +255,66 @@ def test_a_member_that_is_removed_between_the_last_steps_of_its_farewell_can_com
             assert heard == [], "it has heard that they are given up"
             consumer.subscribe(["t"])
             assert await poll_offsets(consumer, 1) == [15]
+
+    simulate(scenario)
+
+
+# -- where to begin
+
+
+async def start_beginning_slowly(cluster: GroupCluster, app: Application, *before: float) -> None:
+    """It is told where the group stands 4 seconds late; ``before``: answers to what it asks before."""
+    delays = cluster.delay_answers["FetchOffsets"] = deque([*before, 4.0])
+    app.start()
+    await until(cluster, lambda: not delays)
+
+
+def test_an_answer_from_before_a_partition_was_away_does_not_say_where_to_begin() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        cluster.commit(0, 10)
+        first, second = Application(cluster, "a"), Application(cluster, "b")
+        await start_beginning_slowly(cluster, first)
+        second.start()
+        await until(cluster, lambda: len(cluster.group().members) == 2)
+        await give_to(cluster, 0, second)
+        await until(cluster, lambda: len(second.read) >= 20)
+        await second.consumer.commit()
+        committed = cluster.committed()
+        assert committed is not None
+        assert committed > 10
+        cluster.topics["t"].partitions[0].fill(200)
+        cluster.tell()
+        second.stop()
+        del cluster.pinned_to["t", 0]
+        second.crash()
+        cluster.group().remove(second.member_id)
+        await until(cluster, lambda: first.read)
+        assert first.read[0] == (0, committed)
+        await first.close()
+
+    simulate(scenario)
+
+
+def test_an_answer_from_before_a_partition_was_away_does_not_say_that_nothing_is_committed() -> None:
+    """Else all that came in since would be skipped: the group would begin at the end once more."""
+
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        first, second = Application(cluster, "a", auto_offset_reset="latest"), Application(cluster, "b")
+        # Before it joins it looks what there is.
+        await start_beginning_slowly(cluster, first, 0.0)
+        second.start()
+        await until(cluster, lambda: len(cluster.group().members) == 2)
+        await give_to(cluster, 0, second)
+        await second.consumer.commit({T0: 100})
+        cluster.topics["t"].partitions[0].fill(150)
+        cluster.tell()
+        del cluster.pinned_to["t", 0]
+        second.crash()
+        cluster.group().remove(second.member_id)
+        await until(cluster, lambda: len(first.read) == 50)
+        assert first.read[0] == (0, 100)
+        await first.close()
 
     simulate(scenario)

@@ -1,9 +1,11 @@
 """Where a member begins in what it is given: where the group stands, or else where `origin` says.
 
 Each round asks the coordinator about all partitions that are new, in the member's name: one that the group
-has gone past is refused (`STALE_MEMBER_EPOCH`), and asks again after it has heard what has changed. So an
-offset that is used here was read while the partition was this member's, after whoever had it before had given
-it up with its last commit.
+has gone past is refused (`STALE_MEMBER_EPOCH`), and asks again after it has heard what has changed. An answer
+counts for the `Tenure` that it was asked for in: one that comes after the partition was away and is new again
+is from before others have read on, and with "latest" would even have the group begin at the end once more. So
+an offset that is used here was read while the partition was this member's, after whoever had it before had
+given it up with its last commit.
 
 Where nothing is committed and the group begins at the end, that end is looked up by a reader that is held
 back from fetching, and committed. Only then is the partition ready.
@@ -105,6 +107,7 @@ class Beginnings:
     async def _begin(
         self, partitions: Sequence[GroupPartition], identity: Identity, tasks: asyncio.TaskGroup
     ) -> None:
+        tenures = {each: self._member.tenure_of(each) for each in partitions}
         try:
             committed = await fetch_committed(
                 self._link, partitions, member=(identity.member_id, identity.epoch), timeout_s=self._timeout_s
@@ -113,10 +116,8 @@ class Beginnings:
             await self._failed(error, identity)
             return
         self._backoff.reset()
-        if not self._member.is_current(identity):
-            return
-        still_new = set(self._member.held(Hold.NEW))
-        readers = {each: self._reader(each, committed.get(each)) for each in partitions if each in still_new}
+        still_new = [each for each in partitions if self._member.tenure_of(each, Hold.NEW) == tenures[each]]
+        readers = {each: self._reader(each, committed.get(each)) for each in still_new}
         to_pin = {each: reader for each, reader in readers.items() if reader.start == END}
         if to_pin:
             self._pinning |= to_pin
