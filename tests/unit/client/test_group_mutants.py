@@ -12,6 +12,7 @@ from quorate.chaos.mutations.patch import Patch
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.group import beginnings
+from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.commit_policy import CommitPolicy
 from quorate.client.consumer.group.commit_queue import CommitQueue
 from quorate.client.consumer.group.heartbeats import Heartbeats
@@ -21,7 +22,7 @@ from quorate.client.consumer.group.session import GroupSession
 from quorate.client.consumer.iteration import RecordsAhead
 from quorate.client.groups import committed
 from quorate.client.groups.partitions import GroupPartition
-from quorate.errors import FencedMemberEpoch, UnknownServerError
+from quorate.errors import FencedMemberEpoch, QuorateError, UnknownServerError
 from quorate.v1 import group_pb2
 from tests.mutants import assert_story_notices
 from tests.unit.client import (
@@ -258,6 +259,15 @@ def begins_where_an_old_answer_says(patch: Patch) -> None:
     patch.setattr(Member, "tenure_of", any_tenure_of)
 
 
+def tells_that_the_end_of_what_was_taken_away_is_not_committed(patch: Patch) -> None:
+    end_refused = Beginnings._end_refused
+
+    async def always_told(self: Beginnings, error: QuorateError, **_: Any) -> None:
+        await end_refused(self, error, has_changed=False)
+
+    patch.setattr(Beginnings, "_end_refused", always_told)
+
+
 @pytest.mark.parametrize(
     ("mutation", "story"),
     [
@@ -359,6 +369,10 @@ def begins_where_an_old_answer_says(patch: Patch) -> None:
         (
             begins_where_an_old_answer_says,
             tenures.test_an_answer_from_before_a_partition_was_away_does_not_say_that_nothing_is_committed,
+        ),
+        (
+            tells_that_the_end_of_what_was_taken_away_is_not_committed,
+            tenures.test_a_partition_that_goes_while_its_end_is_written_down_is_no_error_of_the_others,
         ),
         (
             gives_up_what_it_holds_again,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from quorate.client.consumer.async_consumer import AsyncConsumer
-from quorate.errors import FencedMemberEpoch, QuorateError, UnknownMember
+from quorate.errors import FencedMemberEpoch, NotEnoughReplicas, QuorateError, UnknownMember
 from tests.unit.client.fake_coordinator import GroupCluster, simulate
 from tests.unit.client.group_helpers import Application, until
 
@@ -316,5 +316,25 @@ def test_an_answer_from_before_a_partition_was_away_does_not_say_that_nothing_is
         await until(cluster, lambda: len(first.read) == 50)
         assert first.read[0] == (0, 100)
         await first.close()
+
+    simulate(scenario)
+
+
+def test_a_partition_that_goes_while_its_end_is_written_down_is_no_error_of_the_others() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 2, 100)
+        cluster.group_errors["CommitOffsets"] = deque([NotEnoughReplicas("too few")] * 1000)
+        first = Application(cluster, "a", auto_offset_reset="latest")
+        first.start()
+        await until(cluster, lambda: cluster.commits())
+        second = Application(cluster, "b", auto_offset_reset="latest")
+        second.start()
+        await until(cluster, lambda: len(cluster.group().members) == 2)
+        await cluster.sleep(5)
+        del cluster.group_errors["CommitOffsets"]
+        await until(cluster, lambda: len(first.assignment) == len(second.assignment) == 1)
+        assert first.errors == second.errors == []
+        await first.close()
+        await second.close()
 
     simulate(scenario)

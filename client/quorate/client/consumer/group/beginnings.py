@@ -121,6 +121,10 @@ class Beginnings:
         to_pin = {each: reader for each, reader in readers.items() if reader.start == END}
         if to_pin:
             self._pinning |= to_pin
+            for reader in to_pin.values():
+                # Now, and not in the task: it may be withdrawn before that runs.
+                reader.is_held_back = True
+                self._fetching.add(reader)
             tasks.create_task(self._pin(to_pin, identity))
         self._events.began({each: reader for each, reader in readers.items() if each not in to_pin})
 
@@ -165,9 +169,6 @@ class Beginnings:
 
     async def _pin(self, readers: Mapping[GroupPartition, PartitionReader], identity: Identity) -> None:
         """Each is ready as soon as its end is committed, whatever becomes of the others."""
-        for reader in readers.values():
-            reader.is_held_back = True
-            self._fetching.add(reader)
         looked_up: set[GroupPartition] = set()
         async with asyncio.TaskGroup() as tasks:
             while waiting := [
@@ -214,14 +215,17 @@ class Beginnings:
                 tenures = {each: self._member.tenure_of(each) for each in still}
                 await self._commit_queue.submit(ends, tenures, timeout_s=self._timeout_s)
             except QuorateError as error:
-                log.warning(
-                    "start_not_committed", group=self._link.group, code=error.code, error=error.message
-                )
-                if not error.retriable and self._member.is_current(identity):
-                    self._events.refused(error)
-                await self._clock.sleep(self._backoff.next_s())
+                has_changed = self._still_pinning(readers, identity) != still
+                await self._end_refused(error, has_changed=has_changed)
             else:
                 self._pinned({each: readers[each] for each in self._still_pinning(readers, identity)})
+
+    async def _end_refused(self, error: QuorateError, *, has_changed: bool) -> None:
+        """``has_changed``: one was taken away meanwhile. That is refused, and says nothing of the others."""
+        log.warning("start_not_committed", group=self._link.group, code=error.code, error=error.message)
+        if not error.retriable and not has_changed:
+            self._events.refused(error)
+        await self._clock.sleep(self._backoff.next_s())
 
     def _pinned(self, readers: Mapping[GroupPartition, PartitionReader]) -> None:
         for each, reader in readers.items():
