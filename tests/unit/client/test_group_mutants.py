@@ -14,7 +14,7 @@ from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.group import beginnings
 from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.commit_policy import CommitPolicy
-from quorate.client.consumer.group.commit_queue import CommitQueue
+from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Hold, Member, Tenure
 from quorate.client.consumer.group.origin import GroupOrigin
@@ -30,6 +30,9 @@ from tests.unit.client import (
 )
 from tests.unit.client import (
     test_group_commits as commits,
+)
+from tests.unit.client import (
+    test_group_known_commits as known,
 )
 from tests.unit.client import (
     test_group_sharing as sharing,
@@ -166,7 +169,7 @@ def commits_what_is_at_work(patch: Patch) -> None:
     def take_and_commit(self: ConsumerEngine, max_records: int, *, is_patient: bool = False) -> Any:
         records = take(self, max_records, is_patient=is_patient)
         if self.group is not None and self.group.commit_policy.is_automatic and records:
-            self.group.commit_policy._submit(self.group.commit_policy.positions(), timeout_s=30)
+            self.group.commit_policy._submit_now(self.group.commit_policy.positions(), timeout_s=30)
         return records
 
     patch.setattr(ConsumerEngine, "take", take_and_commit)
@@ -266,6 +269,26 @@ def tells_that_the_end_of_what_was_taken_away_is_not_committed(patch: Patch) -> 
         await end_refused(self, error, has_changed=False)
 
     patch.setattr(Beginnings, "_end_refused", always_told)
+
+
+def believes_that_nobody_else_has_committed_since(patch: Patch) -> None:
+    patch.setattr(CommitPolicy, "_latest_of", lambda self, partition: self._latest.get(partition))
+
+
+def takes_the_answer_to_an_old_commit_for_news(patch: Patch) -> None:
+    were_committed = CommitPolicy.were_committed
+
+    def committed_now(self: CommitPolicy, offsets: Offsets, _: object) -> None:
+        were_committed(self, offsets, {each: self._holder.tenure_of(each) for each in offsets})
+
+    patch.setattr(CommitPolicy, "were_committed", committed_now)
+
+
+def forgets_what_is_on_its_way(patch: Patch) -> None:
+    def submit(self: CommitPolicy, offsets: Any, tenures: Any, *, timeout_s: float) -> Any:
+        return self._commit_queue.submit(offsets, tenures, timeout_s=timeout_s)
+
+    patch.setattr(CommitPolicy, "_submit", submit)
 
 
 @pytest.mark.parametrize(
@@ -374,6 +397,27 @@ def tells_that_the_end_of_what_was_taken_away_is_not_committed(patch: Patch) -> 
             tells_that_the_end_of_what_was_taken_away_is_not_committed,
             tenures.test_a_partition_that_goes_while_its_end_is_written_down_is_no_error_of_the_others,
         ),
+        (
+            believes_that_nobody_else_has_committed_since,
+            tenures.test_an_end_that_was_written_down_before_the_partition_went_away_is_not_known_to_stand,
+        ),
+        (
+            takes_the_answer_to_an_old_commit_for_news,
+            tenures.test_a_commit_from_before_a_loss_that_is_answered_after_it_says_nothing_of_what_is_committed_now,
+        ),
+        (
+            forgets_what_is_on_its_way,
+            known.test_a_position_is_not_taken_for_committed_while_an_earlier_call_may_undo_it,
+        ),
+        (
+            forgets_what_is_on_its_way,
+            known.test_a_position_is_not_taken_for_committed_after_a_commit_whose_outcome_is_unknown,
+        ),
+        (
+            forgets_what_is_on_its_way,
+            known.test_an_answer_that_a_later_call_has_overtaken_does_not_say_what_is_committed,
+        ),
+        (forgets_what_is_on_its_way, known.test_an_error_does_not_take_back_what_is_on_its_way_either),
         (
             gives_up_what_it_holds_again,
             tenures.test_what_was_lost_and_regained_while_it_was_given_up_is_neither_committed_nor_given_up_again,

@@ -338,3 +338,54 @@ def test_a_partition_that_goes_while_its_end_is_written_down_is_no_error_of_the_
         await second.close()
 
     simulate(scenario)
+
+
+# -- what is known to be committed
+
+
+async def assert_really_commits(cluster: GroupCluster, consumer: AsyncConsumer, offset: int) -> None:
+    consumer.seek(T0, offset)
+    await consumer.commit()
+    assert cluster.committed() == offset, "what another has committed since is not known"
+
+
+def test_a_commit_from_before_a_loss_that_is_answered_after_it_says_nothing_of_what_is_committed_now() -> (
+    None
+):
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        async with cluster.member(topics=["t"]) as consumer:
+            await poll_offsets(consumer, 15)
+            cluster.delay_answers["CommitOffsets"] = deque([4.0])
+            consumer.commit_async()
+            await until(cluster, lambda: cluster.committed() == 15)
+            await lose_and_regain(cluster, consumer, committed=40)
+            assert await poll_offsets(consumer, 1) == [40]
+            await cluster.sleep(5)
+            await assert_really_commits(cluster, consumer, 15)
+
+    simulate(scenario)
+
+
+def test_an_end_that_was_written_down_before_the_partition_went_away_is_not_known_to_stand() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        async with cluster.member(topics=["t"], auto_offset_reset="latest") as consumer:
+            await consumer.poll(timeout=0)
+            await until(cluster, lambda: cluster.committed() == 100)
+            await cluster.sleep(1)
+            assert consumer.assignment() == [], "it was never told of it"
+            other = Application(cluster, "b")
+            other.start()
+            await until(cluster, lambda: len(cluster.group().members) == 2)
+            await give_to(cluster, 0, other)
+            cluster.topics["t"].partitions[0].fill(150)
+            cluster.tell()
+            del cluster.pinned_to["t", 0]
+            other.crash()
+            cluster.group().remove(other.member_id)
+            cluster.commit(0, 140)
+            assert await poll_offsets(consumer, 1) == [140]
+            await assert_really_commits(cluster, consumer, 100)
+
+    simulate(scenario)

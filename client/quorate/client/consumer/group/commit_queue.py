@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -69,7 +69,9 @@ class Committer(Protocol):
 
     def membership_lost(self, identity: Identity, error: QuorateError) -> None: ...
 
-    def were_committed(self, offsets: Offsets) -> None: ...
+    def were_committed(self, offsets: Offsets, tenures: Tenures) -> None:
+        """``tenures``: in which they were sent."""
+        ...
 
 
 @dataclass(slots=True)
@@ -171,13 +173,17 @@ class CommitQueue:
             return {}
         identity = self._committer.identity()
         assert identity is not None, "what is held is held by somebody"
+        tenures = {each: self._committer.tenure_of(each) for each in wanted}
         remaining_s = min(commit.deadline for commit in commits) - self._clock.monotonic()
         timeout_s = min(max(remaining_s, 0.01), _ATTEMPT_TIMEOUT_S)
         try:
             refused = await self._send(identity, wanted, timeout_s)
         except QuorateError as error:
             refused = dict.fromkeys(wanted, error)
-        self._tell(identity, wanted, refused)
+        committed = {each: offset for each, offset in wanted.items() if each not in refused}
+        if committed:
+            self._committer.were_committed(committed, tenures)
+        self._tell_refusals(identity, list(refused.values()))
         return refused
 
     async def _send(
@@ -198,13 +204,7 @@ class CommitQueue:
             if result.HasField("error")
         }
 
-    def _tell(
-        self, identity: Identity, offsets: Offsets, refused: Mapping[GroupPartition, QuorateError]
-    ) -> None:
-        committed = {each: offset for each, offset in offsets.items() if each not in refused}
-        if committed:
-            self._committer.were_committed(committed)
-        errors = list(refused.values())
+    def _tell_refusals(self, identity: Identity, errors: Sequence[QuorateError]) -> None:
         if any(isinstance(each, StaleMemberEpoch) for each in errors):
             self._committer.epoch_is_stale()
         for error in errors:

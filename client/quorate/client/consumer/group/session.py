@@ -31,7 +31,7 @@ from typing import Final
 from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.by_hand import AssignedByHand
 from quorate.client.consumer.group.commit_policy import CommitPolicy, partition_of
-from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets
+from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets, Tenures
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Hold, Identity, Member, Tenure
 from quorate.client.consumer.group.origin import GroupOrigin, look_around
@@ -402,6 +402,6 @@ class GroupSession:
         told = Hold.ACTIVE, Hold.REVOKING
         return None if partition is None else self._member.tenure_of(partition, *told)
 
-    def were_committed(self, offsets: Offsets) -> None:
+    def were_committed(self, offsets: Offsets, tenures: Tenures) -> None:
         self._statistics.commits += 1
-        self.commit_policy.were_committed(offsets)
+        self.commit_policy.were_committed(offsets, tenures)
