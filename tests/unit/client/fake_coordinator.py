@@ -150,6 +150,8 @@ class GroupState(FakeState):
         self.leave_out = 0
         #: requests whose effect there is, and whose answer gets lost
         self.lose_answers: dict[str, int] = {}
+        #: how many seconds the next answers take, by method; their effects are there at once
+        self.delay_answers: dict[str, deque[float]] = {}
 
     def group(self, name: str = "g") -> FakeGroup:
         if name not in self.groups:
@@ -280,6 +282,9 @@ class FakeCoordinator:
         if self._state.lose_answers.get(method, 0) > 0:
             self._state.lose_answers[method] -= 1
             await asyncio.Event().wait()
+        delays = self._state.delay_answers.get(method)
+        if delays:
+            await asyncio.sleep(delays.popleft())
         return response
 
     def _of_coordinator(self, method: str, handler: Any) -> Any:

@@ -54,6 +54,7 @@ class Application:
                 records = await self.consumer.poll(self.max_records, timeout=1)
             except Exception as error:  # noqa: BLE001 - whatever it is, a test looks at it
                 self.errors.append(error)
+                await self._cluster.sleep(0.001)  # time passes, also if it fails again and again
                 continue
             self.read += [(record.partition, record.offset) for record in records]
             if records and self.processing_s:

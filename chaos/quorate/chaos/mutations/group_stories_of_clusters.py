@@ -20,7 +20,14 @@ from quorate.client.groups.membership import Membership
 from quorate.core.config.groups import GroupConfig
 from quorate.core.ids import BrokerId, Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.topic_names import OFFSETS_TOPIC
-from quorate.errors import LogTruncated, NotEnoughReplicas, OffsetOutOfRange, QuorateError, StorageFailed
+from quorate.errors import (
+    FencedMemberEpoch,
+    LogTruncated,
+    NotEnoughReplicas,
+    OffsetOutOfRange,
+    QuorateError,
+    StorageFailed,
+)
 from quorate.v1.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "a_group_is_told_what_retention_has_taken",
     "a_member_that_was_cut_off_does_not_take_its_group_back",
     "a_partition_that_is_added_is_read_from_its_beginning",
+    "an_application_that_was_at_work_does_not_take_its_group_back",
 ]
 
 RETENTION_SETTINGS: Final[Mapping[str, Any]] = {"log_retention_check_interval_ms": 1_000}
@@ -175,6 +183,28 @@ async def a_member_that_was_cut_off_does_not_take_its_group_back(cluster: SimClu
             cluster.network.heal()
             await _read_until(cluster, consumer, lambda: _has_begun_anew(consumer, before))
         await cluster.clock.sleep(_WITHIN_S / 2)
+        async with cluster.admin() as admin:
+            assert await _told(admin) == 2 * _RECORDS, "the group was taken back"
+
+
+async def an_application_that_was_at_work_does_not_take_its_group_back(cluster: SimCluster) -> None:
+    """Rule 62: meanwhile its member was removed and has come back by itself, with the same partition."""
+    await _create(cluster)
+    await _write(cluster, 2 * _RECORDS)
+    async with cluster.consumer(group=_GROUP) as consumer:
+        cut_off, others = cluster.clients[-1], list(cluster.machines)
+        consumer.subscribe([_TOPIC.topic])
+        read = 0
+        while read < _RECORDS:
+            read += len(await consumer.poll(_RECORDS - read, timeout=1.0))
+        before = consumer.membership()
+        cluster.network.partition([cut_off], others)
+        await _read_and_commit(cluster, 2 * _RECORDS)
+        cluster.network.heal()
+        await cluster.until(lambda: _has_begun_anew(consumer, before), within_s=_WITHIN_S)
+        await cluster.clock.sleep(1)
+        with contextlib.suppress(FencedMemberEpoch):
+            await consumer.commit()
         async with cluster.admin() as admin:
             assert await _told(admin) == 2 * _RECORDS, "the group was taken back"
 

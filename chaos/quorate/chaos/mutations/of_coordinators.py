@@ -29,6 +29,7 @@ from quorate.chaos.mutations.group_stories_of_clusters import (
     a_group_is_told_what_retention_has_taken,
     a_member_that_was_cut_off_does_not_take_its_group_back,
     a_partition_that_is_added_is_read_from_its_beginning,
+    an_application_that_was_at_work_does_not_take_its_group_back,
 )
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.patch import Patch
@@ -36,6 +37,7 @@ from quorate.client.consumer.group import beginnings, by_hand
 from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.commit_queue import CommitQueue
 from quorate.client.consumer.group.origin import GroupOrigin
+from quorate.client.consumer.group.session import GroupSession
 from quorate.client.consumer.positions import BEGINNING, END, PartitionReader
 from quorate.client.groups import committed
 from quorate.client.groups.committed import fetch_committed
@@ -172,6 +174,17 @@ class _AskedOnce:
 def commits_in_another_life_what_it_read_in_this_one(patch: Patch) -> None:
     """In the name of the next incarnation, which has got the partition back: the group is taken back."""
     patch.setattr(CommitQueue, "_drop_what_was_lost", lambda *_: None)
+
+
+@mutation(
+    62,
+    hunt=cluster_story(
+        an_application_that_was_at_work_does_not_take_its_group_back, settings=SESSION_SETTINGS
+    ),
+)
+def commits_what_was_handed_out_in_another_life(patch: Patch) -> None:
+    """The partition is held again, and that the application has not heard of it does not matter."""
+    patch.setattr(GroupSession, "tenure_told_of", GroupSession.tenure_of)
 
 
 @mutation(66, hunt=ClusterHunt((Fault.KILL_BROKER,), is_grouped=True))

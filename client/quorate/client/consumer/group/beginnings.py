@@ -1,9 +1,11 @@
 """Where a member begins in what it is given: where the group stands, or else where `origin` says.
 
 Each round asks the coordinator about all partitions that are new, in the member's name: one that the group
-has gone past is refused (`STALE_MEMBER_EPOCH`), and asks again after it has heard what has changed. So an
-offset that is used here was read while the partition was this member's, after whoever had it before had given
-it up with its last commit.
+has gone past is refused (`STALE_MEMBER_EPOCH`), and asks again after it has heard what has changed. An answer
+counts for the `Tenure` that it was asked for in: one that comes after the partition was away and is new again
+is from before others have read on, and with "latest" would even have the group begin at the end once more. So
+an offset that is used here was read while the partition was this member's, after whoever had it before had
+given it up with its last commit.
 
 Where nothing is committed and the group begins at the end, that end is looked up by a reader that is held
 back from fetching, and committed. Only then is the partition ready.
@@ -105,6 +107,7 @@ class Beginnings:
     async def _begin(
         self, partitions: Sequence[GroupPartition], identity: Identity, tasks: asyncio.TaskGroup
     ) -> None:
+        tenures = {each: self._member.tenure_of(each) for each in partitions}
         try:
             committed = await fetch_committed(
                 self._link, partitions, member=(identity.member_id, identity.epoch), timeout_s=self._timeout_s
@@ -113,13 +116,15 @@ class Beginnings:
             await self._failed(error, identity)
             return
         self._backoff.reset()
-        if not self._member.is_current(identity):
-            return
-        still_new = set(self._member.held(Hold.NEW))
-        readers = {each: self._reader(each, committed.get(each)) for each in partitions if each in still_new}
+        still_new = [each for each in partitions if self._member.tenure_of(each, Hold.NEW) == tenures[each]]
+        readers = {each: self._reader(each, committed.get(each)) for each in still_new}
         to_pin = {each: reader for each, reader in readers.items() if reader.start == END}
         if to_pin:
             self._pinning |= to_pin
+            for reader in to_pin.values():
+                # Now, and not in the task: it may be withdrawn before that runs.
+                reader.is_held_back = True
+                self._fetching.add(reader)
             tasks.create_task(self._pin(to_pin, identity))
         self._events.began({each: reader for each, reader in readers.items() if each not in to_pin})
 
@@ -164,9 +169,6 @@ class Beginnings:
 
     async def _pin(self, readers: Mapping[GroupPartition, PartitionReader], identity: Identity) -> None:
         """Each is ready as soon as its end is committed, whatever becomes of the others."""
-        for reader in readers.values():
-            reader.is_held_back = True
-            self._fetching.add(reader)
         looked_up: set[GroupPartition] = set()
         async with asyncio.TaskGroup() as tasks:
             while waiting := [
@@ -210,16 +212,20 @@ class Beginnings:
             # Without an epoch: it would be that of a leader, who may not have written anything in it.
             ends = {each: OffsetAndMetadata(_offset(readers[each])) for each in still}
             try:
-                await self._commit_queue.submit(ends, timeout_s=self._timeout_s)
+                tenures = {each: self._member.tenure_of(each) for each in still}
+                await self._commit_queue.submit(ends, tenures, timeout_s=self._timeout_s)
             except QuorateError as error:
-                log.warning(
-                    "start_not_committed", group=self._link.group, code=error.code, error=error.message
-                )
-                if not error.retriable and self._member.is_current(identity):
-                    self._events.refused(error)
-                await self._clock.sleep(self._backoff.next_s())
+                has_changed = self._still_pinning(readers, identity) != still
+                await self._end_refused(error, has_changed=has_changed)
             else:
                 self._pinned({each: readers[each] for each in self._still_pinning(readers, identity)})
+
+    async def _end_refused(self, error: QuorateError, *, has_changed: bool) -> None:
+        """``has_changed``: one was taken away meanwhile. That is refused, and says nothing of the others."""
+        log.warning("start_not_committed", group=self._link.group, code=error.code, error=error.message)
+        if not error.retriable and not has_changed:
+            self._events.refused(error)
+        await self._clock.sleep(self._backoff.next_s())
 
     def _pinned(self, readers: Mapping[GroupPartition, PartitionReader]) -> None:
         for each, reader in readers.items():

@@ -12,7 +12,9 @@ polls. That happens
 So a crash repeats records, up to those of one interval, and skips none: at least once.
 
 A position that is committed already is not committed again: an application may commit after every record, and
-only the partition that it has read from costs anything.
+only the partition that it has read from costs anything. What is committed is known of the last call for a
+partition, once it was answered, and for as long as the partition is held: a call that is still on its way may
+undo what was answered before, and so may others who have had the partition in between.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from quorate.client.arguments import check_partition_argument
-from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets
+from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets, Tenures
+from quorate.client.consumer.group.member import Tenure
 from quorate.client.consumer.parts import ConsumerParts
 from quorate.client.consumer.positions import PartitionReader
 from quorate.client.groups.committed import fetch_committed
@@ -36,7 +39,6 @@ from quorate.core.ids import TopicId, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.errors import (
     BufferExhausted,
-    FencedMemberEpoch,
     InvalidRequest,
     LogTruncated,
     QuorateError,
@@ -54,10 +56,29 @@ CommitCallback: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata], Q
 _CALLBACKS_MAX: Final = 1000
 
 
+class _Latest(NamedTuple):
+    """What was committed last in a partition, as far as this consumer can tell."""
+
+    offset: int
+    tenure: Tenure | None
+    #: it was answered; else it is on its way, or was refused, or nobody knows
+    is_kept: bool
+
+
 class Holder(Protocol):
     """Who knows which partitions may be committed."""
 
-    def is_held(self, partition: GroupPartition) -> bool: ...
+    def tenure_of(self, partition: GroupPartition) -> Tenure | None:
+        """In which it is held, whether the application was told of it or not."""
+        ...
+
+    def tenure_told_of(self, partition: GroupPartition | None) -> Tenure | None:
+        """In which the application has the partition, as far as it knows: what it was handed is from then.
+
+        None: the application does not have it, or has it no more; it may be held again, but it was not told.
+        No partition: one whose topic is not known yet.
+        """
+        ...
 
     def application_is_wanted(self) -> None:
         """There is something to do in its next poll."""
@@ -83,8 +104,7 @@ class CommitPolicy:
         self._auto_commit: asyncio.Future[None] | None = None
         #: an error has ended the application: positions may be behind what it committed itself
         self.is_forward_only = False
-        #: what is known to be committed, of partitions that are read
-        self._committed: dict[GroupPartition, int] = {}
+        self._latest: dict[GroupPartition, _Latest] = {}
         #: callbacks of commits that are over
         self._over: deque[Callable[[], object]] = deque()
         self._callbacks = 0
@@ -96,40 +116,61 @@ class CommitPolicy:
     # -- what there is to commit
 
     def positions(self, partitions: Collection[GroupPartition] | None = None) -> Offsets:
-        """Those that are not committed yet; ``partitions``: of these alone."""
+        """Those that are not committed yet; ``partitions``: of these alone.
+
+        Also of what is lost, as long as the application has not heard of it: that it cannot be committed is
+        the answer to who asks for it, and silence would be taken for success.
+        """
         found = {}
         for reader in self._readers.values():
             partition, position = partition_of(reader), reader.position
-            if partition is None or position is None or not self._holder.is_held(partition):
+            if partition is None or position is None:
                 continue
             if partitions is not None and partition not in partitions:
                 continue
             # What was read may have vanished: its partition says so, until the application seeks.
             if isinstance(reader.failure, LogTruncated):
                 continue
-            committed = self._committed.get(partition, -1)
-            if self.is_forward_only and position.offset < committed:
+            latest = self._latest_of(partition)
+            if latest is not None and latest.is_kept and position.offset == latest.offset:
                 continue
-            if position.offset != committed:
-                # A position that was only looked up has the epoch of a leader, not of a record.
-                epoch = position.leader_epoch if reader.is_begun else None
-                found[partition] = OffsetAndMetadata(position.offset, epoch)
+            if latest is not None and self.is_forward_only and position.offset < latest.offset:
+                continue
+            # A position that was only looked up has the epoch of a leader, not of a record.
+            epoch = position.leader_epoch if reader.is_begun else None
+            found[partition] = OffsetAndMetadata(position.offset, epoch)
         return found
 
-    def were_committed(self, offsets: Offsets) -> None:
+    def _latest_of(self, partition: GroupPartition) -> _Latest | None:
+        latest = self._latest.get(partition)
+        if latest is None:
+            return None
+        tenure = self._holder.tenure_told_of(partition)
+        # Of one that is lost, and whose reader is still there: what was committed before that is.
+        return latest if tenure in (None, latest.tenure) else None
+
+    def were_committed(self, offsets: Offsets, tenures: Tenures) -> None:
+        """``tenures``: in which they were sent."""
         for partition, offset in offsets.items():
-            self._committed[partition] = offset.offset
+            if self._holder.tenure_of(partition) != tenures[partition]:
+                continue  # others may have committed since
+            latest = self._latest.get(partition)
+            if latest is None or latest.tenure != tenures[partition] or latest.offset == offset.offset:
+                self._latest[partition] = _Latest(offset.offset, tenures[partition], is_kept=True)
 
     def forget(self, partitions: Collection[GroupPartition]) -> None:
         """They are not read any more: another may commit in them."""
         for partition in partitions:
-            self._committed.pop(partition, None)
+            self._latest.pop(partition, None)
 
     # -- when the application asks to
 
     async def commit(self, given: object, *, timeout_s: float) -> None:
-        offsets = self.positions() if given is None else await self._identified(given, timeout_s)
-        done = self._commit_queue.submit(offsets, timeout_s=timeout_s)
+        if given is None:
+            done = self._submit_now(self.positions(), timeout_s=timeout_s)
+        else:
+            offsets, tenures = await self._identified(given, timeout_s)
+            done = self._submit(offsets, tenures, timeout_s=timeout_s)
         # Once more than it has: it knows better what is wrong than a clock does.
         await asyncio.wait([done], timeout=timeout_s + 1)
         if not done.done():
@@ -142,7 +183,7 @@ class CommitPolicy:
         offsets = self.positions() if given is None else self._assigned(given)
         if callback is not None and self._callbacks >= _CALLBACKS_MAX:
             raise BufferExhausted(f"{_CALLBACKS_MAX} callbacks of commits wait already: poll, or pass fewer")
-        done = self._commit_queue.submit(offsets, timeout_s=self._timeout_s)
+        done = self._submit_now(offsets, timeout_s=self._timeout_s)
         self._callbacks += callback is not None
         done.add_done_callback(partial(self._is_over, offsets, callback))
 
@@ -163,33 +204,49 @@ class CommitPolicy:
         self._callbacks -= 1
         return self._over.popleft()
 
-    async def _identified(self, given: object, timeout_s: float) -> Offsets:
+    def _submit_now(self, offsets: Offsets, *, timeout_s: float) -> asyncio.Future[None]:
+        """Of what the application has at this moment."""
+        tenures = {each: self._holder.tenure_told_of(each) for each in offsets}
+        return self._submit(offsets, tenures, timeout_s=timeout_s)
+
+    def _submit(self, offsets: Offsets, tenures: Tenures, *, timeout_s: float) -> asyncio.Future[None]:
+        done = self._commit_queue.submit(offsets, tenures, timeout_s=timeout_s)
+        for partition, offset in offsets.items():
+            tenure = tenures[partition]
+            if tenure is not None and tenure == self._holder.tenure_of(partition):
+                self._latest[partition] = _Latest(offset.offset, tenure, is_kept=False)
+        return done
+
+    async def _identified(self, given: object, timeout_s: float) -> tuple[Offsets, Tenures]:
         """A partition that is not assigned is refused, unless no group assigns them."""
-        offsets = {}
-        for name, offset in offsets_given(given).items():
-            partition = await self.identify(name, timeout_s)
-            offsets[partition] = self._checked(partition, offset)
-        return offsets
+        # All that depends on the moment of the call, before anything is waited for.
+        called = {
+            name: (self._assigned_as(name), self._with_epoch(name, offset))
+            for name, offset in offsets_given(given).items()
+        }
+        told = {name: self._holder.tenure_told_of(partition) for name, (partition, _) in called.items()}
+        offsets, tenures = {}, {}
+        for name, (assigned, offset) in called.items():
+            partition = assigned or await self.identify(name, timeout_s)
+            offsets[partition], tenures[partition] = offset, told[name]
+        return offsets, tenures
 
     def _assigned(self, given: object) -> Offsets:
         offsets = {}
         for name, offset in offsets_given(given).items():
-            reader = self._readers.get(name)
-            partition = None if reader is None else partition_of(reader)
+            partition = self._assigned_as(name)
             if partition is None:
                 raise InvalidRequest(f"{name} is not assigned", topic=name.topic, partition=name.partition)
-            offsets[partition] = self._checked(partition, offset)
+            offsets[partition] = self._with_epoch(name, offset)
         return offsets
 
-    def _checked(self, partition: GroupPartition, offset: OffsetAndMetadata) -> OffsetAndMetadata:
-        if not self._holder.is_held(partition):
-            raise FencedMemberEpoch(
-                f"{partition} is not this consumer's: its offset is not committed",
-                group=self._link.group,
-                topic=partition.topic,
-                partition=partition.partition,
-            )
-        reader = self._readers.get(partition.name)
+    def _assigned_as(self, name: TopicPartition) -> GroupPartition | None:
+        """None: it is not assigned, or its topic is not known yet."""
+        reader = self._readers.get(name)
+        return None if reader is None else partition_of(reader)
+
+    def _with_epoch(self, name: TopicPartition, offset: OffsetAndMetadata) -> OffsetAndMetadata:
+        reader = self._readers.get(name)
         position = None if reader is None or not reader.is_begun else reader.position
         if offset.leader_epoch is None and position is not None and position.offset == offset.offset:
             return offset._replace(leader_epoch=position.leader_epoch)
@@ -215,14 +272,14 @@ class CommitPolicy:
             return
         self._is_auto_due = False
         if self._auto_commit is None or self._auto_commit.done():
-            self._auto_commit = self._commit_queue.submit(self.positions(), timeout_s=self._timeout_s)
+            self._auto_commit = self._submit_now(self.positions(), timeout_s=self._timeout_s)
             self._auto_commit.add_done_callback(self._log_failure)
         self.start()
 
     async def settle(self, partitions: Collection[GroupPartition], *, timeout_s: float) -> None:
         """Before they are given up: commit what is not committed, if that is wished, and wait for commits."""
         if self.is_automatic:
-            done = self._commit_queue.submit(self.positions(partitions), timeout_s=timeout_s)
+            done = self._submit_now(self.positions(partitions), timeout_s=timeout_s)
             done.add_done_callback(self._log_failure)
         await self._commit_queue.settled(partitions, timeout_s=timeout_s)
 
@@ -241,8 +298,7 @@ class CommitPolicy:
         return {partition.name: offset for partition, offset in found.items()}
 
     async def identify(self, name: TopicPartition, timeout_s: float) -> GroupPartition:
-        reader = self._readers.get(name)
-        partition = None if reader is None else partition_of(reader)
+        partition = self._assigned_as(name)
         if partition is not None:
             return partition
         topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)

@@ -7,9 +7,9 @@ newer has replaced it.
 
 A commit is in the name of the member as it is when it is *sent* (rule 62): a partition that was taken away
 between the call and the attempt is refused here already. So it is if the member has got it back since: others
-may have gone further, and a coordinator cannot tell that the offset is from before. `STALE_MEMBER_EPOCH` says
-that the group has moved on and the member has not heard of it: it is made to ask, and then the commit is
-tried again.
+may have gone further, and a coordinator cannot tell that the offset is from before. Therefore whoever submits
+says in which `Tenure` it has read what it commits. `STALE_MEMBER_EPOCH` says that the group has moved on and
+the member has not heard of it: it is made to ask, and then the commit is tried again.
 
 How much may wait is bounded by the number of calls that nobody has heard the end of.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -41,9 +41,11 @@ from quorate.errors import (
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import group_pb2
 
-__all__ = ["CommitQueue", "Committer", "Offsets"]
+__all__ = ["CommitQueue", "Committer", "Offsets", "Tenures"]
 
 Offsets = Mapping[GroupPartition, OffsetAndMetadata]
+#: None: in none that lasts
+Tenures = Mapping[GroupPartition, Tenure | None]
 
 #: A coordinator that takes longer is stopped, overloaded or cut off.
 _ATTEMPT_TIMEOUT_S: Final = 5.0
@@ -53,8 +55,8 @@ _WAITING_MAX: Final = 1000
 class Committer(Protocol):
     """In whose name commits are made."""
 
-    def identity_for(self, partition: GroupPartition) -> Identity | None:
-        """None: the partition is not held any more."""
+    def identity(self) -> Identity | None:
+        """None: nobody's, and then nothing is held."""
         ...
 
     def tenure_of(self, partition: GroupPartition) -> Tenure | None:
@@ -67,15 +69,17 @@ class Committer(Protocol):
 
     def membership_lost(self, identity: Identity, error: QuorateError) -> None: ...
 
-    def were_committed(self, offsets: Offsets) -> None: ...
+    def were_committed(self, offsets: Offsets, tenures: Tenures) -> None:
+        """``tenures``: in which they were sent."""
+        ...
 
 
 @dataclass(slots=True)
 class _Commit:
     #: those that are not committed yet
     offsets: dict[GroupPartition, OffsetAndMetadata]
-    #: as they were held when it was asked for
-    tenures: Mapping[GroupPartition, Tenure | None]
+    #: in which they were read
+    tenures: Tenures
     deadline: float
     done: asyncio.Future[None]
     #: why one of them will never be
@@ -100,8 +104,11 @@ class CommitQueue:
         self._waiting: deque[_Commit] = deque()
         self._news = asyncio.Event()
 
-    def submit(self, offsets: Offsets, *, timeout_s: float) -> asyncio.Future[None]:
-        """Done when all of them are committed, or one of them cannot be."""
+    def submit(self, offsets: Offsets, tenures: Tenures, *, timeout_s: float) -> asyncio.Future[None]:
+        """Done when all of them are committed, or one of them cannot be.
+
+        ``tenures``: in which they were read, as of the call and not of a later moment.
+        """
         if len(self._waiting) >= _WAITING_MAX:
             raise BufferExhausted(
                 f"{_WAITING_MAX} commits wait already: the coordinator does not take them",
@@ -113,9 +120,13 @@ class CommitQueue:
         if not offsets:
             done.set_result(None)
             return done
-        tenures = {each: self._committer.tenure_of(each) for each in offsets}
-        self._waiting.append(_Commit(dict(offsets), tenures, self._clock.monotonic() + timeout_s, done))
-        self._news.set()
+        commit = _Commit(dict(offsets), tenures, self._clock.monotonic() + timeout_s, done)
+        self._drop_what_was_lost(commit)
+        if commit.offsets:
+            self._waiting.append(commit)
+            self._news.set()
+        else:
+            _settle(commit, {}, again_at=0.0)
         return done
 
     async def settled(self, partitions: Collection[GroupPartition], *, timeout_s: float) -> None:
@@ -148,7 +159,8 @@ class CommitQueue:
 
     def _drop_what_was_lost(self, commit: _Commit) -> None:
         for partition in list(commit.offsets):
-            if self._committer.tenure_of(partition) != commit.tenures[partition]:
+            tenure = commit.tenures[partition]
+            if tenure is None or self._committer.tenure_of(partition) != tenure:
                 del commit.offsets[partition]
                 commit.failure = _not_held(self._link.group, partition)
 
@@ -157,24 +169,22 @@ class CommitQueue:
         wanted: dict[GroupPartition, OffsetAndMetadata] = {}
         for commit in commits:
             wanted.update(commit.offsets)
-        refused: dict[GroupPartition, QuorateError] = {}
-        identity: Identity | None = None
-        for partition in wanted:
-            own = self._committer.identity_for(partition)
-            if own is None:
-                refused[partition] = _not_held(self._link.group, partition)
-            identity = own or identity
-        offsets = {each: offset for each, offset in wanted.items() if each not in refused}
-        if identity is None or not offsets:
-            return refused
+        if not wanted:
+            return {}
+        identity = self._committer.identity()
+        assert identity is not None, "what is held is held by somebody"
+        tenures = {each: self._committer.tenure_of(each) for each in wanted}
         remaining_s = min(commit.deadline for commit in commits) - self._clock.monotonic()
         timeout_s = min(max(remaining_s, 0.01), _ATTEMPT_TIMEOUT_S)
         try:
-            answers = await self._send(identity, offsets, timeout_s)
+            refused = await self._send(identity, wanted, timeout_s)
         except QuorateError as error:
-            answers = dict.fromkeys(offsets, error)
-        self._tell(identity, offsets, answers)
-        return refused | answers
+            refused = dict.fromkeys(wanted, error)
+        committed = {each: offset for each, offset in wanted.items() if each not in refused}
+        if committed:
+            self._committer.were_committed(committed, tenures)
+        self._tell_refusals(identity, list(refused.values()))
+        return refused
 
     async def _send(
         self, identity: Identity, offsets: Offsets, timeout_s: float
@@ -194,13 +204,7 @@ class CommitQueue:
             if result.HasField("error")
         }
 
-    def _tell(
-        self, identity: Identity, offsets: Offsets, refused: Mapping[GroupPartition, QuorateError]
-    ) -> None:
-        committed = {each: offset for each, offset in offsets.items() if each not in refused}
-        if committed:
-            self._committer.were_committed(committed)
-        errors = list(refused.values())
+    def _tell_refusals(self, identity: Identity, errors: Sequence[QuorateError]) -> None:
         if any(isinstance(each, StaleMemberEpoch) for each in errors):
             self._committer.epoch_is_stale()
         for error in errors:

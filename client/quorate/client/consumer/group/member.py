@@ -125,13 +125,12 @@ class Member:
     def is_current(self, identity: Identity) -> bool:
         return identity.generation == self.generation
 
-    def holds(self, partition: GroupPartition) -> bool:
-        return partition in self._held
-
-    def tenure_of(self, partition: GroupPartition) -> Tenure | None:
-        """Another one after it was lost or given up, and given again. None: it is not held."""
+    def tenure_of(self, partition: GroupPartition, *states: Hold) -> Tenure | None:
+        """Another one after it was lost or given up, and given again. None: it is not held, or not so."""
         holding = self._held.get(partition)
-        return None if holding is None else Tenure(self.generation, holding.since_epoch)
+        if holding is None or (states and holding.state not in states):
+            return None
+        return Tenure(self.generation, holding.since_epoch)
 
     def held(self, *states: Hold) -> list[GroupPartition]:
         """In the order in which they were given; no state: in any."""

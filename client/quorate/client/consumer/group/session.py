@@ -31,7 +31,7 @@ from typing import Final
 from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.by_hand import AssignedByHand
 from quorate.client.consumer.group.commit_policy import CommitPolicy, partition_of
-from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets
+from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets, Tenures
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Hold, Identity, Member, Tenure
 from quorate.client.consumer.group.origin import GroupOrigin, look_around
@@ -154,7 +154,7 @@ class GroupSession:
         is_away = is_closing and self._options.group_instance_id is not None
         farewell, lost = self._member.leave(is_away=is_away)
         self._subscription = Subscription()
-        self._lose([each for each in lost if each.name in self._readers])
+        self._lose(lost)
         self._forget_topics()
         if farewell is not None:
             await self._heartbeats.farewell(farewell)
@@ -265,10 +265,11 @@ class GroupSession:
         self._lost = [each for each in self._lost if each not in partitions]
         self._remove_readers(partitions)
         self._statistics.partitions_revoked += len(partitions)
-        held = [each for each in partitions if self._member.holds(each)]
-        if held and not self._is_leaving:
-            log.info("partitions_given_up", group=self.name, partitions=sorted(map(str, held)))
-            self._member.given_up(held)
+        # One that was lost meanwhile and is held again is new: its reader, which waits to be shown, goes on.
+        revoking = [each for each in self._member.held(Hold.REVOKING) if each in partitions]
+        if revoking and not self._is_leaving:
+            log.info("partitions_given_up", group=self.name, partitions=sorted(map(str, revoking)))
+            self._member.given_up(revoking)
             self._heartbeats.wake()
 
     def _remove_readers(self, partitions: Collection[GroupPartition]) -> None:
@@ -286,8 +287,7 @@ class GroupSession:
     # -- what the coordinator says
 
     def assignment_changed(self, changes: Changes) -> None:
-        for each in changes.revoking:
-            self._fetching.retire(self._readers[each.name])
+        self._retire(changes.revoking)
         self._withdraw(changes.withdrawn)
         for each in changes.given:
             self._topics.want(each.topic, is_quiet=True)
@@ -339,12 +339,20 @@ class GroupSession:
 
     def _lose(self, lost: list[GroupPartition]) -> None:
         """Another may read them already: nothing more is handed out."""
-        for each in lost:
-            self._fetching.retire(self._readers[each.name])
-        self._lost += lost
+        self._lost += self._retire(lost)
         self._beginnings.withdraw_all()
         self._ready.clear()
         self.application_is_wanted()
+
+    def _retire(self, partitions: Iterable[GroupPartition]) -> list[GroupPartition]:
+        """Those of them that the application has not given up yet.
+
+        A member that leaves says so after its last step; what was given up in the one before is still held.
+        """
+        retired = [each for each in partitions if each.name in self._readers]
+        for each in retired:
+            self._fetching.retire(self._readers[each.name])
+        return retired
 
     def _withdraw(self, partitions: Collection[GroupPartition]) -> None:
         self._beginnings.withdraw(partitions)
@@ -377,17 +385,23 @@ class GroupSession:
         identity = self._member.identity
         return None if identity is None else Membership(self.name, identity.member_id, identity.epoch)
 
-    def identity_for(self, partition: GroupPartition) -> Identity | None:
-        if not self.is_subscribed and not self._member.is_wanted:
-            return _NOBODY
-        return self._member.identity if self._member.holds(partition) else None
+    @property
+    def _is_by_hand(self) -> bool:
+        return not self.is_subscribed and not self._member.is_wanted
+
+    def identity(self) -> Identity | None:
+        return _NOBODY if self._is_by_hand else self._member.identity
 
     def tenure_of(self, partition: GroupPartition) -> Tenure | None:
-        return _BY_HAND if self.identity_for(partition) is _NOBODY else self._member.tenure_of(partition)
+        return _BY_HAND if self._is_by_hand else self._member.tenure_of(partition)
 
-    def is_held(self, partition: GroupPartition) -> bool:
-        return self.identity_for(partition) is not None
+    def tenure_told_of(self, partition: GroupPartition | None) -> Tenure | None:
+        if self._is_by_hand:
+            return _BY_HAND
+        # What was lost and is held again waits for a poll to be told of, and its old reader for one to go.
+        told = Hold.ACTIVE, Hold.REVOKING
+        return None if partition is None else self._member.tenure_of(partition, *told)
 
-    def were_committed(self, offsets: Offsets) -> None:
+    def were_committed(self, offsets: Offsets, tenures: Tenures) -> None:
         self._statistics.commits += 1
-        self.commit_policy.were_committed(offsets)
+        self.commit_policy.were_committed(offsets, tenures)
