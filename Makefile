@@ -28,7 +28,7 @@ NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs bench sim drill drill-quorum fuzz pins clean grpcurl manifesttools kafkatools languages stale
+.PHONY: help setup demo test check format protos docs docs-site bench sim drill drill-quorum fuzz pins clean grpcurl manifesttools kafkatools languages stale
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -55,6 +55,10 @@ protos: setup ## generate the Python stubs from proto/
 docs: setup ## generate docs/configuration.md from the configuration classes
 	@$(BIN)/python -m quorate.core.config.docs > .venv/configuration.md
 	@mv .venv/configuration.md docs/configuration.md
+
+docs-site: setup ## the documentation as a site, in build/site; fails on a link that leads nowhere
+	@# Not --quiet: warnings that are not told do not count as such, and --strict would find none.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
