@@ -42,7 +42,7 @@ demo: setup ## three nodes under load, read by a group: kill -9 two leaders, ver
 test: setup grpcurl kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
-check: setup manifesttools ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests
+check: setup manifesttools ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, links
 	@$(BIN)/python tools/check.py $(PARTS)
 
 format: setup ## rewrite the sources in the one format

@@ -7,6 +7,7 @@ with their data. It needs a container engine, and fails where none can be had: i
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 
@@ -33,12 +34,16 @@ AGENT = ROOT / "examples/drill-agents/docker-compose-apart.toml"
 
 
 def main() -> int:
+    # Whoever ends it by SIGTERM wants the same as with Ctrl-C: nothing is to be left over.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     try:
         asyncio.run(test())
     except (CannotTest, Violation, QuorateError) as error:
         sys.stderr.write(f"deploy-test failed: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     say("done", f"nothing acknowledged was lost; {time.monotonic() - began:.0f} s")
     return 0
 

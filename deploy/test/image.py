@@ -45,7 +45,7 @@ async def build_image() -> None:
 
 async def check_image() -> None:
     """What its build file promises."""
-    for program in ("gcc", "cc", "pip"):
+    for program in ("gcc", "cc"):
         found = await run(
             *("docker", "run", "--rm", "--network", "none", "--entrypoint", "sh", IMAGE),
             *("-c", f"command -v {program} || true"),
