@@ -149,7 +149,8 @@ def test_replicas_go_to_different_zones(overlay: str) -> None:
     [brokers] = [each for each in stateful_sets(overlay) if "broker" in each.name]
     [init] = brokers.pod["initContainers"]
     assert init["image"] == brokers.container["image"]
-    assert "--set node.rack=" in brokers.container["command"][-1]
+    assert brokers.container["command"][:2] == ["tini", "--"], "the image's entry point is not in force"
+    assert '--set node.rack="$$(cat /run/rack/rack)"' in brokers.container["command"][-1]
     [binding] = of_kind(overlay, "ClusterRoleBinding").values()
     [subject] = binding["subjects"]
     assert subject["name"] == brokers.pod["serviceAccountName"]
