@@ -10,18 +10,25 @@ NAME ?= leader-kill
 MINUTES ?= 1
 DRILL_SECONDS ?= 30
 GRPCURL_VERSION := v1.9.3
+KUSTOMIZE_VERSION := v5.8.1
+KUBECONFORM_VERSION := v0.7.0
+# Their sources describe what manifests may contain.
+KUBERNETES_VERSION := v1.33.13
+PROMETHEUS_OPERATOR_VERSION := v0.85.0
 
 BIN := .venv/bin
 INSTALLED := .venv/.set-up
 CODEC := .venv/.codec
 GRPCURL := .tools/grpcurl-$(GRPCURL_VERSION)
+MANIFEST_TOOLS := .tools/manifest-tools-$(KUSTOMIZE_VERSION)-$(KUBECONFORM_VERSION)
+MANIFEST_SCHEMAS := .tools/manifest-schemas-$(KUBERNETES_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
 KAFKA_TOOLS := .tools/kafka
 GO_EXAMPLE := .tools/hello-go
 NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs bench sim drill drill-quorum fuzz pins clean grpcurl kafkatools languages stale
+.PHONY: help setup demo test check format protos docs docs-site bench sim drill deploy-test drill-quorum fuzz pins clean grpcurl manifesttools kafkatools languages stale
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -35,7 +42,7 @@ demo: setup ## three nodes under load, read by a group: kill -9 two leaders, ver
 test: setup grpcurl kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
-check: setup ## format, lint, types, import rules, proto lint, generated stubs, namespace
+check: setup manifesttools ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, links
 	@$(BIN)/python tools/check.py $(PARTS)
 
 format: setup ## rewrite the sources in the one format
@@ -49,6 +56,10 @@ docs: setup ## generate docs/configuration.md from the configuration classes
 	@$(BIN)/python -m quorate.core.config.docs > .venv/configuration.md
 	@mv .venv/configuration.md docs/configuration.md
 
+docs-site: setup ## the documentation as a site, in build/site; fails on a link that leads nowhere
+	@# Not --quiet: warnings that are not told do not count as such, and --strict would find none.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -57,6 +68,9 @@ sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOB
 
 drill: setup ## a failure drill on real processes, by name: NAME=leader-kill MINUTES=1 ARGS='--seed 7'
 	@$(BIN)/quorate drill run $(NAME) --minutes $(MINUTES) $(ARGS)
+
+deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, roll, down and up; needs or installs an engine
+	@$(BIN)/python -m deploy.test
 
 drill-quorum: setup ## quorums of real processes under load and faults, for DRILL_SECONDS=30 each
 	@$(BIN)/python -m quorate.chaos.quorum_drills --seconds $(DRILL_SECONDS) $(ARGS)
@@ -114,6 +128,32 @@ $(GRPCURL):
 	    touch $@; \
 	else \
 	    echo 'set-up: grpcurl could not be built, its test will be skipped; see .tools/grpcurl.log' >&2; \
+	fi
+
+# Likewise: the manifests of deploy/k8s are checked where these can be built, and said to be skipped elsewhere.
+manifesttools: $(if $(shell command -v go),$(MANIFEST_TOOLS) $(MANIFEST_SCHEMAS))
+
+$(MANIFEST_TOOLS):
+	@mkdir -p .tools/bin
+	@echo 'set-up: building kustomize $(KUSTOMIZE_VERSION) and kubeconform $(KUBECONFORM_VERSION) to check the manifests (two minutes, once)'
+	@if (GOBIN='$(CURDIR)/.tools/bin' go install sigs.k8s.io/kustomize/kustomize/v5@$(KUSTOMIZE_VERSION) \
+	    && GOBIN='$(CURDIR)/.tools/bin' go install github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)) \
+	    2>.tools/manifest-tools.log; then \
+	    touch $@; \
+	else \
+	    echo 'set-up: they could not be built, the manifests will not be checked; see .tools/manifest-tools.log' >&2; \
+	fi
+
+$(MANIFEST_SCHEMAS): tools/make_manifest_schemas.py | $(INSTALLED)
+	@mkdir -p .tools
+	@echo 'set-up: making the schemas of Kubernetes $(KUBERNETES_VERSION) (ten seconds, once)'
+	@rm -rf .tools/manifest-schemas
+	@if go mod download -json k8s.io/kubernetes@$(KUBERNETES_VERSION) \
+	        github.com/prometheus-operator/prometheus-operator@$(PROMETHEUS_OPERATOR_VERSION) \
+	        >.tools/manifest-modules.json 2>.tools/manifest-schemas.log; then \
+	    $(BIN)/python tools/make_manifest_schemas.py .tools/manifest-modules.json .tools/manifest-schemas && touch $@; \
+	else \
+	    echo 'set-up: their sources could not be fetched, the manifests will not be checked; see .tools/manifest-schemas.log' >&2; \
 	fi
 
 # Likewise: one test lets Kafka's own tool read our segments.

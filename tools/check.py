@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BUDGET_SECONDS: Final = 60.0
+#: the exit status of a part whose tools cannot be had here
+SKIPPED: Final = 77
 # Relative where it can be, so that a printed command can be pasted.
 BIN: Final = os.path.relpath(Path(sys.executable).parent, ROOT)
 
@@ -35,12 +37,16 @@ class Outcome(NamedTuple):
     passed: bool
     output: str
     seconds: float
+    #: what it needs is not there, and it said so
+    skipped: bool = False
 
 
 # The slowest first: with two cores the others then run beside it.
 PARTS: Final = (
     Part("types", "types", (f"{BIN}/mypy",)),
     Part("imports", "import rules", (f"{BIN}/lint-imports", "--no-logo")),
+    Part("manifests", "manifests", (f"{BIN}/python", "tools/check_manifests.py")),
+    Part("site", "documentation", (f"{BIN}/mkdocs", "build", "--strict")),
     Part("stubs", "generated stubs", (f"{BIN}/python", "tools/generate_protos.py", "--check")),
     Part("protos", "proto lint", (f"{BIN}/buf", "lint")),
     Part("format", "format", (f"{BIN}/ruff", "format", "--check")),
@@ -78,12 +84,16 @@ def run(part: Part) -> Outcome:
     finished = subprocess.run(
         part.command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    return Outcome(part, finished.returncode == 0, finished.stdout, time.monotonic() - started)
+    skipped = finished.returncode == SKIPPED
+    passed = finished.returncode == 0 or skipped
+    return Outcome(part, passed, finished.stdout, time.monotonic() - started, skipped)
 
 
 def report(outcome: Outcome) -> None:
-    verdict = "ok" if outcome.passed else "FAILED"
+    verdict = "skipped" if outcome.skipped else "ok" if outcome.passed else "FAILED"
     print(f"check: {outcome.part.what:<16} {verdict:<7} {outcome.seconds:5.1f} s", flush=True)
+    if outcome.skipped:
+        print(outcome.output.rstrip(), flush=True)
     if not outcome.passed:
         print(outcome.output.rstrip())
         print(f"to see this again: {' '.join(outcome.part.command)}\n", flush=True)
@@ -99,7 +109,10 @@ def conclude(outcomes: Sequence[Outcome], seconds: float) -> int:
         print(f"check failed: every part passed, but over its budget of time ({time_spent})")
         return 1
     remark = ", over its budget: the machine, or the checks?" if seconds > BUDGET_SECONDS else ""
-    print(f"check passed: {', '.join(outcome.part.what for outcome in outcomes)} ({time_spent}{remark})")
+    passed = ", ".join(outcome.part.what for outcome in outcomes if not outcome.skipped)
+    skipped = [outcome.part.what for outcome in outcomes if outcome.skipped]
+    left_out = f"; skipped: {', '.join(skipped)}" if skipped else ""
+    print(f"check passed: {passed}{left_out} ({time_spent}{remark})")
     return 0
 
 

@@ -164,3 +164,13 @@ def test_writing_stubs_makes_the_folder_equal_to_what_was_generated(tmp_path: Pa
     generate_protos.write(expected, tmp_path, outdated)
     assert generate_protos.stubs(tmp_path) == expected
     assert (tmp_path / "kept.proto").exists()
+
+
+def test_check_that_was_skipped_passes_and_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    command = (sys.executable, "-c", f"print('skipped: no such tool'); raise SystemExit({check.SKIPPED})")
+    outcome = check.run(check.Part("tool", "some tool", command))
+    check.report(outcome)
+    assert check.conclude([outcome], 1.0) == 0
+    out = capsys.readouterr().out
+    assert "skipped: no such tool" in out
+    assert "skipped: some tool" in out

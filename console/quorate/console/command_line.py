@@ -26,6 +26,7 @@ from quorate.console.commands.group import group
 from quorate.console.commands.log import log
 from quorate.console.commands.node import node
 from quorate.console.commands.partition import partition
+from quorate.console.commands.plan import plan
 from quorate.console.commands.produce import produce
 from quorate.console.commands.restart import restart
 from quorate.console.commands.sim import sim
@@ -108,6 +109,7 @@ _COMMANDS = (
     log,
     node,
     partition,
+    plan,
     produce,
     restart,
     sim,

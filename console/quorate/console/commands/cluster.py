@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.console.option_types import COUNT, NUMBER
+from quorate.console.option_types import COUNT, NUMBER, FiniteRange
 from quorate.console.option_values import check_address
-from quorate.console.session import QuorateGroup, Session, pass_session
+from quorate.console.session import LocalCommand, QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
     from quorate.client.impatient_admin import ImpatientAdmin
@@ -162,6 +162,63 @@ def transfer_controller(session: Session, node_id: int | None) -> None:
         session.note(f"the active controller is {now}")
     else:
         session.note("leadership was given up; the next controller is not known yet")
+
+
+@cluster.command("rolling-restart", cls=LocalCommand)
+@click.argument("names", metavar="[NODE]…", nargs=-1)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="A local cluster: where `quorate up` keeps it.",
+)
+@click.option(
+    "--agent",
+    "agent_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Any other: the file says how its nodes are stopped and started (examples/drill-agents).",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=FiniteRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long all may take to be in sync again, after each node.",
+)
+@click.option(
+    "--force", is_flag=True, help="Go on although partitions, or the quorum, will be away meanwhile."
+)
+@pass_session
+def rolling_restart(
+    session: Session,
+    *,
+    names: tuple[str, ...],
+    directory: str | None,
+    agent_file: str | None,
+    timeout_s: float,
+    force: bool,
+) -> None:
+    """Restart every node (or those named), one at a time, each when all are in sync again.
+
+    Refuses to begin unless the cluster is healthy, and to go on where a partition, or the quorum, would be
+    unavailable meanwhile. Controllers first, the active one last.
+    """
+    if (directory is None) == (agent_file is None):
+        raise click.UsageError("say where the nodes are: either --dir, or --agent")
+    from quorate.console.rolling.command import restart_in_turn
+
+    restart_in_turn(
+        session,
+        names,
+        directory=directory,
+        agent_file=agent_file,
+        timeout_s=timeout_s,
+        is_forced=force,
+    )
 
 
 @cluster.command("raise-feature-level")

@@ -1,0 +1,1 @@
+"""Restarting every node of a cluster, one at a time, without anybody noticing."""

@@ -1,0 +1,1 @@
+"""The containers of deploy/, tried for real: `make deploy-test`."""

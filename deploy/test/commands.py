@@ -1,0 +1,56 @@
+"""Running other programs, and telling what they said when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["CannotTest", "has_program", "run", "say"]
+
+#: of what a failed program said: the end is where the reason is
+_LINES_MAX: Final = 30
+
+
+class CannotTest(Exception):
+    """What is needed cannot be had here, or does not do what it should. The message says which."""
+
+
+def say(step: str, text: str) -> None:
+    sys.stdout.write(f"{step:<8} {text}\n")
+    sys.stdout.flush()
+
+
+def has_program(name: str) -> bool:
+    return shutil.which(name) is not None
+
+
+async def run(
+    *command: str,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 600.0,
+    is_checked: bool = True,
+) -> str:
+    """What it printed. ``is_checked``: a failure ends the test."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), timeout_s)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise CannotTest(f"{' '.join(command)}: not done after {timeout_s:g} s") from None
+    text = out.decode(errors="replace")
+    if is_checked and process.returncode != 0:
+        end = "\n".join(text.splitlines()[-_LINES_MAX:])
+        raise CannotTest(f"{' '.join(command)}: exit status {process.returncode}\n{end}")
+    return text

@@ -1,0 +1,72 @@
+"""`make deploy-test` where it cannot run, and that it knows the containers that it is about."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.test import commands, containers, engine
+from deploy.test.commands import CannotTest
+from quorate.chaos.drills.command_agent import CommandAgent
+from tests.unit.deploy.deploy_files import ROOT, node_environment, node_services
+
+
+def test_it_is_about_the_nodes_of_the_compose_file() -> None:
+    services = node_services("compose.yaml")
+    assert set(containers.NODES) == set(services)
+    assert {containers.container(name) for name in services} == {
+        service["container_name"] for service in services.values()
+    }
+    ports = [
+        node_environment(service)["QUORATE_ADVERTISED_ADDRESS"].rpartition(":")[2]
+        for name, service in services.items()
+        if name.startswith("broker")
+    ]
+    assert containers.BOOTSTRAP.split(",") == [f"localhost:{port}" for port in ports]
+
+
+def test_agent_restarts_the_same_containers() -> None:
+    agent = CommandAgent.from_file(str(ROOT / "examples/drill-agents/docker-compose-apart.toml"))
+    assert agent.facts["to stop"] == "docker stop quorate-{node}"
+    assert agent.bootstrap == containers.BOOTSTRAP
+
+
+def test_without_an_engine_it_fails_and_says_so(tmp_path: Path) -> None:
+    """No program at all can be found, so nothing can be installed either."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "deploy.test"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 1
+    assert "deploy-test failed: no engine answers, and none can be installed here" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+async def test_daemon_that_does_not_start_is_told_with_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, script in {
+        "docker": "exit 1",
+        "docker-compose": "exit 0",
+        "dockerd": "echo no cgroups; exit 1",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CannotTest, match="dockerd does not start; the end of its log:\nno cgroups"):
+        async with engine.engine():
+            pass
+    assert "DOCKER_HOST" not in os.environ
+
+
+async def test_command_that_fails_is_told_with_what_it_said() -> None:
+    with pytest.raises(CannotTest, match="exit status 3\nwhy"):
+        await commands.run(sys.executable, "-c", "print('why'); raise SystemExit(3)")
+    assert await commands.run(sys.executable, "-c", "raise SystemExit(3)", is_checked=False) == ""
