@@ -55,13 +55,20 @@ class LeanChannel:
     # ---- calls
 
     async def call(
-        self,
-        method: Method[Request, Response],
-        request: Request,
-        *,
-        timeout_s: float,
-        metadata: Metadata = (),
+        self, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        call = await self.ended_call(method, request, timeout_s=timeout_s)
+        self._raise_failure(call, method, deadline)
+        if call.response is None:
+            raise self._error(Status(StatusCode.INTERNAL, "there is no answer"), method)
+        response: Response = call.response  # type: ignore[assignment]  # parsed as the method says
+        return response
+
+    async def ended_call(
+        self, method: Method[Any, Any], request: Message, *, timeout_s: float, metadata: Metadata = ()
+    ) -> UnaryClientCall:
+        """With its status, whatever that is, and the server's metadata."""
         content = self.serialized(method, request)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -82,11 +89,7 @@ class LeanChannel:
             # Unless it has ended, the caller has given up.
             stream.reset(ErrorCode.CANCEL)
             server.call_ended()
-        self._raise_failure(call, method)
-        if call.response is None:
-            raise self._error(Status(StatusCode.INTERNAL, "there is no answer"), method)
-        response: Response = call.response  # type: ignore[assignment]  # parsed as the method says
-        return response
+        return call
 
     async def stream(
         self,
@@ -115,7 +118,7 @@ class LeanChannel:
                 yield response  # type: ignore[misc]  # parsed as the method says
             if source.failure is not None:
                 raise source.failure
-            self._raise_failure(call, method)
+            self._raise_failure(call, method, deadline)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -131,12 +134,18 @@ class LeanChannel:
             raise self._error(Status(StatusCode.RESOURCE_EXHAUSTED, text), method)
         return content
 
-    def _raise_failure(self, call: ClientCall, method: Method[Any, Any]) -> None:
+    def _raise_failure(self, call: ClientCall, method: Method[Any, Any], deadline: float | None) -> None:
+        status = call.status
+        assert status is not None
+        if not status.code:
+            return
         if call.failure is not None:
             raise call.failure
-        assert call.status is not None
-        if call.status.code:
-            raise self._error(call.status, method)
+        if status.code is StatusCode.CANCELLED and deadline is not None:
+            # The server's clock may be ahead by a moment, and end the call before this side does.
+            is_late = asyncio.get_running_loop().time() >= deadline
+            status = _DEADLINE if is_late else status
+        raise self._error(status, method)
 
     def _error(self, status: Status, method: Method[Any, Any]) -> QuorateError:
         return error_from_status(status.code.name, status.message, status.details, method, self.address)
