@@ -40,7 +40,7 @@ async def _listen_unix(
     address: UnixAddress, protocol: Callable[[], Any], options: LeanOptions
 ) -> asyncio.Server:
     loop = asyncio.get_running_loop()
-    return await loop.create_unix_server(protocol, address.path, ssl=options.server_tls, backlog=_BACKLOG)
+    return await loop.create_unix_server(protocol, address.path, backlog=_BACKLOG, **_tls(options))
 
 
 async def _listen_inet(
@@ -58,7 +58,7 @@ async def _listen_inet(
             _bind(listening, (where[0], port, *where[2:]))
             port = listening.getsockname()[1]
         servers = [
-            await loop.create_server(protocol, sock=each, ssl=options.server_tls, backlog=_BACKLOG)
+            await loop.create_server(protocol, sock=each, backlog=_BACKLOG, **_tls(options))
             for each in sockets
         ]
     except BaseException:
@@ -66,6 +66,12 @@ async def _listen_inet(
             each.close()
         raise
     return f"{address.written_host}:{port}", servers
+
+
+def _tls(options: LeanOptions) -> dict[str, Any]:
+    if options.server_tls is None:
+        return {}
+    return {"ssl": options.server_tls, "ssl_handshake_timeout": options.greeting_s_max}
 
 
 def _bind(listening: socket.socket, where: tuple[Any, ...]) -> None:

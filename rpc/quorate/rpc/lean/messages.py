@@ -45,6 +45,11 @@ class MessageReader:
         return not self._collected
 
     @property
+    def collected_bytes(self) -> int:
+        """What is held of a message that has begun."""
+        return len(self._collected)
+
+    @property
     def missing_bytes(self) -> int:
         """Of the message that has begun; 0: none has, or its length is not known yet."""
         return self._whole - len(self._collected) if self._whole else 0

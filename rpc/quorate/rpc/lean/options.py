@@ -23,7 +23,8 @@ class LeanOptions:
     message_bytes_max: int = 64 << 20
     #: clients' unary calls that a server runs at once; beyond that it answers Overloaded
     requests_max: int = 10_000
-    #: what large requests that are still arriving may hold, counted as so many of the largest
+    #: what requests that are still arriving may hold: the small ones together, and the large ones, which take
+    #: turns, counted as so many of the largest
     arriving_bytes_max: int = 64 << 20
     #: how long a unary request may take to arrive; a client that is slower holds up nobody for longer
     arrival_s_max: float = 30.0

@@ -20,7 +20,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from quorate.core.transport import Method
-from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut
+from quorate.errors import InvalidRequest, Overloaded, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import Admission, parse_request, run_stream, run_unary
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import (
@@ -56,7 +56,7 @@ class Route:
     turns: ReadingTurns | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallSurroundings:
     """What all calls of a server share."""
 
@@ -64,6 +64,8 @@ class CallSurroundings:
     options: LeanOptions
     #: handlers that were cancelled, and have not ended yet
     ending: set[asyncio.Task[None]]
+    #: held of unary requests that have begun to arrive, and need no turn for it
+    arriving_bytes: int = 0
 
 
 def refuse_stream(stream: Stream, status: Status) -> None:
@@ -261,6 +263,8 @@ class UnaryCall(ServerCall):
         self._request: Message | None = None
         self._reading: asyncio.Task[None] | None = None
         self._arrived: asyncio.Future[None] | None = None
+        #: this call's part of what is arriving
+        self._arriving_bytes = 0
         self.arriving_since = self._surroundings.loop.time()
 
     def _on_message(self, content: memoryview) -> None:
@@ -270,6 +274,11 @@ class UnaryCall(ServerCall):
 
     def _on_part(self) -> None:
         missing = self._reader.missing_bytes
+        if missing or self._arriving_bytes:
+            self._count_arriving(self._reader.collected_bytes)
+            if self._surroundings.arriving_bytes > self._surroundings.options.arriving_bytes_max:
+                self._refuse(Overloaded("too many requests are arriving at once"))
+                return
         if missing <= self._stream.receive_window or self._reading is not None:
             return
         if self._route.turns is None:
@@ -277,8 +286,14 @@ class UnaryCall(ServerCall):
             return
         # More than anybody may send unasked: it has to wait for its turn.
         self.arriving_since = None
+        self._count_arriving(0)
         self._arrived = self._surroundings.loop.create_future()
         self._reading = self._surroundings.loop.create_task(self._read_in_turn(self._route.turns))
+
+    def _count_arriving(self, held_bytes: int) -> None:
+        if self._reading is None:
+            self._surroundings.arriving_bytes += held_bytes - self._arriving_bytes
+            self._arriving_bytes = held_bytes
 
     async def _read_in_turn(self, turns: ReadingTurns) -> None:
         try:
@@ -327,6 +342,9 @@ class UnaryCall(ServerCall):
         self._refuse(RequestTimedOut(message, method=self._route.method.path))
 
     def _over(self) -> None:
+        if self._arriving_bytes:
+            self._surroundings.arriving_bytes -= self._arriving_bytes
+            self._arriving_bytes = 0
         if self._reading is not None and self._reading is not asyncio.current_task():
             self._reading.cancel()
         super()._over()
