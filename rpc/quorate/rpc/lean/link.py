@@ -23,7 +23,7 @@ from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.limits import Limits
 from quorate.rpc.lean.settings import LocalSettings
 
-__all__ = ["KeepAlive", "Link"]
+__all__ = ["ALPN_PROTOCOL", "KeepAlive", "Link"]
 
 log = get_logger(__name__)
 
@@ -31,6 +31,8 @@ log = get_logger(__name__)
 _BUFFER_BYTES: Final = 1 << 20
 #: what the loop holds for a socket that takes no more
 _SOCKET_BYTES_MAX: Final = 256 << 10
+#: what HTTP/2 is called while the encryption is agreed on
+ALPN_PROTOCOL: Final = "h2"
 _PING: Final = b"quorate?"
 #: how long the last words may take to leave
 _LAST_WORDS_S: Final = 1.0
@@ -108,6 +110,10 @@ class Link(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=_SOCKET_BYTES_MAX)
         self.peer = peer_name(transport)
         self._look_later(self._keep_alive.look(0.0)[2])
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != ALPN_PROTOCOL:
+            self.fail(ErrorCode.HTTP_1_1_REQUIRED, "the two sides did not agree on HTTP/2 (ALPN)")
+            return
         self.flush()
 
     def get_buffer(self, _sizehint: int) -> memoryview:

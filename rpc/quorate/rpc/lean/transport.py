@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from quorate.core.transport import Channel, Server, Service
 from quorate.rpc.lean.addresses import UnixAddress, parse
 from quorate.rpc.lean.channel import LeanChannel
+from quorate.rpc.lean.link import ALPN_PROTOCOL
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
 
@@ -17,6 +18,9 @@ __all__ = ["LeanOptions", "LeanTransport"]
 class LeanTransport:
     def __init__(self, options: LeanOptions | None = None) -> None:
         self._options = options or LeanOptions()
+        for tls in (self._options.server_tls, self._options.client_tls):
+            if tls is not None:
+                tls.set_alpn_protocols([ALPN_PROTOCOL])
 
     def connect(self, address: str) -> Channel:
         return LeanChannel(address, self._options)
