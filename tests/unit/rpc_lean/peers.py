@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 from hpack import Encoder
@@ -193,3 +193,5 @@ async def rude_client(address: str) -> AsyncIterator[Rude]:
         yield Rude(reader, writer)
     finally:
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from quorate.errors import (
     UnknownServerError,
 )
 from quorate.rpc.grpc_errors import error_from_rpc
+from quorate.rpc.lean.server import LeanServer
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
-from tests.unit.rpc_lean.peers import served
+from tests.unit.rpc_lean.peers import rude_client, served
 from tests.unit.seams.echo_service import CHAT, COUNT, ECHO, FAIL, WAIT, EchoServer, one, text
 
 AMPLE_S = 30.0
@@ -285,30 +287,38 @@ async def test_address_that_cannot_be_had_is_refused_with_the_reason(address: st
 
 
 async def test_somebody_who_is_no_grpc_server_is_unavailable() -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    channel = LeanTransport().connect(f"127.0.0.1:{port}")
-    with pytest.raises(Unavailable, match="cannot connect"):
-        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
-    await channel.close()
-    server.close()
+    async with stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
+        channel = LeanTransport().connect(address)
+        with pytest.raises(Unavailable, match="it does not speak HTTP/2"):
+            await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+        await channel.close()
 
 
 async def test_silent_server_is_unavailable_after_a_while() -> None:
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+    async with stranger(b"") as address:
+        channel = LeanTransport(LeanOptions(connect_s_max=0.1)).connect(address)
+        with pytest.raises(Unavailable, match="it took too long"):
+            await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+        await channel.close()
 
-    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    channel = LeanTransport(LeanOptions(connect_s_max=0.1)).connect(f"127.0.0.1:{port}")
-    with pytest.raises(Unavailable, match="it took too long"):
-        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
-    await channel.close()
+
+@asynccontextmanager
+async def stranger(words: bytes) -> AsyncIterator[str]:
+    """Somebody who says this to everybody, and listens until they hang up."""
+    hung_up = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(words)
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        hung_up.set()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    await hung_up.wait()
     server.close()
 
 
@@ -351,10 +361,14 @@ class _Relay:
             self._tasks.add(asyncio.ensure_future(self._pass_on(*pair)))
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while part := await reader.read(1 << 16):
-            if not self.is_silent:
-                writer.write(part)
-        writer.close()
+        try:
+            while part := await reader.read(1 << 16):
+                if not self.is_silent:
+                    writer.write(part)
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def stop(self) -> None:
         assert self._server is not None
@@ -403,3 +417,18 @@ async def test_encrypted_calls_work_between_ours_and_with_grpcs_client(certifica
         with pytest.raises(Unavailable):
             await plain.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
         await plain.close()
+
+
+async def test_connection_that_cannot_be_encrypted_leaves_nothing_behind(
+    certificate: tuple[str, str],
+) -> None:
+    key, made = certificate
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_tls.load_cert_chain(made, key)
+    server = LeanServer("127.0.0.1:0", [], LeanOptions(server_tls=server_tls))
+    await server.start(serving=True)
+    async with rude_client(server.address) as rude:
+        await rude.send(b"this is not a handshake" * 100)
+        assert await rude.last_words() is None
+    assert not server.links
+    await server.stop(0)

@@ -240,6 +240,7 @@ class _Server:
             settings=LocalSettings(),
             limits=options.limits,
             keep_alive=KeepAlive(options.keepalive_s, options.keepalive_timeout_s),
+            on_opened=lambda _link: None,
             on_closed=self._link_closed,
         )
 

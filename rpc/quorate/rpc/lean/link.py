@@ -78,8 +78,10 @@ class Link(asyncio.BufferedProtocol):
         settings: LocalSettings,
         limits: Limits,
         keep_alive: KeepAlive,
+        on_opened: Callable[[Link], None],
         on_closed: Callable[[Link], None],
     ) -> None:
+        """``on_closed`` comes only after ``on_opened``: a connection that cannot be encrypted has neither."""
         self._loop = asyncio.get_running_loop()
         self._buffer = _shared_buffer()
         #: the beginning of a frame
@@ -88,6 +90,7 @@ class Link(asyncio.BufferedProtocol):
         self.paused_since: float | None = None
         self._flush_is_due = False
         self._keep_alive = keep_alive
+        self._on_opened = on_opened
         self._on_closed = on_closed
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
@@ -110,6 +113,7 @@ class Link(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=_SOCKET_BYTES_MAX)
         self.peer = peer_name(transport)
         self._look_later(self._keep_alive.look(0.0)[2])
+        self._on_opened(self)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() != ALPN_PROTOCOL:
             self.fail(ErrorCode.HTTP_1_1_REQUIRED, "the two sides did not agree on HTTP/2 (ALPN)")

@@ -99,16 +99,17 @@ class LeanServer:
             ),
             limits=options.limits,
             keep_alive=KeepAlive(options.keepalive_s, options.keepalive_timeout_s),
+            on_opened=self._link_opened,
             on_closed=self._link_closed,
         )
         client.link = link
-        self.links[link] = None
-        if len(self.links) > options.connections_max:
-            log.warning("too_many_connections", connections_max=options.connections_max)
-            asyncio.get_running_loop().call_soon(
-                link.fail, ErrorCode.ENHANCE_YOUR_CALM, "too many connections"
-            )
         return link
+
+    def _link_opened(self, link: Link) -> None:
+        self.links[link] = None
+        if len(self.links) > self.options.connections_max:
+            log.warning("too_many_connections", connections_max=self.options.connections_max)
+            link.fail(ErrorCode.ENHANCE_YOUR_CALM, "too many connections")
 
     def _link_closed(self, link: Link) -> None:
         self.links.pop(link, None)
