@@ -15,6 +15,8 @@ KUBECONFORM_VERSION := v0.7.0
 # Their sources describe what manifests may contain.
 KUBERNETES_VERSION := v1.33.13
 PROMETHEUS_OPERATOR_VERSION := v0.85.0
+H2SPEC_VERSION := v2.2.1+incompatible
+GRPC_INTEROP_VERSION := v1.85.0
 
 BIN := .venv/bin
 INSTALLED := .venv/.set-up
@@ -22,13 +24,15 @@ CODEC := .venv/.codec
 GRPCURL := .tools/grpcurl-$(GRPCURL_VERSION)
 MANIFEST_TOOLS := .tools/manifest-tools-$(KUSTOMIZE_VERSION)-$(KUBECONFORM_VERSION)
 MANIFEST_SCHEMAS := .tools/manifest-schemas-$(KUBERNETES_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
+H2SPEC := .tools/h2spec-$(H2SPEC_VERSION)
+GRPC_INTEROP := .tools/grpc-interop-$(GRPC_INTEROP_VERSION)
 KAFKA_TOOLS := .tools/kafka
 GO_EXAMPLE := .tools/hello-go
 NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs docs-site bench sim drill deploy-test drill-quorum fuzz pins clean grpcurl manifesttools kafkatools languages stale
+.PHONY: help setup demo test check format protos docs docs-site bench sim drill deploy-test drill-quorum fuzz pins clean grpcurl manifesttools kafkatools languages stale conformance conformancetools
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -39,7 +43,7 @@ setup: $(CODEC) ## make .venv with everything in it; the other targets do this f
 demo: setup ## three nodes under load, read by a group: kill -9 two leaders, verify every record on every node
 	@$(BIN)/python -m quorate.chaos.demo
 
-test: setup grpcurl kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
+test: setup grpcurl conformancetools kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
 check: setup manifesttools ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, links
@@ -62,6 +66,9 @@ docs-site: setup ## the documentation as a site, in build/site; fails on a link 
 
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
+
+conformance: setup conformancetools ## the lean transport against h2spec and gRPC's interoperability tests, every case
+	@$(BIN)/python -m tools.conformance $(ARGS)
 
 sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOBS=2
 	@$(BIN)/quorate sim run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS)) $(ARGS)
@@ -154,6 +161,32 @@ $(MANIFEST_SCHEMAS): tools/make_manifest_schemas.py | $(INSTALLED)
 	    $(BIN)/python tools/make_manifest_schemas.py .tools/manifest-modules.json .tools/manifest-schemas && touch $@; \
 	else \
 	    echo 'set-up: their sources could not be fetched, the manifests will not be checked; see .tools/manifest-schemas.log' >&2; \
+	fi
+
+# Likewise: the suites that the lean transport is held against.
+conformancetools: $(if $(shell command -v go),$(H2SPEC) $(GRPC_INTEROP))
+
+$(H2SPEC):
+	@mkdir -p .tools/bin
+	@echo 'set-up: building h2spec $(H2SPEC_VERSION) for the conformance tests (a minute, once)'
+	@if GOBIN='$(CURDIR)/.tools/bin' go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC_VERSION) 2>.tools/h2spec.log; then \
+	    touch $@; \
+	else \
+	    echo 'set-up: h2spec could not be built, its tests will be skipped; see .tools/h2spec.log' >&2; \
+	fi
+
+# Both programs have names that are anybody's, so they are built apart and renamed.
+$(GRPC_INTEROP):
+	@mkdir -p .tools/bin .tools/grpc-interop
+	@echo "set-up: building gRPC's interoperability tests $(GRPC_INTEROP_VERSION) (two minutes, once)"
+	@if GOBIN='$(CURDIR)/.tools/grpc-interop' go install \
+	        google.golang.org/grpc/interop/client@$(GRPC_INTEROP_VERSION) \
+	        google.golang.org/grpc/interop/server@$(GRPC_INTEROP_VERSION) 2>.tools/grpc-interop.log; then \
+	    mv .tools/grpc-interop/client .tools/bin/grpc-interop-client; \
+	    mv .tools/grpc-interop/server .tools/bin/grpc-interop-server; \
+	    touch $@; \
+	else \
+	    echo 'set-up: they could not be built, their tests will be skipped; see .tools/grpc-interop.log' >&2; \
 	fi
 
 # Likewise: one test lets Kafka's own tool read our segments.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from quorate.core.config import RpcTransport
 from quorate.core.transport import Transport
-from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
+from quorate.rpc.choice import client_transport_of
 
 __all__ = ["client_transport"]
 
@@ -13,5 +14,5 @@ __all__ = ["client_transport"]
 _MESSAGE_BYTES_MAX: Final = 160 << 20
 
 
-def client_transport() -> Transport:
-    return GrpcioTransport(GrpcioOptions(message_bytes_max=_MESSAGE_BYTES_MAX))
+def client_transport(kind: RpcTransport = RpcTransport.GRPCIO) -> Transport:
+    return client_transport_of(kind, message_bytes_max=_MESSAGE_BYTES_MAX)

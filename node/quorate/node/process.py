@@ -130,11 +130,12 @@ def _silence_grpc_core() -> None:
 
 
 def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
-    # Not before now: the C core looks at its variable once, while it is imported.
-    from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
+    # Not before now: grpcio's core looks at its variable once, while it is imported.
+    from quorate.rpc.choice import node_transport_of
 
     longest_wait_s = max(config.fetch_wait_max_ms, config.produce_timeout_max_ms) / 1000
-    options = GrpcioOptions(
+    transport = node_transport_of(
+        config.rpc_transport,
         message_bytes_max=config.socket_request_max_bytes,
         requests_max=config.queued_max_requests,
         arriving_bytes_max=config.queued_max_request_bytes,
@@ -143,7 +144,7 @@ def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
     return Surroundings(
         clock=SystemClock(),
         disk=disk,
-        transport=GrpcioTransport(options),
+        transport=transport,
         random_bytes=os.urandom,
         on_fatal=_die,
     )

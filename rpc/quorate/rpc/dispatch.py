@@ -125,17 +125,17 @@ def _only_quorate_errors(method: Method[Any, Any], call: Call) -> Iterator[None]
         raise UnknownServerError("the server failed; its log says why", method=method.path) from error
 
 
-def parse_request(method: Method[Request, Any], content: bytes) -> Request:
+def parse_request(method: Method[Request, Any], content: bytes | memoryview) -> Request:
     try:
-        return method.request_type.FromString(content)
+        return method.request_type.FromString(content)  # type: ignore[arg-type]  # takes views as well
     except DecodeError as error:
         name = method.request_type.DESCRIPTOR.full_name
         raise InvalidRequest(f"the request is no {name}", method=method.path) from error
 
 
-def parse_response(method: Method[Any, Response], content: bytes) -> Response:
+def parse_response(method: Method[Any, Response], content: bytes | memoryview) -> Response:
     try:
-        return method.response_type.FromString(content)
+        return method.response_type.FromString(content)  # type: ignore[arg-type]  # takes views as well
     except DecodeError as error:
         name = method.response_type.DESCRIPTOR.full_name
         raise UnknownServerError(f"the answer is no {name}", method=method.path) from error

@@ -1,4 +1,4 @@
-"""What callers and handlers may rely on, over grpcio and over the simulated network alike."""
+"""What callers and handlers may rely on, over every implementation of the seam alike."""
 
 from __future__ import annotations
 
@@ -44,8 +44,12 @@ from tests.unit.seams.transport_worlds import (
     STREAMS_MAX,
     Run,
     World,
+    from_grpcio_to_lean,
+    from_lean_to_grpcio,
     on_grpcio,
     on_grpcio_with_uvloop,
+    on_lean,
+    on_lean_with_uvloop,
     on_sim,
 )
 
@@ -53,7 +57,17 @@ from tests.unit.seams.transport_worlds import (
 AMPLE_S = 30.0
 
 
-@pytest.fixture(params=[on_grpcio, on_grpcio_with_uvloop, on_sim])
+@pytest.fixture(
+    params=[
+        on_grpcio,
+        on_grpcio_with_uvloop,
+        on_lean,
+        on_lean_with_uvloop,
+        from_grpcio_to_lean,
+        from_lean_to_grpcio,
+        on_sim,
+    ]
+)
 def run(request: pytest.FixtureRequest) -> Run:
     chosen: Run = request.param
     return chosen

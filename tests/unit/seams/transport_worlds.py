@@ -1,4 +1,4 @@
-"""Two ends of a transport, over grpcio and over the simulated network, for tests of what holds on both."""
+"""Two ends of a transport, over every implementation of it, for tests of what holds on all of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import uvloop
 
@@ -15,6 +15,7 @@ from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
 from quorate.core.transport import Channel, Server, Transport
 from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
+from quorate.rpc.lean.transport import LeanOptions, LeanTransport
 from tests.unit.seams.echo_service import EchoServer
 
 REQUESTS_MAX = 3
@@ -47,21 +48,54 @@ Scenario: TypeAlias = Callable[[World], Awaitable[None]]
 Run: TypeAlias = Callable[[Scenario], None]
 
 
-async def _over_grpcio(scenario: Scenario) -> None:
-    options = GrpcioOptions(
-        requests_max=REQUESTS_MAX, streams_max=STREAMS_MAX, internal_calls_max=INTERNAL_CALLS_MAX
-    )
-    transport = GrpcioTransport(options)
-    await scenario(World(transport, transport, "127.0.0.1:0"))
+_BOUNDS: Final[dict[str, Any]] = {
+    "requests_max": REQUESTS_MAX,
+    "streams_max": STREAMS_MAX,
+    "internal_calls_max": INTERNAL_CALLS_MAX,
+}
+
+
+def _grpcio() -> Transport:
+    return GrpcioTransport(GrpcioOptions(**_BOUNDS))
+
+
+def _lean() -> Transport:
+    return LeanTransport(LeanOptions(**_BOUNDS))
 
 
 def on_grpcio(scenario: Scenario) -> None:
-    asyncio.run(_over_grpcio(scenario))
+    asyncio.run(_over(scenario, _grpcio, _grpcio))
 
 
 def on_grpcio_with_uvloop(scenario: Scenario) -> None:
+    _with_uvloop(scenario, _grpcio, _grpcio)
+
+
+def on_lean(scenario: Scenario) -> None:
+    asyncio.run(_over(scenario, _lean, _lean))
+
+
+def on_lean_with_uvloop(scenario: Scenario) -> None:
+    _with_uvloop(scenario, _lean, _lean)
+
+
+def from_grpcio_to_lean(scenario: Scenario) -> None:
+    _with_uvloop(scenario, _grpcio, _lean)
+
+
+def from_lean_to_grpcio(scenario: Scenario) -> None:
+    _with_uvloop(scenario, _lean, _grpcio)
+
+
+async def _over(scenario: Scenario, client: Callable[[], Transport], server: Callable[[], Transport]) -> None:
+    await scenario(World(client(), server(), "127.0.0.1:0"))
+
+
+def _with_uvloop(
+    scenario: Scenario, client: Callable[[], Transport], server: Callable[[], Transport]
+) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_over_grpcio(scenario))
+        runner.run(_over(scenario, client, server))
 
 
 def on_sim(scenario: Scenario) -> None:

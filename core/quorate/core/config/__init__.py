@@ -7,7 +7,7 @@ generated from the declarations in ``node``, ``groups``, ``metrics`` and ``topic
 from quorate.core.config.groups import GroupConfig
 from quorate.core.config.kinds import HostPort, VoterAddress, parse_address
 from quorate.core.config.metrics import MetricsConfig
-from quorate.core.config.node import LoggingFormat, NodeConfig, NodeRole, load_node_config
+from quorate.core.config.node import LoggingFormat, NodeConfig, NodeRole, RpcTransport, load_node_config
 from quorate.core.config.topic import TOPIC_SETTINGS, CleanupPolicy, Durability, TopicConfig
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "MetricsConfig",
     "NodeConfig",
     "NodeRole",
+    "RpcTransport",
     "TopicConfig",
     "VoterAddress",
     "load_node_config",

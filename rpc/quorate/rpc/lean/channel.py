@@ -1,0 +1,407 @@
+"""The calling side of the lean transport: one connection to one address, made again when it is lost.
+
+A call waits for a connection that is being made, and fails if that fails. For a moment after a failure, calls
+fail at once instead of trying again (``_Backoff``): a peer that is away gets no storm of attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from quorate.core.transport import Method, Request, Response
+from quorate.errors import QuorateError, Unavailable
+from quorate.rpc.lean.addresses import UnixAddress, parse
+from quorate.rpc.lean.client_call import ClientCall, StreamClientCall, UnaryClientCall
+from quorate.rpc.lean.frames import ErrorCode
+from quorate.rpc.lean.grpc_headers import Metadata, request_headers
+from quorate.rpc.lean.header_codec import HeaderList
+from quorate.rpc.lean.link import KeepAlive, Link
+from quorate.rpc.lean.messages import message_prefix
+from quorate.rpc.lean.options import LeanOptions
+from quorate.rpc.lean.settings import LocalSettings
+from quorate.rpc.lean.status import Status, StatusCode
+from quorate.rpc.lean.stream import Stream, StreamListener
+from quorate.rpc.status_errors import error_from_status
+
+__all__ = ["LeanChannel"]
+
+_BACKOFF_S_MIN: Final = 0.1
+_BACKOFF_FACTOR: Final = 1.6
+_DEADLINE: Final = Status(StatusCode.DEADLINE_EXCEEDED, "the deadline passed")
+_CLOSED: Final = Status(StatusCode.UNAVAILABLE, "the channel is closed")
+
+
+class LeanChannel:
+    def __init__(self, address: str, options: LeanOptions) -> None:
+        self.address = address
+        self._options = options
+        self._scheme = b"http" if options.client_tls is None else b"https"
+        self._authority = "localhost" if address.startswith("unix:") else address
+        self._is_closed = False
+        #: the one for new calls
+        self._server: _Server | None = None
+        #: those that finish their calls, and take no others
+        self._leaving: set[_Server] = set()
+        self._connecting: asyncio.Task[_Server] | None = None
+        self._backoff = _Backoff(options.reconnect_backoff_s_max)
+        #: tasks that read the requests of streams
+        self._senders: set[asyncio.Task[None]] = set()
+
+    # ---- calls
+
+    async def call(
+        self, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        call = await self.ended_call(method, request, timeout_s=timeout_s)
+        self._raise_failure(call, method, deadline)
+        if call.response is None:
+            raise self._error(Status(StatusCode.INTERNAL, "there is no answer"), method)
+        response: Response = call.response  # type: ignore[assignment]  # parsed as the method says
+        return response
+
+    async def ended_call(
+        self, method: Method[Any, Any], request: Message, *, timeout_s: float, metadata: Metadata = ()
+    ) -> UnaryClientCall:
+        """With its status, whatever that is, and the server's metadata."""
+        content = self.serialized(method, request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        server = self._server
+        if server is None or not server.takes_calls:
+            server = await self._find_server(method, deadline)
+        ended: asyncio.Future[None] = loop.create_future()
+        call = UnaryClientCall(method, self._options.message_bytes_max, lambda: _end(ended))
+        headers = request_headers(method.path, self._authority, self._scheme, timeout_s, metadata)
+        stream = server.open(call)
+        stream.send_headers(headers)
+        stream.send(message_prefix(len(content)), content, ends=True)
+        timer = loop.call_at(deadline, call.end, _DEADLINE)
+        try:
+            await ended
+        finally:
+            timer.cancel()
+            # Unless it has ended, the caller has given up.
+            stream.reset(ErrorCode.CANCEL)
+            server.call_ended()
+        return call
+
+    async def stream(
+        self,
+        method: Method[Request, Response],
+        requests: AsyncIterable[Request],
+        *,
+        timeout_s: float | None,
+        metadata: Metadata = (),
+    ) -> AsyncGenerator[Response, None]:
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_s is None else loop.time() + timeout_s
+        server = self._server
+        if server is None or not server.takes_calls:
+            server = await self._find_server(method, deadline)
+        call = StreamClientCall(method, self._options.message_bytes_max, lambda: None)
+        headers = request_headers(method.path, self._authority, self._scheme, timeout_s, metadata)
+        stream = server.open(call)
+        stream.send_headers(headers)
+        timer = None if deadline is None else loop.call_at(deadline, call.end, _DEADLINE)
+        source = _Requests(self, method, requests, call)
+        sender = loop.create_task(source.send_all())
+        self._senders.add(sender)
+        sender.add_done_callback(self._senders.discard)
+        try:
+            while (response := await call.next_response()) is not None:
+                yield response  # type: ignore[misc]  # parsed as the method says
+            if source.failure is not None:
+                raise source.failure
+            self._raise_failure(call, method, deadline)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            stream.reset(ErrorCode.CANCEL)
+            sender.cancel()
+            server.call_ended()
+
+    def serialized(self, method: Method[Any, Any], request: Message) -> bytes:
+        content = request.SerializeToString()
+        limit = self._options.message_bytes_max
+        if len(content) > limit:
+            text = f"CLIENT: Sent message larger than max ({len(content)} vs. {limit})"
+            raise self._error(Status(StatusCode.RESOURCE_EXHAUSTED, text), method)
+        return content
+
+    def _raise_failure(self, call: ClientCall, method: Method[Any, Any], deadline: float | None) -> None:
+        status = call.status
+        assert status is not None
+        if not status.code:
+            return
+        if call.failure is not None:
+            raise call.failure
+        if status.code is StatusCode.CANCELLED and deadline is not None:
+            # The server's clock may be ahead by a moment, and end the call before this side does.
+            is_late = asyncio.get_running_loop().time() >= deadline
+            status = _DEADLINE if is_late else status
+        raise self._error(status, method)
+
+    def _error(self, status: Status, method: Method[Any, Any]) -> QuorateError:
+        return error_from_status(status.code.name, status.message, status.details, method, self.address)
+
+    # ---- connections
+
+    async def _find_server(self, method: Method[Any, Any], deadline: float | None) -> _Server:
+        """One that takes a call, now."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while True:
+                    server = self._server or await self._connected()
+                    if server.takes_calls:
+                        return server
+                    await server.room()
+        except TimeoutError:
+            raise self._error(_DEADLINE, method) from None
+        except Unavailable as error:
+            raise self._error(Status(StatusCode.UNAVAILABLE, error.message), method) from error.__cause__
+
+    async def _connected(self) -> _Server:
+        if self._is_closed:
+            raise Unavailable("the channel is closed")
+        if self._connecting is None:
+            self._backoff.check(asyncio.get_running_loop().time())
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            # Those who wait for it may all have given up by the time it fails.
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            # It is everybody's: one caller that gives up must not end it for the others.
+            return await asyncio.shield(self._connecting)
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise Unavailable("the channel is closed") from None
+            raise
+
+    async def _connect(self) -> _Server:
+        options = self._options
+        server = _Server(self, options)
+        try:
+            async with asyncio.timeout(options.connect_s_max):
+                await server.connect(self.address)
+        except (OSError, TimeoutError, ValueError, Unavailable) as error:
+            server.link.abort()
+            reason = "it took too long" if isinstance(error, TimeoutError) else str(error)
+            self._backoff.failed(asyncio.get_running_loop().time(), f"cannot connect: {reason}")
+            raise Unavailable(f"cannot connect: {reason}") from error
+        except BaseException:
+            server.link.abort()
+            raise
+        finally:
+            self._connecting = None
+        self._backoff.succeeded()
+        self._server = server
+        return server
+
+    def server_leaves(self, server: _Server) -> None:
+        """It takes no more calls, or is gone."""
+        if self._server is server:
+            self._server = None
+        if not server.link.is_closed:
+            self._leaving.add(server)
+            server.call_ended()
+
+    def server_gone(self, server: _Server) -> None:
+        self._leaving.discard(server)
+        if self._server is server:
+            self._server = None
+
+    async def close(self) -> None:
+        self._is_closed = True
+        connecting = self._connecting
+        if connecting is not None:
+            connecting.cancel()
+            await asyncio.wait((connecting,))
+        servers = [*self._leaving, *([self._server] if self._server else [])]
+        for server in servers:
+            server.end_calls(_CLOSED)
+            server.link.close()
+        for server in servers:
+            await server.gone.wait()
+
+
+class _Server:
+    """One connection to it. It is the connection's acceptor, though a server opens no streams."""
+
+    def __init__(self, channel: LeanChannel, options: LeanOptions) -> None:
+        self._channel = channel
+        self._options = options
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.gone = asyncio.Event()
+        self.link = Link(
+            self,
+            is_client=True,
+            settings=LocalSettings(),
+            limits=options.limits,
+            keep_alive=KeepAlive(options.keepalive_s, options.keepalive_timeout_s),
+            on_opened=lambda _link: None,
+            on_closed=self._link_closed,
+        )
+
+    @property
+    def takes_calls(self) -> bool:
+        connection = self.link.connection
+        return not connection.is_used_up and not self.link.is_closed and connection.has_room
+
+    async def connect(self, address: str) -> None:
+        loop = asyncio.get_running_loop()
+        parsed = parse(address)
+        tls = self._options.client_tls
+        if isinstance(parsed, UnixAddress):
+            await loop.create_unix_connection(
+                lambda: self.link, parsed.path, ssl=tls, server_hostname="localhost" if tls else None
+            )
+        else:
+            await loop.create_connection(
+                lambda: self.link,
+                parsed.host,
+                parsed.port,
+                ssl=tls,
+                server_hostname=parsed.host if tls else None,
+            )
+        # Not before it has said that it speaks HTTP/2, and what it grants.
+        await self._ready
+
+    def open(self, call: ClientCall) -> Stream:
+        stream = self.link.connection.open(call)
+        call.stream = stream
+        if self.link.connection.is_used_up:
+            self._channel.server_leaves(self)
+        return stream
+
+    async def room(self) -> None:
+        """Until another call may begin, or the connection is used up."""
+        connection = self.link.connection
+        if self.link.is_closed or connection.is_used_up:
+            self._channel.server_leaves(self)
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            self._wake_next()
+            raise
+
+    def call_ended(self) -> None:
+        self._wake_next()
+        connection = self.link.connection
+        if connection.is_used_up and not connection.streams:
+            self.link.close()
+
+    def end_calls(self, status: Status) -> None:
+        for stream in list(self.link.connection.streams.values()):
+            if isinstance(stream.listener, ClientCall):
+                stream.listener.end(status)
+
+    # ---- what the connection tells
+
+    def on_settings(self) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)
+        self._wake_next()
+
+    def on_stream(self, stream: Stream, found: HeaderList) -> StreamListener:  # noqa: ARG002 - the acceptor's
+        raise AssertionError("a client accepts no streams")
+
+    def on_goaway(self) -> None:
+        self._wake_all()
+        self._channel.server_leaves(self)
+
+    def _link_closed(self, _link: Link) -> None:
+        self.gone.set()
+        if not self._ready.done():
+            fault = self.link.connection.fault
+            reason = "it hangs up" if fault is None else f"it does not speak HTTP/2: {fault.reason}"
+            self._ready.set_exception(Unavailable(reason))
+            self._ready.exception()  # looked at, also if nobody waits for it any more
+        self._wake_all()
+        self._channel.server_gone(self)
+
+    def _wake_next(self) -> None:
+        while self._waiting and self.takes_calls:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                return
+
+    def _wake_all(self) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+
+
+class _Requests:
+    """The requests of a stream, sent as fast as the server takes them."""
+
+    def __init__(
+        self,
+        channel: LeanChannel,
+        method: Method[Any, Any],
+        requests: AsyncIterable[Any],
+        call: StreamClientCall,
+    ) -> None:
+        self._channel = channel
+        self._method = method
+        self._requests = requests
+        self._call = call
+        #: what they, and not the call, have failed with
+        self.failure: Exception | None = None
+
+    async def send_all(self) -> None:
+        call = self._call
+        stream = call.stream
+        assert stream is not None
+        try:
+            async for request in self._requests:
+                content = self._channel.serialized(self._method, request)
+                if call.status is not None:
+                    return
+                stream.send(message_prefix(len(content)), content)
+                if not stream.is_drained:
+                    await call.room()
+        except Exception as error:  # noqa: BLE001 - the caller's own, which the caller gets
+            self.failure = error
+            call.end(Status(StatusCode.CANCELLED, "the requests failed"))
+            return
+        if call.status is None:
+            stream.end()
+
+
+class _Backoff:
+    """How long nobody tries again after a failure; then the next call does."""
+
+    def __init__(self, pause_s_max: float) -> None:
+        self._pause_s_max = pause_s_max
+        self._pause_s = 0.0
+        self._until = 0.0
+        self._reason = ""
+
+    def check(self, now: float) -> None:
+        if now < self._until:
+            raise Unavailable(self._reason)
+
+    def failed(self, now: float, reason: str) -> None:
+        pause_s = max(_BACKOFF_S_MIN, self._pause_s * _BACKOFF_FACTOR)
+        self._pause_s = min(pause_s, self._pause_s_max)
+        self._until = now + self._pause_s
+        self._reason = reason
+
+    def succeeded(self) -> None:
+        self._pause_s = self._until = 0.0
+
+
+def _end(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)

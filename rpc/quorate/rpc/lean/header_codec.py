@@ -1,0 +1,138 @@
+"""HPACK with a memory.
+
+Unpacking a header block in Python costs about as much as everything else about a small call. But the blocks
+of one connection repeat: once names and values are in the dynamic table, a client's calls of one method are
+the same few bytes each time. A block that leaves the table as it is always means the same, until some other
+block changes the table; so it is remembered until then. Likewise for packing.
+
+What varies from call to call (a deadline) is packed so that it does not enter the table. Otherwise every call
+would change it, and nothing could be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple, OversizedHeaderListError
+from hpack.table import HeaderTable
+
+from quorate.rpc.lean.faults import ConnectionFault
+from quorate.rpc.lean.frames import ErrorCode
+
+__all__ = ["Header", "HeaderDecoder", "HeaderEncoder", "HeaderList"]
+
+Header: TypeAlias = tuple[bytes, bytes]
+
+#: blocks remembered, each way; more than a client has methods and deadlines
+_REMEMBERED_MAX: Final = 256
+#: longer ones are not remembered: they do not repeat, and a peer must not fill our memory with its own
+_REMEMBERED_BYTES_MAX: Final = 512
+#: of the dynamic table that we pack with, whatever the peer allows
+_TABLE_BYTES_MAX: Final = 4096
+#: names whose values are rarely the same twice
+_VARYING: Final = frozenset({b"grpc-timeout", b"grpc-message", b"grpc-status-details-bin", b"content-length"})
+
+
+class HeaderList:
+    """One block, unpacked. The same object each time the block comes again."""
+
+    __slots__ = ("checked_as", "headers", "meaning")
+
+    def __init__(self, headers: tuple[Header, ...]) -> None:
+        self.headers = headers
+        #: the rules that it was found to keep (see header_rules)
+        self.checked_as: object = None
+        #: what the layers above made of it, so that they need not do it again
+        self.meaning: Any = None
+
+
+class _WatchedTable(HeaderTable):
+    """Counts its changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = 0
+
+    def add(self, name: bytes, value: bytes) -> None:
+        self.changes += 1
+        super().add(name, value)
+
+    @property
+    def maxsize(self) -> int:
+        return self._maxsize
+
+    @maxsize.setter
+    def maxsize(self, newmax: int) -> None:
+        self.changes += 1
+        # The setter of the class above, which a property hides.
+        HeaderTable.maxsize.fset(self, newmax)  # type: ignore[attr-defined]  # mypy takes it for the int
+
+
+class HeaderDecoder:
+    def __init__(self, list_bytes_max: int) -> None:
+        self._decoder = Decoder(list_bytes_max)
+        self._table = _WatchedTable()
+        self._decoder.header_table = self._table
+        self._known: dict[bytes, HeaderList] = {}
+
+    def decode(self, block: bytes) -> HeaderList:
+        known = self._known.get(block)
+        if known is not None:
+            return known
+        changes = self._table.changes
+        try:
+            headers = tuple(
+                (bytes(name), bytes(value)) for name, value in self._decoder.decode(block, raw=True)
+            )
+        except OversizedHeaderListError as error:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "the headers are too large") from error
+        except HPACKError as error:
+            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, "the headers cannot be unpacked") from error
+        found = HeaderList(headers)
+        if self._table.changes != changes:
+            self._known.clear()
+        elif len(block) <= _REMEMBERED_BYTES_MAX:
+            if len(self._known) >= _REMEMBERED_MAX:
+                self._known.clear()
+            self._known[block] = found
+        return found
+
+
+class HeaderEncoder:
+    def __init__(self) -> None:
+        self._encoder = Encoder()
+        self._table = _WatchedTable()
+        self._encoder.header_table = self._table
+        self._known: dict[tuple[Header, ...], bytes] = {}
+
+    def allow_table_bytes(self, bytes_max: int) -> None:
+        """The peer's SETTINGS_HEADER_TABLE_SIZE."""
+        table_bytes = min(bytes_max, _TABLE_BYTES_MAX)
+        # To set what is set already would make hpack forget to tell the peer of a change before it.
+        if table_bytes != self._encoder.header_table_size:
+            self._encoder.header_table_size = table_bytes
+            self._known.clear()
+
+    def encode(self, headers: tuple[Header, ...]) -> bytes:
+        known = self._known.get(headers)
+        if known is not None:
+            return known
+        # The peer is told of a new size at the beginning of the next block, and of that one only.
+        is_plain = not self._table.resized
+        changes = self._table.changes
+        # Without Huffman's code: in Python it costs more time than its few bytes are worth.
+        block = self._encoder.encode(_marked(headers), huffman=False)
+        if self._table.changes != changes:
+            self._known.clear()
+        elif is_plain and len(block) <= _REMEMBERED_BYTES_MAX:
+            if len(self._known) >= _REMEMBERED_MAX:
+                self._known.clear()
+            self._known[headers] = block
+        return block
+
+
+def _marked(headers: Iterable[Header]) -> list[Header]:
+    return [
+        NeverIndexedHeaderTuple(name, value) if name in _VARYING else (name, value) for name, value in headers
+    ]

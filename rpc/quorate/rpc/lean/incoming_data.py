@@ -1,0 +1,137 @@
+"""DATA as it arrives, in parts of any size: counted against the windows, and passed on to its stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quorate.rpc.lean.faults import ConnectionFault, StreamFault
+from quorate.rpc.lean.frames import ErrorCode, Flag, window_update_frame
+from quorate.rpc.lean.stream import Stream
+
+if TYPE_CHECKING:
+    from quorate.rpc.lean.connection import Connection
+
+__all__ = ["IncomingData", "check_unwanted", "end_remote"]
+
+
+class IncomingData:
+    """The frame that is being received, if any."""
+
+    __slots__ = (
+        "_connection",
+        "_content_left",
+        "_ends_stream",
+        "_padding_left",
+        "_receive_window",
+        "_stream",
+        "is_open",
+    )
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._receive_window = connection.settings.connection_window_bytes
+        self.is_open = False
+        #: None: the content goes nowhere
+        self._stream: Stream | None = None
+        self._content_left = 0
+        self._padding_left = 0
+        self._ends_stream = False
+
+    def begin(self, view: memoryview, at: int, length: int, flags: int, stream_id: int) -> int:
+        """Its header has come. Where its content begins."""
+        self._count(length)
+        self._content_left = length
+        self._padding_left = 0
+        self._ends_stream = bool(flags & Flag.END_STREAM)
+        if flags & Flag.PADDED:
+            if not length:
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "the padding's length is missing")
+            self._padding_left = view[at]
+            self._content_left -= 1 + self._padding_left
+            at += 1
+            if self._content_left < 0:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "there is more padding than frame")
+        self._stream = self._find_stream(stream_id, length)
+        if not self._content_left and not self._ends_stream:
+            self._connection.rates.count_empty_data()
+        self.is_open = True
+        return at
+
+    def receive(self, view: memoryview, at: int) -> int:
+        """Where the part that belongs to the frame ends."""
+        available = len(view) - at
+        size = min(available, self._content_left)
+        stream = self._stream
+        if size:
+            self._content_left -= size
+            if stream is not None:
+                stream.listener.on_data(view[at : at + size])
+        skipped = min(available - size, self._padding_left)
+        self._padding_left -= skipped
+        if not self._content_left and not self._padding_left:
+            self.is_open = False
+            self._stream = None
+            # The listener may have reset it meanwhile.
+            if self._ends_stream and stream is not None and not stream.is_remote_ended:
+                self._end(stream)
+        return at + size + skipped
+
+    def _find_stream(self, stream_id: int, length: int) -> Stream | None:
+        connection = self._connection
+        stream = connection.streams.get(stream_id)
+        if stream is None or stream.is_remote_ended:
+            check_unwanted(connection, stream_id)
+            return None
+        try:
+            self._count_for_stream(stream, length)
+        except StreamFault as fault:
+            connection.reset_broken(stream_id, fault)
+            return None
+        return stream
+
+    def _count(self, length: int) -> None:
+        self._receive_window -= length
+        if self._receive_window < 0:
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more data than the connection's window")
+        window_bytes = self._connection.settings.connection_window_bytes
+        lacking = window_bytes - self._receive_window
+        if lacking * 2 >= window_bytes:
+            self._receive_window += lacking
+            self._connection.write(window_update_frame(0, lacking))
+
+    def _count_for_stream(self, stream: Stream, length: int) -> None:
+        stream.receive_window -= length
+        stream.held_bytes += length
+        if stream.receive_window < 0:
+            raise StreamFault(ErrorCode.FLOW_CONTROL_ERROR, "more data than the stream's window")
+        if length != self._content_left:
+            stream.consumed(length - self._content_left)
+        if stream.content_bytes_left is not None:
+            stream.content_bytes_left -= self._content_left
+            if stream.content_bytes_left < 0:
+                raise StreamFault(ErrorCode.PROTOCOL_ERROR, "more data than content-length")
+
+    def _end(self, stream: Stream) -> None:
+        try:
+            end_remote(stream)
+        except StreamFault as fault:
+            self._connection.reset_broken(stream.id, fault)
+
+
+def check_unwanted(connection: Connection, stream_id: int) -> None:
+    """What a peer sends on a stream that this side has reset was on its way, and is harmless."""
+    if connection.is_idle(stream_id):
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "something of a stream that was never opened")
+    if not connection.ended.get(stream_id, False):
+        raise ConnectionFault(ErrorCode.STREAM_CLOSED, "something of a stream that has ended")
+
+
+def end_remote(stream: Stream) -> None:
+    """The peer has sent all that it is going to send."""
+    if stream.content_bytes_left:
+        raise StreamFault(ErrorCode.PROTOCOL_ERROR, "less data than content-length")
+    stream.is_remote_ended = True
+    listener = stream.listener
+    if stream.is_local_ended:
+        stream.connection.forget(stream)
+    listener.on_end()

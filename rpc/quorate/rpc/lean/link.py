@@ -1,0 +1,228 @@
+"""A connection's socket: the only part of the lean transport that touches one.
+
+What arrives is read into one buffer that all connections of the thread share: it is worked off before the
+next is read, and only the beginning of a frame that is not whole yet is kept. So an idle connection costs
+next to nothing, and the buffer stays in the processor's cache.
+
+What is to be sent in one turn of the loop leaves in one write. While the socket takes no more, nothing is
+handed to it, and what waits stays with its streams (``Connection.is_writable``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from quorate.core.logging import get_logger
+from quorate.rpc.lean.addresses import peer_name
+from quorate.rpc.lean.connection import Acceptor, Connection
+from quorate.rpc.lean.faults import ConnectionFault
+from quorate.rpc.lean.frames import ErrorCode
+from quorate.rpc.lean.limits import Limits
+from quorate.rpc.lean.settings import LocalSettings
+
+__all__ = ["ALPN_PROTOCOL", "KeepAlive", "Link"]
+
+log = get_logger(__name__)
+
+#: at most so much is read at once; what is larger comes in several parts
+_BUFFER_BYTES: Final = 1 << 20
+#: what the loop holds for a socket that takes no more
+_SOCKET_BYTES_MAX: Final = 256 << 10
+#: what HTTP/2 is called while the encryption is agreed on
+ALPN_PROTOCOL: Final = "h2"
+#: A timer that is late by so much tells of a process that was stopped.
+_PAUSE_S: Final = 1.0
+_PING: Final = b"quorate?"
+#: how long the last words may take to leave
+_LAST_WORDS_S: Final = 1.0
+
+_of_thread = threading.local()
+
+
+def _shared_buffer() -> memoryview:
+    try:
+        return cast(memoryview, _of_thread.buffer)
+    except AttributeError:
+        _of_thread.buffer = memoryview(bytearray(_BUFFER_BYTES))
+        return cast(memoryview, _of_thread.buffer)
+
+
+class KeepAlive:
+    """When to ask whether a silent peer is there, and when to give it up."""
+
+    __slots__ = ("_is_asked", "_silence_s", "_timeout_s")
+
+    def __init__(self, silence_s: float, timeout_s: float) -> None:
+        self._silence_s = silence_s
+        self._timeout_s = timeout_s
+        self._is_asked = False
+
+    def look(self, silent_s: float) -> tuple[bool, bool, float]:
+        """Whether to ask now, whether it is dead, and after how many seconds to look again."""
+        if silent_s < self._silence_s:
+            self._is_asked = False
+            return False, False, self._silence_s - silent_s
+        if not self._is_asked:
+            self._is_asked = True
+            return True, False, self._timeout_s
+        return False, True, 0.0
+
+
+class Link(asyncio.BufferedProtocol):
+    def __init__(
+        self,
+        acceptor: Acceptor,
+        *,
+        is_client: bool,
+        settings: LocalSettings,
+        limits: Limits,
+        keep_alive: KeepAlive,
+        on_opened: Callable[[Link], None],
+        on_closed: Callable[[Link], None],
+    ) -> None:
+        """``on_closed`` comes only after ``on_opened``: a connection that cannot be encrypted has neither."""
+        self._loop = asyncio.get_running_loop()
+        self._buffer = _shared_buffer()
+        #: the beginning of a frame
+        self._rest = b""
+        #: since when the socket takes nothing
+        self.paused_since: float | None = None
+        self._flush_is_due = False
+        self._keep_alive = keep_alive
+        self._on_opened = on_opened
+        self._on_closed = on_closed
+        self._timer: asyncio.TimerHandle | None = None
+        self._look_at = 0.0
+        self._transport: asyncio.Transport | None = None
+        self.peer = ""
+        self.since = self.last_heard = self._loop.time()
+        self.is_closed = False
+        self.connection = Connection(
+            is_client=is_client,
+            settings=settings,
+            limits=limits,
+            acceptor=acceptor,
+            now=self.last_heard,
+        )
+        self.connection.on_output = self._flush_soon
+
+    # ---- called by the loop
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_SOCKET_BYTES_MAX)
+        self.peer = peer_name(transport)
+        self._look_later(self._keep_alive.look(0.0)[2])
+        self._on_opened(self)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != ALPN_PROTOCOL:
+            self.fail(ErrorCode.HTTP_1_1_REQUIRED, "the two sides did not agree on HTTP/2 (ALPN)")
+            return
+        self.flush()
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._buffer[len(self._rest) :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        rest = self._rest
+        end = len(rest) + nbytes
+        if rest:
+            self._buffer[: len(rest)] = rest
+        self.last_heard = now = self._loop.time()
+        used = self.connection.receive(self._buffer[:end], now)
+        self._rest = bytes(self._buffer[used:end]) if used < end else b""
+        if self.connection.fault is not None:
+            self._end()
+
+    def pause_writing(self) -> None:
+        self.paused_since = self._loop.time()
+        self.connection.set_writable(is_writable=False)
+
+    def resume_writing(self) -> None:
+        self.paused_since = None
+        self.connection.set_writable(is_writable=True)
+        self.flush()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        reason = f"the connection broke: {exc}" if exc is not None else "the connection was closed"
+        self.connection.lose_all(None, reason)
+        self._on_closed(self)
+
+    # ---- sending
+
+    def _flush_soon(self) -> None:
+        """Once, at the end of this turn of the loop."""
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._flush_is_due = False
+        transport, connection = self._transport, self.connection
+        if transport is None:
+            return
+        while connection.output and self.paused_since is None and not self.is_closed:
+            pieces = connection.take_output()
+            if len(pieces) == 1:
+                transport.write(pieces[0])
+            else:
+                transport.writelines(pieces)
+            if self.paused_since is None and connection.blocked:
+                connection.set_writable(is_writable=True)
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Says what is left to say, and hangs up."""
+        if self._transport is None or self.is_closed:
+            return
+        self.paused_since = None
+        self.flush()
+        self._transport.close()
+        # A peer that does not read would keep it open for ever.
+        self._loop.call_later(_LAST_WORDS_S, self.abort)
+
+    def abort(self) -> None:
+        if self._transport is not None and not self.is_closed:
+            self._transport.abort()
+
+    def fail(self, code: ErrorCode, reason: str) -> None:
+        self.connection.fail(ConnectionFault(code, reason))
+        self._end()
+
+    def _end(self) -> None:
+        fault = self.connection.fault
+        assert fault is not None
+        if not self.is_closed and self._transport is not None and not self._transport.is_closing():
+            log.info("connection_refused", peer=self.peer, code=fault.code.name, reason=fault.reason)
+            self.close()
+
+    # ---- keeping alive
+
+    def _look_later(self, after_s: float) -> None:
+        self._look_at = self._loop.time() + after_s
+        self._timer = self._loop.call_at(self._look_at, self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        if now - self._look_at > _PAUSE_S:
+            # It was this process that slept. What came meanwhile has not been read yet: that comes first.
+            self._look_later(_PAUSE_S)
+            return
+        ask, is_dead, again_s = self._keep_alive.look(now - self.last_heard)
+        if is_dead:
+            log.info("connection_dead", peer=self.peer)
+            self.abort()
+            return
+        if ask:
+            self.connection.ping(_PING)
+        self._look_later(again_s)

@@ -1,0 +1,93 @@
+"""gRPC's messages in a stream of bytes: a flag, a length, and so many bytes.
+
+A message that lies whole in what arrived is handed on where it lies. Only one that is spread over several
+arrivals is collected, and only as it comes: its length is a peer's word, and reserves nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+__all__ = ["PREFIX_BYTES", "BrokenMessage", "MessageReader", "MessageTooLarge", "message_prefix"]
+
+PREFIX_BYTES: Final = 5
+_PREFIX: Final = struct.Struct(">BI")
+
+
+class BrokenMessage(Exception):
+    """Its flag says that it is compressed, which nobody has agreed on."""
+
+
+class MessageTooLarge(Exception):
+    def __init__(self, message_bytes: int) -> None:
+        super().__init__(message_bytes)
+        self.message_bytes = message_bytes
+
+
+def message_prefix(message_bytes: int) -> bytes:
+    return _PREFIX.pack(0, message_bytes)
+
+
+class MessageReader:
+    __slots__ = ("_bytes_max", "_collected", "_whole")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        #: the beginning of a message, with its prefix
+        self._collected = bytearray()
+        #: its bytes with its prefix, once the prefix is there
+        self._whole = 0
+
+    @property
+    def is_between_messages(self) -> bool:
+        return not self._collected
+
+    @property
+    def collected_bytes(self) -> int:
+        """What is held of a message that has begun."""
+        return len(self._collected)
+
+    @property
+    def missing_bytes(self) -> int:
+        """Of the message that has begun; 0: none has, or its length is not known yet."""
+        return self._whole - len(self._collected) if self._whole else 0
+
+    @property
+    def begun_bytes(self) -> int:
+        """The length of the message that has begun, with its prefix."""
+        return self._whole
+
+    def feed(self, part: memoryview) -> Iterator[memoryview]:
+        """The messages that are complete now. Each is only lent until the next is asked for."""
+        at, end = 0, len(part)
+        while at < end:
+            if not self._collected and end - at >= PREFIX_BYTES:
+                whole = PREFIX_BYTES + self._length(part, at)
+                if end - at >= whole:
+                    yield part[at + PREFIX_BYTES : at + whole]
+                    at += whole
+                    continue
+                self._whole = whole
+            at += self._collect(part, at)
+            if self._whole and len(self._collected) == self._whole:
+                content, self._collected, self._whole = self._collected, bytearray(), 0
+                yield memoryview(content)[PREFIX_BYTES:]
+
+    def _collect(self, part: memoryview, at: int) -> int:
+        """How much of it was taken: up to the end of the prefix, or of the message."""
+        wanted = (self._whole or PREFIX_BYTES) - len(self._collected)
+        taken = part[at : at + wanted]
+        self._collected += taken
+        if not self._whole and len(self._collected) == PREFIX_BYTES:
+            self._whole = PREFIX_BYTES + self._length(self._collected, 0)
+        return len(taken)
+
+    def _length(self, content: memoryview | bytearray, at: int) -> int:
+        flag, length = _PREFIX.unpack_from(content, at)
+        if flag:
+            raise BrokenMessage
+        if length > self._bytes_max:
+            raise MessageTooLarge(length)
+        return int(length)

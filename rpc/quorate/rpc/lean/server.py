@@ -1,0 +1,276 @@
+"""The serving side of the lean transport: services, health and reflection on one address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from quorate.core.logging import get_logger
+from quorate.core.transport import CallKind, Service
+from quorate.errors import QuorateError
+from quorate.rpc.dispatch import Admission, Admissions
+from quorate.rpc.lean.frames import ErrorCode
+from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_head
+from quorate.rpc.lean.header_codec import HeaderList
+from quorate.rpc.lean.link import KeepAlive, Link
+from quorate.rpc.lean.listening import listen
+from quorate.rpc.lean.options import LeanOptions
+from quorate.rpc.lean.server_call import (
+    CallSurroundings,
+    Route,
+    ServerCall,
+    StreamCall,
+    UnaryCall,
+    refuse_stream,
+)
+from quorate.rpc.lean.settings import LocalSettings
+from quorate.rpc.lean.standard_services import Health, reflection_service
+from quorate.rpc.lean.status import Status, StatusCode
+from quorate.rpc.lean.stream import Stream, StreamListener
+from quorate.rpc.reading_turns import ReadingTurns
+from quorate.rpc.status_errors import status_with_detail
+
+__all__ = ["LeanServer"]
+
+log = get_logger(__name__)
+
+#: calls of health and reflection at once
+_STANDARD_CALLS_MAX: Final = 1_000
+#: how often one limit's time is looked at; what is late is found late by this part of the limit at most
+_LOOKS_PER_LIMIT: Final = 4
+#: for handlers to end that were cancelled, and connections to close
+_END_S: Final = 5.0
+
+
+class LeanServer:
+    def __init__(self, address: str, services: Sequence[Service], options: LeanOptions) -> None:
+        self.address = address
+        self.options = options
+        self.routes: dict[bytes, Route] = {}
+        self.surroundings = CallSurroundings(asyncio.get_running_loop(), options, set())
+        self.links: dict[Link, None] = {}
+        self._names = [service.name for service in services]
+        self._listening: list[asyncio.Server] = []
+        self._health = Health()
+        self._looking: asyncio.TimerHandle | None = None
+        #: woken when a call or a connection has ended, while the server stops
+        self._ended = asyncio.Event()
+        self._route_services(services)
+        self._route_standard_services(self._names)
+
+    def _route_services(self, services: Sequence[Service]) -> None:
+        options = self.options
+        admissions = Admissions(
+            requests_max=options.requests_max,
+            streams_max=options.streams_max,
+            internal_calls_max=options.internal_calls_max,
+        )
+        turns = ReadingTurns(options.reading_turns, limit_s=options.arrival_s_max)
+        for service in services:
+            for method, handler in service.handlers.items():
+                # Nodes do not hold each other up.
+                turns_of_method = None if service.is_internal else turns
+                admission = admissions.of(service, method)
+                self.routes[method.path.encode()] = Route(method, handler, admission, turns_of_method)
+
+    def _route_standard_services(self, names: Sequence[str]) -> None:
+        admission = Admission(_STANDARD_CALLS_MAX)
+        for service in (self._health.service, reflection_service(names)):
+            for method, handler in service.handlers.items():
+                self.routes[method.path.encode()] = Route(method, handler, admission, None)
+
+    async def start(self, *, serving: bool) -> None:
+        await self.set_serving(serving=serving)
+        self.address, self._listening = await listen(self.address, self._make_link, self.options)
+        self._look_later()
+
+    async def set_serving(self, *, serving: bool) -> None:
+        self._health.set(("", *self._names), serving=serving)
+
+    def _make_link(self) -> Link:
+        options = self.options
+        client = _Client(self)
+        link = Link(
+            client,
+            is_client=False,
+            settings=LocalSettings(
+                window_bytes=options.window_bytes, streams_max=options.connection_calls_max
+            ),
+            limits=options.limits,
+            keep_alive=KeepAlive(options.keepalive_s, options.keepalive_timeout_s),
+            on_opened=self._link_opened,
+            on_closed=self._link_closed,
+        )
+        client.link = link
+        return link
+
+    def _link_opened(self, link: Link) -> None:
+        self.links[link] = None
+        if len(self.links) > self.options.connections_max:
+            log.warning("too_many_connections", connections_max=self.options.connections_max)
+            link.fail(ErrorCode.ENHANCE_YOUR_CALM, "too many connections")
+
+    def _link_closed(self, link: Link) -> None:
+        self.links.pop(link, None)
+        self._ended.set()
+
+    # ---- the end
+
+    async def stop(self, grace_s: float) -> None:
+        for listening in self._listening:
+            listening.close()
+        # Whoever watches the health is not worth waiting for, and would never end by itself.
+        self._health.stop()
+        for link in self.links:
+            link.connection.go_away("the server is stopping")
+        try:
+            async with asyncio.timeout(grace_s):
+                while any(link.connection.streams for link in self.links):
+                    await self._next_end()
+        except TimeoutError:
+            self._stop_calls()
+        await self._end_tasks()
+        for link in list(self.links):
+            link.close()
+        await self._all_closed()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _next_end(self) -> None:
+        self._ended.clear()
+        await self._ended.wait()
+
+    def call_over(self) -> None:
+        self._ended.set()
+
+    def _stop_calls(self) -> None:
+        for call in self._calls():
+            call.stop()
+
+    async def _end_tasks(self) -> None:
+        if self.surroundings.ending:
+            _, late = await asyncio.wait(self.surroundings.ending, timeout=_END_S)
+            for task in late:
+                log.warning("handler_does_not_end", task=repr(task))
+
+    async def _all_closed(self) -> None:
+        try:
+            async with asyncio.timeout(_END_S):
+                while self.links:
+                    await self._next_end()
+        except TimeoutError:
+            for link in list(self.links):
+                link.abort()
+
+    # ---- looking after clients that are too slow
+
+    def _look_later(self) -> None:
+        options = self.options
+        limit_s = min(options.arrival_s_max, options.taking_s_max, options.greeting_s_max)
+        self._looking = self.surroundings.loop.call_later(limit_s / _LOOKS_PER_LIMIT, self._look)
+
+    def _look(self) -> None:
+        """All at once, rather than a timer for each: next to none is ever late."""
+        self._look_later()
+        now = self.surroundings.loop.time()
+        for call in self._calls():
+            if _is_late(call.arriving_since, self.options.arrival_s_max, now):
+                call.refuse_late()
+            if _is_late(call.taking_since, self.options.taking_s_max, now):
+                log.warning("stalled_reader_cut", peer=call.peer, limit_s=self.options.taking_s_max)
+                call.cut()
+        for link in list(self.links):
+            if not link.connection.peer.are_known and _is_late(link.since, self.options.greeting_s_max, now):
+                link.fail(ErrorCode.SETTINGS_TIMEOUT, "nothing was said for too long")
+            elif _is_late(link.paused_since, self.options.taking_s_max, now):
+                log.warning("stalled_connection_cut", peer=link.peer, limit_s=self.options.taking_s_max)
+                link.abort()
+
+    def _calls(self) -> list[_Watched]:
+        return [
+            stream.listener
+            for link in self.links
+            for stream in link.connection.streams.values()
+            if isinstance(stream.listener, ServerCall | _NotGrpc)
+        ]
+
+
+def _is_late(since: float | None, limit_s: float, now: float) -> bool:
+    return since is not None and now - since >= limit_s
+
+
+class _Client:
+    """One connection, and the calls that come over it."""
+
+    def __init__(self, server: LeanServer) -> None:
+        self._server = server
+        self.link: Link | None = None
+
+    def on_settings(self) -> None: ...
+    def on_goaway(self) -> None: ...
+
+    def on_stream(self, stream: Stream, found: HeaderList) -> StreamListener:
+        assert self.link is not None
+        server = self._server
+        head = request_head(found)
+        if not head.is_grpc:
+            return _NotGrpc(stream, self.link.peer, server.surroundings.loop.time())
+        route = server.routes.get(head.path)
+        if route is None or head.encoding != b"identity" or head.is_timeout_broken:
+            refuse_stream(stream, _why_not(head, route))
+            return stream.connection.nobody
+        kind = UnaryCall if route.method.kind is CallKind.UNARY else StreamCall
+        try:
+            call: ServerCall = kind(route, stream, head, found, self.link.peer, server.surroundings)
+        except QuorateError as error:
+            status = status_with_detail(error)
+            refuse_stream(stream, Status(StatusCode(status.code), status.message, status.SerializeToString()))
+            return stream.connection.nobody
+        call.when_over(server.call_over)
+        return call
+
+
+def _why_not(head: RequestHead, route: Route | None) -> Status:
+    if route is None:
+        return Status(StatusCode.UNIMPLEMENTED, "there is no such method here")
+    if head.is_timeout_broken:
+        return Status(StatusCode.INTERNAL, "grpc-timeout is no timeout")
+    encoding = head.encoding.decode("latin-1")
+    return Status(StatusCode.UNIMPLEMENTED, f"nothing compressed is accepted, not with {encoding} either")
+
+
+class _NotGrpc:
+    """A request of some other kind: heard to its end, and told so."""
+
+    def __init__(self, stream: Stream, peer: str, now: float) -> None:
+        self._stream = stream
+        self.peer = peer
+        self.arriving_since: float | None = now
+        self.taking_since: float | None = None
+
+    def on_headers(self, found: HeaderList) -> None: ...
+
+    def on_data(self, part: memoryview) -> None:
+        self._stream.consumed(len(part))
+
+    def on_end(self) -> None:
+        self.taking_since, self.arriving_since = self.arriving_since, None
+        headers, body = http_refusal("This is a gRPC server, and speaks nothing else.\n")
+        self._stream.send_headers(headers)
+        self._stream.send(body, b"", ends=True)
+
+    def on_drained(self) -> None: ...
+    def on_lost(self, code: ErrorCode | None, reason: str) -> None: ...
+
+    def refuse_late(self) -> None:
+        self.cut()
+
+    def stop(self) -> None:
+        self.cut()
+
+    def cut(self) -> None:
+        self._stream.reset(ErrorCode.CANCEL)
+
+
+_Watched = ServerCall | _NotGrpc

@@ -1,0 +1,38 @@
+"""The lean transport, held against suites that nobody here wrote.
+
+`make conformance` runs them by hand and prints every case.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tools import conformance
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    missing = [name for name in names if not conformance.tool(name).exists()]
+    reason = f"missing: {', '.join(missing)}; `make conformancetools` builds them where Go is installed"
+    return pytest.mark.skipif(bool(missing), reason=reason)
+
+
+def failures(outcomes: list[conformance.Outcome]) -> list[str]:
+    return [f"{each.name}\n{each.output}" for each in outcomes if not each.passed]
+
+
+@needs("h2spec")
+async def test_lean_server_passes_every_case_of_h2spec() -> None:
+    outcomes = await conformance.h2spec()
+    assert failures(outcomes) == []
+
+
+@needs("grpc-interop-client")
+async def test_grpcs_interoperability_client_in_go_is_content_with_a_lean_server() -> None:
+    outcomes = await conformance.go_client()
+    assert failures(outcomes) == []
+    assert len(outcomes) == len(conformance.GO_CASES)
+
+
+@needs("grpc-interop-server")
+async def test_our_client_is_content_with_grpcs_interoperability_server_in_go() -> None:
+    assert failures(await conformance.our_client()) == []

@@ -1,0 +1,328 @@
+"""Peers that mean harm: each ends with a clean close, and costs the others nothing.
+
+Without sockets where that is enough: every limit is a matter of bytes and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.protobuf.wrappers_pb2 import BytesValue
+from hpack import Encoder
+
+from quorate.rpc.lean.frames import ErrorCode, Flag, FrameType, settings_frame, window_update_frame
+from quorate.rpc.lean.limits import Limits, Rate
+from quorate.rpc.lean.messages import message_prefix
+from tests.unit.rpc_lean.peers import (
+    HELLO,
+    REQUEST,
+    Frame,
+    Rude,
+    Wire,
+    data,
+    frame,
+    request_headers,
+    rude_client,
+    served,
+)
+from tests.unit.seams.echo_service import COUNT, ECHO
+
+AMPLE_S = 30.0
+CALM = ErrorCode.ENHANCE_YOUR_CALM
+
+
+def refusal(answers: list[Frame]) -> ErrorCode | None:
+    """Of the connection."""
+    goaways = [each for each in answers if each.kind == FrameType.GOAWAY]
+    return goaways[-1].code if goaways else None
+
+
+def flood(wire: Wire, one: Callable[[int], bytes], most: int) -> int:
+    """How many of them were borne."""
+    for number in range(most):
+        if refusal(wire.exchange(one(number))) is CALM:
+            return number
+    return most
+
+
+# ---- too often
+
+
+PING = frame(FrameType.PING, bytes(8))
+FEW = Limits(
+    resets=Rate(20, 10),
+    empty_data=Rate(20, 10),
+    unknown_frames=Rate(20, 10),
+    control_frames=dict.fromkeys(
+        (FrameType.PING, FrameType.SETTINGS, FrameType.PRIORITY, FrameType.WINDOW_UPDATE), Rate(20, 10)
+    ),
+)
+FLOODS = {
+    "ping": lambda _: PING,
+    "settings": lambda _: settings_frame([(1, 4096)]),
+    "priority": lambda _: frame(FrameType.PRIORITY, bytes(5), stream_id=7),
+    "window update": lambda _: window_update_frame(0, 1),
+    "unknown": lambda _: frame(0x77, b"?"),
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_frames_that_come_too_often_end_the_connection(name: str) -> None:
+    wire = Wire(FEW)
+    assert flood(wire, FLOODS[name], 100) in (19, 20), "the first SETTINGS count, too"
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_frames_that_come_now_and_then_are_harmless(name: str) -> None:
+    wire = Wire(FEW)
+    for number in range(200):
+        wire.now = number * 0.11
+        assert refusal(wire.exchange(FLOODS[name](number))) is None
+
+
+def test_pings_and_windows_may_be_as_many_as_what_was_sent_calls_for() -> None:
+    wire = Wire(FEW)
+    wire.send(request_headers(1, flags=Flag.END_HEADERS | Flag.END_STREAM))
+    [stream] = wire.recorder.streams
+    for _ in range(100):
+        stream.send(b"x" * 100, b"")
+        assert (
+            refusal(wire.exchange(window_update_frame(0, 100) + window_update_frame(1, 100) + PING)) is None
+        )
+
+
+def test_streams_that_are_opened_and_reset_at_once_end_the_connection() -> None:
+    wire = Wire(FEW)
+
+    def rapid(number: int) -> bytes:
+        stream_id = 2 * number + 1
+        reset = frame(FrameType.RST_STREAM, struct.pack(">I", ErrorCode.CANCEL), stream_id=stream_id)
+        return request_headers(stream_id) + reset
+
+    assert flood(wire, rapid, 100) == 20
+    assert not wire.connection.streams
+
+
+def test_streams_that_this_side_is_made_to_reset_count_as_well() -> None:
+    wire = Wire(FEW)
+
+    def provoked(number: int) -> bytes:
+        stream_id = 2 * number + 1
+        return request_headers(stream_id) + window_update_frame(stream_id, 0)
+
+    assert flood(wire, provoked, 100) == 20
+
+
+def test_data_with_nothing_in_it_ends_the_connection() -> None:
+    wire = Wire(FEW)
+    wire.send(request_headers(1))
+    assert flood(wire, lambda _: data(b"", 1), 100) == 20
+
+
+def test_answers_that_nobody_reads_are_bounded() -> None:
+    limits = Limits(unsent_control_bytes_max=1_000, control_frames={})
+    wire = Wire(limits)
+    wire.connection.set_writable(is_writable=False)
+    for _ in range(1_000):
+        wire.send(PING)
+    assert wire.connection.fault is not None
+    assert wire.connection.fault.code is CALM
+    assert wire.connection.output_bytes < 2_000
+
+
+# ---- too large
+
+
+def test_header_block_that_does_not_end_is_not_collected() -> None:
+    wire = Wire()
+    assert refusal(wire.exchange(request_headers(1, flags=0))) is None
+    assert flood(wire, lambda _: frame(FrameType.CONTINUATION, stream_id=1), 100) == 16
+
+
+def test_header_block_that_grows_is_not_collected() -> None:
+    wire = Wire()
+    wire.send(request_headers(1, flags=0))
+    piece = frame(FrameType.CONTINUATION, bytes(4_000), stream_id=1)
+    assert flood(wire, lambda _: piece, 100) == 4
+
+
+def test_headers_that_unpack_to_very_much_are_not_unpacked() -> None:
+    """A few kilobytes that would become 4 MB: one entry of the table, told again and again."""
+    wire = Wire()
+    encoder = Encoder()
+    headers = [*REQUEST, ("bomb", "x" * 3_900)]
+    assert refusal(wire.exchange(_headers(encoder.encode(headers, huffman=False), 1))) is None
+    bomb = encoder.encode([*REQUEST, *[("bomb", "x" * 3_900)] * 1_000], huffman=False)
+    assert len(bomb) < 6_000
+    assert refusal(wire.exchange(_headers(bomb, 3))) is CALM
+    assert [event for event in wire.events if event[0] == "stream"] == [("stream", 1, REQUEST[2][1].encode())]
+
+
+def _headers(block: bytes, stream_id: int) -> bytes:
+    return frame(FrameType.HEADERS, block, flags=Flag.END_HEADERS, stream_id=stream_id)
+
+
+def test_frame_that_announces_more_than_any_has_is_refused_before_it_comes() -> None:
+    wire = Wire()
+    announced = frame(FrameType.PING, bytes(500_000))[:9]
+    assert refusal(wire.exchange(announced)) is CALM
+
+
+def test_more_streams_than_allowed_are_refused_one_by_one() -> None:
+    wire = Wire(streams_max=3)
+    answers = wire.exchange(b"".join(request_headers(2 * number + 1) for number in range(5)))
+    resets = [(each.stream_id, each.code) for each in answers if each.kind == FrameType.RST_STREAM]
+    assert resets == [(7, ErrorCode.REFUSED_STREAM), (9, ErrorCode.REFUSED_STREAM)]
+    assert refusal(answers) is None
+
+
+def test_data_beyond_the_window_resets_its_stream() -> None:
+    wire = Wire(window_bytes=1_000)
+    answers = wire.exchange(request_headers(1) + data(bytes(1_001), 1))
+    assert [each.code for each in answers if each.kind == FrameType.RST_STREAM] == [
+        ErrorCode.FLOW_CONTROL_ERROR
+    ]
+
+
+def test_data_beyond_the_connections_window_ends_the_connection() -> None:
+    wire = Wire(window_bytes=1 << 20, connection_window_bytes=70_000, frame_bytes_max=100_000)
+    assert refusal(wire.exchange(request_headers(1) + data(bytes(70_001), 1))) is ErrorCode.FLOW_CONTROL_ERROR
+
+
+def test_window_of_a_byte_costs_a_frame_per_opening_and_no_more() -> None:
+    hello = HELLO[:24] + settings_frame([(4, 1)])
+    wire = Wire(FEW, hello=hello)
+    wire.send(request_headers(1, flags=Flag.END_HEADERS | Flag.END_STREAM))
+    [stream] = wire.recorder.streams
+    stream.send(b"x" * 1_000, b"")
+    assert [len(each.content) for each in wire.answers()] == [1]
+    for opened in range(1, 100):
+        [answer] = wire.exchange(window_update_frame(1, 1))
+        assert (answer.kind, len(answer.content)) == (FrameType.DATA, 1)
+        assert stream.waiting_bytes == 999 - opened
+
+
+# ---- on real connections
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+        b"\x00" * 1_000,
+        HELLO[:24] + b"\xff" * 1_000,
+        HELLO[:24] + frame(FrameType.PING, bytes(8)),
+    ],
+    ids=["http/1", "tls", "zeros", "no frame", "no settings"],
+)
+async def test_somebody_who_does_not_speak_http2_is_hung_up_on(garbage: bytes) -> None:
+    async with served() as (_, channel, address), rude_client(address) as rude:
+        await rude.send(garbage)
+        assert await rude.last_words() in (ErrorCode.PROTOCOL_ERROR, ErrorCode.FRAME_SIZE_ERROR)
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+
+
+@pytest.mark.parametrize("said", [b"", HELLO[:10], HELLO[:24]], ids=["nothing", "half", "no settings"])
+async def test_connection_that_never_says_what_it_is_is_closed(said: bytes) -> None:
+    async with served(greeting_s_max=0.2) as (_, channel, address), rude_client(address) as rude:
+        await rude.send(said)
+        assert await rude.last_words() is ErrorCode.SETTINGS_TIMEOUT
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+
+
+async def test_peer_that_is_gone_without_a_word_is_found() -> None:
+    dead_s: dict[str, Any] = {"keepalive_s": 0.1, "keepalive_timeout_s": 0.1}
+    async with served(**dead_s) as (_, _, address), rude_client(address) as rude:
+        await rude.send(HELLO)
+        assert await rude.last_words() is None
+
+
+async def test_peer_that_floods_is_hung_up_on_and_the_others_go_on() -> None:
+    async with served() as (_, channel, address), rude_client(address) as rude:
+        await rude.send(HELLO + PING * 3_000)
+        assert await rude.last_words() is CALM
+        await channel.call(ECHO, BytesValue(value=b"x"), timeout_s=AMPLE_S)
+
+
+async def test_request_that_never_ends_is_refused_in_time_and_its_connection_lives() -> None:
+    async with (
+        served(arrival_s_max=0.2, requests_max=1) as (_, channel, address),
+        rude_client(address) as rude,
+    ):
+        await rude.send(HELLO + request_headers(1) + data(message_prefix(1_000), 1))
+        async with asyncio.timeout(AMPLE_S):
+            received = b""
+            while b"did not arrive within" not in received:
+                received += await rude.reader.read(1 << 16)
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+
+
+async def test_requests_that_arrive_slowly_hold_no_more_than_they_may() -> None:
+    """Each with most of a message, none of them ever whole."""
+    options: dict[str, Any] = {"arriving_bytes_max": 4 << 20, "message_bytes_max": 64 << 10}
+    async with served(**options) as (_, channel, address), rude_client(address) as rude:
+        await rude.send(HELLO)
+        part = message_prefix(60_000) + bytes(50_000)
+        for number in range(200):
+            await rude.send(request_headers(2 * number + 1) + data(part, 2 * number + 1))
+        async with asyncio.timeout(AMPLE_S):
+            received = b""
+            while b"too many requests are arriving" not in received:
+                received += await rude.reader.read(1 << 16)
+        rude.writer.close()
+        await channel.call(ECHO, BytesValue(value=b"x"), timeout_s=AMPLE_S)
+
+
+async def test_answer_that_nobody_takes_is_given_up() -> None:
+    """The client reads its socket, and opens no window."""
+    async with served(taking_s_max=0.3, streams_max=1) as (_, channel, address), rude_client(address) as rude:
+        asked = b"\x0a\x07" + b"1000000"
+        request = request_headers(1, path=COUNT.path) + data(message_prefix(len(asked)) + asked, 1, ends=True)
+        await rude.send(HELLO + request)
+        async with asyncio.timeout(AMPLE_S):
+            received = b""
+            while struct.pack(">IBII", 4 << 8 | FrameType.RST_STREAM, 0, 1, ErrorCode.CANCEL) not in received:
+                received += await rude.reader.read(1 << 16)
+        assert len(received) < 200_000
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+
+
+async def test_client_that_does_not_read_its_socket_is_cut_off() -> None:
+    async with served(taking_s_max=0.3) as (_, channel, address), rude_client(address) as rude:
+        asked = b"\x0a\x07" + b"9000000"
+        windows = window_update_frame(0, 1 << 30) + window_update_frame(1, 1 << 30)
+        request = request_headers(1, path=COUNT.path) + data(message_prefix(len(asked)) + asked, 1, ends=True)
+        await rude.send(HELLO + request + windows)
+        # Not read until the server has given up, which shows in that it takes no more.
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(ping_for_ever(rude), AMPLE_S)
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+
+
+async def ping_for_ever(rude: Rude) -> None:
+    while True:
+        await rude.send(PING)
+        await asyncio.sleep(0.05)
+
+
+async def test_connections_beyond_the_bound_are_closed() -> None:
+    async with served(connections_max=2) as (_, channel, address):
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+        async with rude_client(address) as first, rude_client(address) as second:
+            await first.send(HELLO)
+            await second.send(HELLO)
+            assert await second.last_words() is CALM
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+
+
+def test_idle_connection_holds_little() -> None:
+    """What Python's own objects of it take; the receive buffer is shared by all."""
+    wire = Wire()
+    held = sum(sys.getsizeof(value) for value in vars(wire.connection).values())
+    assert held < 5_000
