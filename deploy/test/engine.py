@@ -44,7 +44,7 @@ async def engine() -> AsyncIterator[None]:
             yield
     finally:
         del os.environ["DOCKER_HOST"]
-        shutil.rmtree(directory, ignore_errors=True)
+        await _remove(directory)
 
 
 async def compose_command() -> list[str]:
@@ -83,6 +83,8 @@ async def _daemon(directory: str) -> AsyncIterator[None]:
             *("--host", os.environ["DOCKER_HOST"], "--pidfile", f"{directory}/pid"),
             *("--data-root", f"{directory}/data", "--exec-root", f"{directory}/exec"),
             *("--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
+            # Compose makes a network of its own, and removes it; the default one would stay behind.
+            "--bridge=none",
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -105,6 +107,16 @@ async def _until_it_answers(process: asyncio.subprocess.Process, log_path: str) 
                 end = "".join(log.readlines()[-_LOG_LINES:])
             raise CannotTest(f"no engine runs here: dockerd does not start; the end of its log:\n{end}")
         await asyncio.sleep(_POLL_S)
+
+
+async def _remove(directory: str) -> None:
+    """An engine leaves the network of the machine mounted there, by name, for containers that share it."""
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        mounted = [line.split()[1] for line in mounts]
+    for path in sorted(mounted, reverse=True):
+        if path.startswith(f"{directory}/"):
+            await run("umount", path)
+    shutil.rmtree(directory)
 
 
 async def _answers() -> bool:
