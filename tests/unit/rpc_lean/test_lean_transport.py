@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -432,3 +433,26 @@ async def test_connection_that_cannot_be_encrypted_leaves_nothing_behind(
         assert await rude.last_words() is None
     assert not server.links
     await server.stop(0)
+
+
+# ---- many
+
+
+async def test_a_thousand_connections_are_served_side_by_side() -> None:
+    needed = 2 * 1_000 + 100
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < needed:
+        pytest.skip(f"a process may have {hard} files open here, and this needs {needed}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
+    try:
+        # A busy machine takes its time for as many.
+        async with served(greeting_s_max=AMPLE_S) as (echo, _, address):
+            transport = LeanTransport(LeanOptions(connect_s_max=AMPLE_S))
+            channels = [transport.connect(address) for _ in range(1_000)]
+            for value in (b"1", b"2"):
+                request = BytesValue(value=value)
+                await asyncio.gather(*(each.call(ECHO, request, timeout_s=AMPLE_S) for each in channels))
+            assert sorted(echo.echoed) == [b"1"] * 1_000 + [b"2"] * 1_000
+            await asyncio.gather(*(each.close() for each in channels))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

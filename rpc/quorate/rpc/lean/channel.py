@@ -172,6 +172,8 @@ class LeanChannel:
         if self._connecting is None:
             self._backoff.check(asyncio.get_running_loop().time())
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            # Those who wait for it may all have given up by the time it fails.
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             # It is everybody's: one caller that gives up must not end it for the others.
             return await asyncio.shield(self._connecting)
@@ -215,8 +217,10 @@ class LeanChannel:
 
     async def close(self) -> None:
         self._is_closed = True
-        if self._connecting is not None:
-            self._connecting.cancel()
+        connecting = self._connecting
+        if connecting is not None:
+            connecting.cancel()
+            await asyncio.wait((connecting,))
         servers = [*self._leaving, *([self._server] if self._server else [])]
         for server in servers:
             server.end_calls(_CLOSED)
@@ -320,6 +324,7 @@ class _Server:
             fault = self.link.connection.fault
             reason = "it hangs up" if fault is None else f"it does not speak HTTP/2: {fault.reason}"
             self._ready.set_exception(Unavailable(reason))
+            self._ready.exception()  # looked at, also if nobody waits for it any more
         self._wake_all()
         self._channel.server_gone(self)
 

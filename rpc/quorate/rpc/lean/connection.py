@@ -262,3 +262,16 @@ class Connection:
     def lose_all(self, code: ErrorCode | None, reason: str) -> None:
         for stream in list(self.streams.values()):
             self.lose(stream, code, reason)
+
+    # ---- for tests
+
+    def validate(self) -> None:
+        """What holds between any two calls from outside."""
+        assert self.output_bytes == sum(map(len, self.output))
+        assert self.blocked.keys() <= self.streams.keys()
+        assert len(self.ended) <= _ENDED_REMEMBERED_MAX
+        assert self.fault is None or not self.streams, "nothing outlives the connection"
+        for stream_id, stream in self.streams.items():
+            assert stream.id == stream_id
+            assert not (stream.is_local_ended and stream.is_remote_ended), "it would have been forgotten"
+            stream.validate()

@@ -33,6 +33,8 @@ _BUFFER_BYTES: Final = 1 << 20
 _SOCKET_BYTES_MAX: Final = 256 << 10
 #: what HTTP/2 is called while the encryption is agreed on
 ALPN_PROTOCOL: Final = "h2"
+#: A timer that is late by so much tells of a process that was stopped.
+_PAUSE_S: Final = 1.0
 _PING: Final = b"quorate?"
 #: how long the last words may take to leave
 _LAST_WORDS_S: Final = 1.0
@@ -93,6 +95,7 @@ class Link(asyncio.BufferedProtocol):
         self._on_opened = on_opened
         self._on_closed = on_closed
         self._timer: asyncio.TimerHandle | None = None
+        self._look_at = 0.0
         self._transport: asyncio.Transport | None = None
         self.peer = ""
         self.since = self.last_heard = self._loop.time()
@@ -206,10 +209,16 @@ class Link(asyncio.BufferedProtocol):
     # ---- keeping alive
 
     def _look_later(self, after_s: float) -> None:
-        self._timer = self._loop.call_later(after_s, self._look)
+        self._look_at = self._loop.time() + after_s
+        self._timer = self._loop.call_at(self._look_at, self._look)
 
     def _look(self) -> None:
-        ask, is_dead, again_s = self._keep_alive.look(self._loop.time() - self.last_heard)
+        now = self._loop.time()
+        if now - self._look_at > _PAUSE_S:
+            # It was this process that slept. What came meanwhile has not been read yet: that comes first.
+            self._look_later(_PAUSE_S)
+            return
+        ask, is_dead, again_s = self._keep_alive.look(now - self.last_heard)
         if is_dead:
             log.info("connection_dead", peer=self.peer)
             self.abort()

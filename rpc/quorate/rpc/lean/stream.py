@@ -228,6 +228,12 @@ class Stream:
             connection.write(reset_frame(self.id, code))
             connection.forget(self, was_reset=True)
 
+    def validate(self) -> None:
+        assert self.waiting_bytes == sum(map(len, self._waiting))
+        assert self.receive_window >= 0
+        assert self.held_bytes >= 0
+        assert self.is_drained or not self.is_local_ended, "nothing may follow the end"
+
     def discard(self) -> None:
         """It is over, for both sides."""
         self.is_local_ended = self.is_remote_ended = True
