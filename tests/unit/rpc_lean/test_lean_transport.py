@@ -20,6 +20,7 @@ from grpc_reflection.v1alpha import (  # type: ignore[import-untyped]  # it has 
     reflection_pb2,
     reflection_pb2_grpc,
 )
+from hpack import Decoder, Encoder
 
 from quorate.core.transport import Channel
 from quorate.errors import (
@@ -33,9 +34,10 @@ from quorate.errors import (
     UnknownServerError,
 )
 from quorate.rpc.grpc_errors import error_from_rpc
+from quorate.rpc.lean.frames import Flag, FrameType
 from quorate.rpc.lean.server import LeanServer
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
-from tests.unit.rpc_lean.peers import rude_client, served
+from tests.unit.rpc_lean.peers import HELLO, REQUEST, frame, frames_in, rude_client, served
 from tests.unit.seams.echo_service import CHAT, COUNT, ECHO, FAIL, WAIT, EchoServer, one, text
 
 AMPLE_S = 30.0
@@ -146,6 +148,18 @@ async def test_compressed_request_is_refused_with_what_would_be_accepted() -> No
             assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
             assert "gzip" in await call.details()
         assert echo.echoed == []
+
+
+async def test_refusal_of_compression_names_what_is_accepted() -> None:
+    async with served() as (_, _, address), rude_client(address) as rude:
+        headers = Encoder().encode([*REQUEST, ("grpc-encoding", "snappy")])
+        await rude.send(HELLO + frame(FrameType.HEADERS, headers, flags=Flag.END_HEADERS, stream_id=1))
+        received = b""
+        async with asyncio.timeout(AMPLE_S):
+            while not (told := [each for each in frames_in(received) if each.kind == FrameType.HEADERS]):
+                received += await rude.reader.read(1 << 16)
+        answer = dict(Decoder().decode(told[0].content, raw=True))
+        assert (answer[b"grpc-status"], answer[b"grpc-accept-encoding"]) == (b"12", b"identity")
 
 
 async def test_call_without_a_request_and_with_two_are_invalid() -> None:

@@ -13,8 +13,8 @@ Invariants:
 - After a ``ConnectionFault`` nothing is read any more: GOAWAY is the last thing that is sent.
 - A peer cannot make this side work or keep things without a bound: see ``limits``.
 
-Rejected: the package h2, which does the same with an object per event and costs several times as much per
-call; priorities, which are deprecated and nobody sends.
+Rejected: the package h2, which does the same with an object per event, and made nobody faster than grpcio
+(docs/adr/0020-lean-transport.md); priorities, which are deprecated.
 """
 
 from __future__ import annotations

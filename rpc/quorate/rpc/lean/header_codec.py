@@ -1,9 +1,9 @@
 """HPACK with a memory.
 
-Unpacking a header block in Python costs more than everything else about a small call. But the blocks of one
-connection repeat: once names and values are in the dynamic table, a client's calls of one method are the same
-few bytes each time. A block that leaves the table as it is always means the same, until some other block
-changes the table; so it is remembered until then. Likewise for packing.
+Unpacking a header block in Python costs about as much as everything else about a small call. But the blocks
+of one connection repeat: once names and values are in the dynamic table, a client's calls of one method are
+the same few bytes each time. A block that leaves the table as it is always means the same, until some other
+block changes the table; so it is remembered until then. Likewise for packing.
 
 What varies from call to call (a deadline) is packed so that it does not enter the table. Otherwise every call
 would change it, and nothing could be remembered.
