@@ -67,8 +67,9 @@ docs-site: setup ## the documentation as a site, in build/site; fails on a link 
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
 
-conformance: setup conformancetools ## the lean transport against h2spec and gRPC's interoperability tests, every case
+conformance: setup conformancetools languages ## the lean transport against h2spec, gRPC's own tests, and the examples in other languages
 	@$(BIN)/python -m tools.conformance $(ARGS)
+	@TRANSPORT_OF_NODES=lean $(BIN)/python -m pytest -q tests/interop/test_examples.py
 
 sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOBS=2
 	@$(BIN)/quorate sim run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS)) $(ARGS)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from quorate.core.config import RpcTransport
 from quorate.node.local_cluster import LocalCluster
 
 GRPCURL = Path(__file__).parents[2] / ".tools" / "bin" / "grpcurl"
@@ -25,10 +26,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-async def address(tmp_path: Path) -> AsyncIterator[str]:
+@pytest.fixture(params=RpcTransport)
+async def address(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     """A cluster of one node, as a real process."""
-    async with LocalCluster.create(str(tmp_path), brokers=1, is_combined=True) as cluster:
+    settings = {"rpc.transport": str(request.param)}
+    async with LocalCluster.create(str(tmp_path), brokers=1, is_combined=True, settings=settings) as cluster:
         yield cluster.bootstrap
         await cluster.kill(*cluster.names)
 

@@ -459,8 +459,9 @@ async def test_a_thousand_connections_are_served_side_by_side() -> None:
         pytest.skip(f"a process may have {hard} files open here, and this needs {needed}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
     try:
-        async with served() as (echo, _, address):
-            transport = LeanTransport()
+        # A busy machine takes its time for as many.
+        async with served(greeting_s_max=AMPLE_S) as (echo, _, address):
+            transport = LeanTransport(LeanOptions(connect_s_max=AMPLE_S))
             channels = [transport.connect(address) for _ in range(1_000)]
             for value in (b"1", b"2"):
                 request = BytesValue(value=value)
