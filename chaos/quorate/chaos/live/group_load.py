@@ -240,6 +240,8 @@ class GroupProcess:
         self._order("crash", member)
 
     def hold(self, member: str) -> None:
+        """With the next records that it gets; then it is in ``held``."""
+        self.held.discard(member)
         self._order("hold", member)
 
     def go(self, member: str) -> None:
