@@ -391,7 +391,6 @@ class Leadership:
             raise self._read_failed(error) from error
 
     def bytes_from(self, offset: Offset) -> int:
-        """How many bytes are stored from ``offset`` on, to a few KiB."""
         try:
             return self._log.bytes_from(offset)
         except LOG_TROUBLE as error:
