@@ -5,9 +5,10 @@ divided by the number of workers: its share of the wall time of a run in which t
 keep every worker busy. Measuring wall time per suite directly was rejected: the suites would have to run one
 after the other, and each would wait for its own slowest test.
 
-A budget is what a suite may take on two cores that have nothing else to do. Machines are shared, and whatever
-else runs there makes the same tests slower: a suite over its budget is marked, and one that is over twice its
-budget has grown, on whatever machine.
+A budget is what a suite may take on two cores of the machine that it was measured on, with nothing else to
+do. Others are slower: a fixed piece of work is timed first, and budgets grow with what it takes. And machines
+are shared, and whatever else runs there makes the same tests slower: a suite over its budget is marked, and
+one that is over twice its budget has grown, on whatever machine.
 
 With ``--enforce-budgets`` a table closes the run, and each suite over twice its budget counts as one failed
 test, so that pytest's own summary and exit status say so. Without it nothing is measured: budgets are
@@ -16,6 +17,7 @@ meant for the whole run on two workers, not for one test under a debugger.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from pathlib import PurePosixPath
@@ -45,6 +47,8 @@ BUDGETS: Final[tuple[Budget, ...]] = (
 
 #: how much slower a busy machine may make a suite
 _NOISE: Final = 2.0
+#: what ``_piece_of_work`` takes where the budgets were measured: best of some, of the process alone
+_REFERENCE_S: Final = 0.045
 
 
 class SuiteTime(NamedTuple):
@@ -75,9 +79,11 @@ class SuiteTime(NamedTuple):
 class SuiteBudgets:
     """Pytest plugin. With xdist it runs where all reports arrive, not in the workers."""
 
-    def __init__(self, *, workers: int, budgets: Sequence[Budget]) -> None:
+    def __init__(self, *, workers: int, budgets: Sequence[Budget], slowness: float = 1.0) -> None:
+        """``slowness``: how much longer this machine takes than the one whose budgets these are."""
         assert workers > 0
         self._workers = workers
+        self._slowness = slowness
         self._budget_of = {directory: budget for budget in budgets for directory in budget.directories}
         self._tests: defaultdict[str, set[str]] = defaultdict(set)
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -103,6 +109,7 @@ class SuiteBudgets:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"time of the suites, on {self._workers} worker(s)")
+        terminalreporter.line(f"budgets are for a machine that takes 1/{self._slowness:.1f} of the time")
         terminalreporter.line(f"{'suite':<14}{'tests':>7}{'time':>11}{'budget':>11}")
         for suite in self.times():
             budget = "none" if suite.budget_seconds is None else f"{suite.budget_seconds:.0f} s"
@@ -118,7 +125,7 @@ class SuiteBudgets:
             suite = directory if budget is None else budget.suite
             seconds[suite] += share / self._workers
             tests[suite] += len(self._tests[directory])
-            allowed[suite] = None if budget is None else budget.seconds
+            allowed[suite] = None if budget is None else budget.seconds * self._slowness
         return [SuiteTime(suite, tests[suite], seconds[suite], allowed[suite]) for suite in sorted(seconds)]
 
 
@@ -134,7 +141,27 @@ def pytest_configure(config: pytest.Config) -> None:
     is_xdist_worker = hasattr(config, "workerinput")
     if config.getoption("--enforce-budgets") and not is_xdist_worker:
         workers = config.getoption("numprocesses", default=None) or 1
-        config.pluginmanager.register(SuiteBudgets(workers=workers, budgets=BUDGETS), "suite-budgets")
+        budgets = SuiteBudgets(workers=workers, budgets=BUDGETS, slowness=_slowness())
+        config.pluginmanager.register(budgets, "suite-budgets")
+
+
+def _slowness() -> float:
+    """Never less than one: a fast machine is no reason to have less patience."""
+    return max(1.0, min(_timed() for _ in range(5)) / _REFERENCE_S)
+
+
+def _timed() -> float:
+    start = time.process_time()
+    _piece_of_work()
+    return time.process_time() - start
+
+
+def _piece_of_work() -> None:
+    table: dict[int, int] = {}
+    total = 0
+    for number in range(200_000):
+        table[number & 1023] = total
+        total += (number * number) ^ table.get((number * 7) & 1023, 0)
 
 
 def _directory_under_tests(nodeid: str) -> str:

@@ -59,7 +59,7 @@ def test_a_run_within_its_budgets_passes_and_shows_the_times(
     result = run_project(pytester, monkeypatch, "--enforce-budgets", *processes, budget_seconds=PLENTY)
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines([f"*on {2 if processes else 1} worker(s)*", "suite *", "small * 2 * 3600 s"])
+    result.stdout.fnmatch_lines([f"*on {2 if processes else 1} worker(s)*", "suite *", "small * 2 * s * s"])
 
 
 def test_budgets_are_not_enforced_unless_asked_for(
@@ -91,6 +91,13 @@ def test_a_busy_machine_may_take_twice_as_long(seconds: float, mark: str, is_fai
     assert mark in log.mark
     assert bool(log.mark) is bool(mark)
     assert (log.failure is not None) is is_failed
+
+
+def test_a_machine_that_takes_longer_for_everything_has_larger_budgets() -> None:
+    budgets = SuiteBudgets(workers=1, budgets=[Budget("log", ("log",), 10)], slowness=1.5)
+    budgets.pytest_runtest_logreport(report("tests/log/test_a.py::test_x", seconds=29.0))
+    (log,) = budgets.times()
+    assert (log.budget_seconds, log.failure) == (15, None)
 
 
 def test_a_suite_that_no_budget_names_is_a_failure() -> None:
