@@ -65,6 +65,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── UnknownMember
     │   ├── FencedMemberEpoch       the member has to give up everything and join again
     │   ├── StaleMemberEpoch        not the one who may commit there (rule 62)
+    │   ├── CommitOvertaken         a later commit of the same member stands (rule 62)
     │   ├── UnreleasedInstance      a static member's name is in use
     │   ├── GroupNotFound
     │   ├── GroupNotEmpty
@@ -121,6 +122,7 @@ from quorate.core.controller_errors import (
 )
 from quorate.core.error_base import Fact, QuorateError, copy_of
 from quorate.core.group_errors import (
+    CommitOvertaken,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     FencedMemberEpoch,
@@ -143,6 +145,7 @@ __all__ = [
     "CannotListen",
     "ClientClosed",
     "ClientError",
+    "CommitOvertaken",
     "ControllerError",
     "ControllerMoved",
     "CoordinatorLoadInProgress",

@@ -86,6 +86,7 @@ _ADVICE: Final = {
     ),
     "UNKNOWN_SERVER_ERROR": "look into the node's log; what was asked for may have been done",
     "UNKNOWN_TOPIC_OR_PARTITION": "`quorate topic list` and `quorate topic describe` show what there is",
+    "COMMIT_OVERTAKEN": "nothing: a later commit of the same consumer stands",
     "UNRELEASED_INSTANCE_ID": "give each consumer an instance id of its own, or stop the one that has it",
     "UNSAFE_REASSIGNMENT": "wait until enough replicas are in sync (`quorate topic describe`), and try again",
     "UNSUPPORTED_BATCH": "use the version of quorate that the node runs",

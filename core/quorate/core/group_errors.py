@@ -5,6 +5,7 @@ from __future__ import annotations
 from quorate.core.error_base import QuorateError
 
 __all__ = [
+    "CommitOvertaken",
     "CoordinatorLoadInProgress",
     "CoordinatorNotAvailable",
     "FencedMemberEpoch",
@@ -71,6 +72,12 @@ class StaleMemberEpoch(GroupError):
 
     code = "STALE_MEMBER_EPOCH"
     retriable = True
+
+
+class CommitOvertaken(GroupError):
+    """The same member has committed there since, and that one stands (rule 62). Nothing was done."""
+
+    code = "COMMIT_OVERTAKEN"
 
 
 class UnreleasedInstance(GroupError):

@@ -66,15 +66,19 @@ class HeldPartitions(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., since_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OffsetValue(_message.Message):
-    __slots__ = ("offset", "leader_epoch", "metadata", "committed_at_ms", "topic")
+    __slots__ = ("offset", "leader_epoch", "metadata", "committed_at_ms", "topic", "member_id", "commit_number")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_NUMBER_FIELD_NUMBER: _ClassVar[int]
     offset: int
     leader_epoch: int
     metadata: str
     committed_at_ms: int
     topic: str
-    def __init__(self, offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., committed_at_ms: _Optional[int] = ..., topic: _Optional[str] = ...) -> None: ...
+    member_id: str
+    commit_number: int
+    def __init__(self, offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., committed_at_ms: _Optional[int] = ..., topic: _Optional[str] = ..., member_id: _Optional[str] = ..., commit_number: _Optional[int] = ...) -> None: ...

@@ -160,6 +160,9 @@ def test_a_commit_that_is_tried_again_does_not_undo_a_later_one() -> None:
             assert cluster.committed() == 20
             await cluster.sleep(10)
             assert cluster.committed() == 20
+            numbers = [each.commit_number for each in cluster.commits()]
+            assert numbers == sorted(set(numbers)), "one that is slow must not pass for a later one"
+            assert numbers[0] > 0
 
     simulate(scenario)
 

@@ -14,6 +14,7 @@ from quorate.broker.groups.records import TopicIdPartition, topic_partitions
 from quorate.chaos.models.groups.group_world import GROUP, World, at
 from quorate.chaos.mutations.patch import Patch
 from quorate.errors import (
+    CommitOvertaken,
     FencedMemberEpoch,
     GroupNotEmpty,
     GroupNotFound,
@@ -41,6 +42,7 @@ def commit(
     epoch: int = 0,
     offset: int = 5,
     refused: dict[int, QuorateError] | None = None,
+    number: int = 0,
     **entry: Any,
 ) -> OffsetsDecision:
     request = CommitOffsetsRequest(
@@ -51,6 +53,7 @@ def commit(
             OffsetToCommit(topic_id=each.topic_id, partition=each.partition, offset=offset, **entry)
             for each in partitions
         ],
+        commit_number=number,
     )
     decision = offset_decisions.commit(
         world.groups,
@@ -249,6 +252,69 @@ MUTATIONS = {
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_each_comparison_of_rule_62_is_missed_when_it_is_gone(mutation: Any) -> None:
     assert_story_notices(mutation, MUTATIONS[mutation])
+
+
+# -- commits that overtake each other
+
+
+def test_a_commit_that_comes_after_a_later_one_of_its_member_changes_nothing() -> None:
+    """The member gave up on the first one, sent another, and was told that it is committed."""
+    world = World(topics={"orders": 4})
+    epoch = world.heartbeat("a", topics=["orders"]).member_epoch
+    place = one("orders", 0)
+    commit(world, [place], member_id="a", epoch=epoch, offset=40, number=2)
+    late = commit(world, [place, one("orders", 1)], member_id="a", epoch=epoch, offset=15, number=1)
+    assert [type(each) for each in late.errors] == [CommitOvertaken, type(None)], "each place by itself"
+    assert world.group.offsets[place].offset == 40
+
+
+def test_going_back_is_allowed_to_whoever_says_it_last() -> None:
+    world = World(topics={"orders": 4})
+    epoch = world.heartbeat("a", topics=["orders"]).member_epoch
+    place = one("orders", 0)
+    for number, offset in ((1, 40), (2, 15), (2, 15)):
+        (error,) = commit(world, [place], member_id="a", epoch=epoch, offset=offset, number=number).errors
+        assert error is None, "also if it arrives twice"
+        assert world.group.offsets[place].offset == offset
+
+
+def test_numbers_are_compared_only_with_those_of_the_same_member() -> None:
+    world = World(topics={"orders": 1})
+    place = one("orders", 0)
+    epoch = world.heartbeat("a", topics=["orders"]).member_epoch
+    commit(world, [place], member_id="a", epoch=epoch, number=7)
+    world.heartbeat("a", -1)
+    epoch = world.heartbeat("b", topics=["orders"]).member_epoch
+    assert commit(world, [place], member_id="b", epoch=epoch, number=1).errors == [None]
+    world.heartbeat("b", -1)
+    assert commit(world, [place], number=0).errors == [None], "and of one that does not count"
+
+
+def overtaken_commits_count(patch: Patch) -> None:
+    patch.setattr(offset_decisions, "_overtaken", lambda *_: None)
+
+
+def the_same_number_is_overtaken(patch: Patch) -> None:
+    original = offset_decisions._overtaken
+
+    def overtaken(group: Any, partition: TopicIdPartition, request: CommitOffsetsRequest) -> Any:
+        earlier = CommitOffsetsRequest()
+        earlier.CopyFrom(request)
+        earlier.commit_number -= 1
+        return original(group, partition, earlier)
+
+    patch.setattr(offset_decisions, "_overtaken", overtaken)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "story"),
+    [
+        (overtaken_commits_count, test_a_commit_that_comes_after_a_later_one_of_its_member_changes_nothing),
+        (the_same_number_is_overtaken, test_going_back_is_allowed_to_whoever_says_it_last),
+    ],
+)
+def test_each_comparison_of_commit_numbers_is_missed_when_it_is_gone(mutation: Any, story: Any) -> None:
+    assert_story_notices(mutation, story)
 
 
 # -- what is committed

@@ -37,6 +37,10 @@ class GroupOffset(NamedTuple):
     committed_at_ms: TimestampMs
     #: the topic's name when it was committed
     topic: TopicName
+    #: who committed it; empty: not a member
+    member_id: str
+    #: how the member numbered its request; 0: not at all
+    commit_number: int
 
 
 class Group:
@@ -152,6 +156,8 @@ class Group:
             value.metadata,
             TimestampMs(value.committed_at_ms),
             TopicName(value.topic),
+            value.member_id,
+            value.commit_number,
         )
 
 

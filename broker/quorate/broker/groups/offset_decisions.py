@@ -9,6 +9,10 @@ the partition now would begin there, or has gone further. So a member commits
 
 A member that is merely behind, because an answer is still on its way, commits what it has held all along.
 
+**Of two commits of a member the later one stands**, in whichever order they arrive. A member that has given up
+on a request sends another; if the first one was merely slow, it comes last, and would undo what the member was
+told is committed. So members number their requests.
+
 Somebody without a member id, a tool or an application that assigns partitions by itself, may commit while
 the group has no members.
 """
@@ -34,6 +38,7 @@ from quorate.broker.groups.requests import check_group_name
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
 from quorate.errors import (
+    CommitOvertaken,
     FencedMemberEpoch,
     GroupNotEmpty,
     GroupNotFound,
@@ -93,10 +98,14 @@ def commit(
     records: list[GroupRecord] = []
     errors: list[QuorateError | None] = []
     for place, entry in enumerate(request.offsets):
-        error = _error_of(entry, member, request, topics, settings) or (refused or {}).get(place)
+        error = (
+            _error_of(entry, member, request, topics, settings)
+            or (refused or {}).get(place)
+            or _overtaken(groups.get(request.group), partition_of(entry), request)
+        )
         errors.append(error)
         if error is None:
-            records.append(_record_of(request.group, entry, topics, now_ms))
+            records.append(_record_of(request, entry, topics, now_ms))
     return OffsetsDecision(records, errors)
 
 
@@ -184,7 +193,29 @@ def _check_entry(entry: OffsetToCommit, settings: GroupSettings) -> None:
         )
 
 
-def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: int) -> GroupRecord:
+def _overtaken(
+    group: Group | None, partition: TopicIdPartition, request: CommitOffsetsRequest
+) -> QuorateError | None:
+    """A request with the same number is the same one once more, and changes nothing either way."""
+    stands = None if group is None else group.offsets.get(partition)
+    if (
+        stands is None
+        or not request.commit_number
+        or stands.member_id != request.member_id
+        or stands.commit_number <= request.commit_number
+    ):
+        return None
+    return CommitOvertaken(
+        f"commit {stands.commit_number} of member {request.member_id} for {partition} is here already: "
+        f"{request.commit_number} comes too late",
+        member_id=request.member_id,
+        commit_number=stands.commit_number,
+    )
+
+
+def _record_of(
+    request: CommitOffsetsRequest, entry: OffsetToCommit, topics: TopicCatalog, now_ms: int
+) -> GroupRecord:
     partition = partition_of(entry)
     value = OffsetValue(
         offset=entry.offset,
@@ -192,8 +223,10 @@ def _record_of(group: str, entry: OffsetToCommit, topics: TopicCatalog, now_ms: 
         metadata=entry.metadata,
         committed_at_ms=now_ms,
         topic=topics.name_of(partition.topic_id),
+        member_id=request.member_id,
+        commit_number=request.commit_number,
     )
-    return offset_record(group, partition, value)
+    return offset_record(request.group, partition, value)
 
 
 # -- asking

@@ -3,7 +3,8 @@
 Two commits that are under way at once may arrive in either order, and the older one, coming last, would take
 the group back. So one request is under way at a time. What is committed meanwhile waits and goes together: of
 two offsets for a partition the later call's counts. What failed in passing is sent again, after what was
-newer has replaced it.
+newer has replaced it. An attempt that was given up may still be on its way; requests are numbered, so that a
+coordinator that gets it after a later one leaves things as they are.
 
 A commit is in the name of the member as it is when it is *sent* (rule 62): a partition that was taken away
 between the call and the attempt is refused here already. So it is if the member has got it back since: others
@@ -102,6 +103,8 @@ class CommitQueue:
         self._clock = clock
         self._backoff = Backoff(rng)
         self._waiting: deque[_Commit] = deque()
+        #: of the last request, whoever it was in the name of
+        self._commit_number = 0
         self._news = asyncio.Event()
 
     def submit(self, offsets: Offsets, tenures: Tenures, *, timeout_s: float) -> asyncio.Future[None]:
@@ -189,11 +192,13 @@ class CommitQueue:
     async def _send(
         self, identity: Identity, offsets: Offsets, timeout_s: float
     ) -> dict[GroupPartition, QuorateError]:
+        self._commit_number += 1
         request = group_pb2.CommitOffsetsRequest(
             group=self._link.group,
             member_id=identity.member_id,
             member_epoch=identity.epoch,
             offsets=[offset_to(partition, offset) for partition, offset in offsets.items()],
+            commit_number=self._commit_number,
         )
         response = await self._link.call_once(COMMIT_OFFSETS, request, timeout_s=timeout_s)
         if len(response.results) != len(offsets):
