@@ -49,6 +49,12 @@ def takes_commits_from_before_the_partition_was_lost_and_regained(patch: Patch) 
 
 
 @mutation(62, hunt=GROUPS)
+def takes_commits_that_a_later_one_has_overtaken(patch: Patch) -> None:
+    """Whoever gave up on a request, sent another and was told of its success, is taken back by the first."""
+    patch.setattr(offset_decisions, "_overtaken", lambda *_: None)
+
+
+@mutation(62, hunt=GROUPS)
 def takes_commits_of_whoever_was_removed(patch: Patch) -> None:
     original = offset_decisions.check_commit
 

@@ -319,10 +319,13 @@ class GroupModel:
         is_same_tenure = commit.tenure == self._tenures[commit.partition] and not commit.is_zombies
         if error is None:
             assert is_same_tenure, f"{commit} comes from somebody who has lost the partition since"
+            # Later ones are further here, as no member goes back.
+            assert self._committed.get(commit.partition, -1) < commit.offset, f"{commit} undoes a later one"
             self._committed[commit.partition] = commit.offset
             self.counts["committed"] += 1
         elif self._world.topics.has(commit.partition):
-            assert not is_same_tenure, f"{commit} is refused: {error.message}"
+            is_overtaken = self._committed.get(commit.partition, -1) > commit.offset
+            assert not is_same_tenure or is_overtaken, f"{commit} is refused: {error.message}"
             self.counts[f"commit: {error.code}"] += 1
 
     def _commit(self, commit: _Commit) -> QuorateError | None:
@@ -330,7 +333,11 @@ class GroupModel:
             topic_id=commit.partition.topic_id, partition=commit.partition.partition, offset=commit.offset
         )
         request = CommitOffsetsRequest(
-            group=GROUP, member_id=commit.member_id, member_epoch=commit.epoch, offsets=[entry]
+            group=GROUP,
+            member_id=commit.member_id,
+            member_epoch=commit.epoch,
+            offsets=[entry],
+            commit_number=commit.offset,
         )
         world = self._world
         try:
