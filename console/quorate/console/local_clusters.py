@@ -32,7 +32,7 @@ from quorate.node.local_cluster import LocalCluster
 from quorate.node.ready_line import READY_PREFIX
 from quorate.node.supervisor import Death, Supervisor
 
-__all__ = ["PORT_ADVICE", "UpOptions", "bring_up", "named_node", "node_document", "node_state"]
+__all__ = ["PORT_ADVICE", "UpOptions", "bring_up", "named_node", "node_document", "node_state", "was_killed"]
 
 PORT_ADVICE: Final = (
     "stop whoever uses the port; a new cluster takes others with --port (0: any that are free), one that "
@@ -190,10 +190,14 @@ async def _run(cluster: LocalCluster, session: Session, options: UpOptions) -> i
         return 0
     killed = await cluster.stop()
     for name in killed:
-        click.echo(f"{name} did not stop in time, and was killed", err=True)
+        click.echo(f"{name} {was_killed(cluster, name)}", err=True)
     if interruption.is_urgent or not ready.is_set():
         return 130
     return 1 if killed else 0
+
+
+def was_killed(cluster: LocalCluster, name: str) -> str:
+    return f"did not stop in time, and was killed; what it was at: the end of {cluster.node(name).log_file}"
 
 
 async def _work(cluster: LocalCluster, session: Session, options: UpOptions, ready: asyncio.Event) -> None:

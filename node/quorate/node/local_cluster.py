@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from quorate.core.config import load_node_config
+from quorate.core.config import NodeConfig, load_node_config
 from quorate.errors import (
     InvalidConfig,
     InvalidRequest,
@@ -34,6 +34,8 @@ from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
 from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster
 from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.node.ready_line import READY_PREFIX
+from quorate.node.stack_dump import STACK_DUMP_SIGNAL
+from quorate.node.stop_times import longest_stop_s
 
 if TYPE_CHECKING:
     from quorate.client.impatient_admin import ImpatientAdmin
@@ -56,9 +58,11 @@ _OWN_KEYS: Final = (
 )
 
 _READY_TIMEOUT_S: Final = 60.0
-_STOP_TIMEOUT_S: Final = 30.0
+#: beyond what a node may wait for by its settings: to sync and close what it has, on a busy machine
+_STOP_MARGIN_S: Final = 20.0
 _CONTROLLER_TIMEOUT_S: Final = 60.0
 _KILL_TIMEOUT_S: Final = 10.0
+_DUMP_TIMEOUT_S: Final = 1.0
 _POLL_S: Final = 0.02
 
 
@@ -414,6 +418,10 @@ class LocalCluster:
                 raise _not_ready(node, f"runs, but is not ready after {_READY_TIMEOUT_S:g} s", log_start)
             await asyncio.sleep(_POLL_S)
 
+    def _config_of(self, name: str) -> NodeConfig:
+        state = self._file.read()
+        return _config(_settings(state.node(name), state))
+
     async def _end(self, name: str) -> bool:
         """True: it ended when asked, or did not run."""
         process = self.node(name).process
@@ -422,9 +430,10 @@ class LocalCluster:
         process.send(signal.SIGTERM)
         process.send(signal.SIGCONT)  # a paused one would never hear it
         try:
-            await _gone(process, _STOP_TIMEOUT_S)
+            await _gone(process, longest_stop_s(self._config_of(name)) + _STOP_MARGIN_S)
             is_clean = True
         except TimeoutError:
+            await _let_it_tell_why(process, self.node(name).log_file)
             process.send(signal.SIGKILL)
             await _gone(process, _KILL_TIMEOUT_S)
             is_clean = False
@@ -437,8 +446,7 @@ def _check_settings(state: ClusterState) -> None:
     for key in state.settings:
         if key in _OWN_KEYS:
             raise InvalidConfig(f"{key}: the cluster gives each node a value of its own", key=key)
-    options = [f"{key}={value}" for key, value in _settings(state.nodes[0], state).items()]
-    load_node_config(None, set_options=options, environment={})
+    _config(_settings(state.nodes[0], state))
 
 
 def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
@@ -457,6 +465,11 @@ def _settings(node: ClusterNode, state: ClusterState) -> dict[str, str]:
         "data.dir": node.data_dir,
         "metrics.address": node.metrics_address or "",
     }
+
+
+def _config(settings: Mapping[str, str]) -> NodeConfig:
+    options = [f"{key}={value}" for key, value in settings.items()]
+    return load_node_config(None, set_options=options, environment={})
 
 
 def _spawn(node: ClusterNode, settings: Mapping[str, str]) -> ProcessIdentity:
@@ -497,6 +510,14 @@ def _is_alive(process: ProcessIdentity) -> bool:
 def _not_ready(node: ClusterNode, what: str, log_start: int) -> Unavailable:
     tail = log_tail(node.log_file, log_start)
     return Unavailable(f"{node.name} {what}; the end of {node.log_file}:\n{tail}", node=node.name)
+
+
+async def _let_it_tell_why(process: ProcessIdentity, log_file: str) -> None:
+    """What hangs is told by its stacks alone, and they die with it."""
+    size = log_size(log_file)
+    if process.send(STACK_DUMP_SIGNAL):
+        with contextlib.suppress(TimeoutError):
+            await _until(lambda: log_size(log_file) > size, _DUMP_TIMEOUT_S)
 
 
 async def _gone(process: ProcessIdentity, timeout_s: float) -> None:

@@ -21,6 +21,7 @@ from quorate.core.config import NodeConfig, NodeRole, VoterAddress
 from quorate.core.disk import Disk
 from quorate.core.logging import get_logger
 from quorate.core.transport import Server, Service, Transport
+from quorate.node.stop_times import BROKERS_FIRST_S
 
 __all__ = ["Node", "Surroundings"]
 
@@ -28,8 +29,6 @@ log = get_logger(__name__)
 
 #: A controller that has closed has answered everybody; only streams are left, which do not end by themselves.
 _CONTROLLER_GRACE_S: Final = 0.2
-#: How long a controller that stops goes on for the sake of brokers that are stopping, too.
-_BROKERS_FIRST_S: Final = 10.0
 _LEAVING_CHECK_S: Final = 0.05
 
 
@@ -159,7 +158,7 @@ class Node:
 
     async def _let_brokers_leave(self, controller: Controller) -> None:
         """Whoever stops a whole cluster at once wants the brokers to stop cleanly: they need a quorum."""
-        deadline = self._clock.monotonic() + _BROKERS_FIRST_S
+        deadline = self._clock.monotonic() + BROKERS_FIRST_S
         while (
             _is_anybody_leaving(controller) and controller.hears_leader and self._clock.monotonic() < deadline
         ):

@@ -22,6 +22,7 @@ from quorate.core.os_disk import OsDisk
 from quorate.errors import QuorateError
 from quorate.node.node import Node, Surroundings
 from quorate.node.ready_line import READY_PREFIX
+from quorate.node.stack_dump import dump_stacks_on_signal
 
 if TYPE_CHECKING:
     from quorate.node.endpoint import Endpoint
@@ -78,6 +79,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _run(config: NodeConfig) -> bool:
     stop_requested = _stop_on_signals()
+    dump_stacks_on_signal()
     disk = OsDisk(sync_threads=config.num_io_threads)
     endpoint = None
     try:

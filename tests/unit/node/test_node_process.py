@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from quorate.core.os_disk import OsDisk
 from quorate.node import process
 from quorate.node.child import log_size, log_tail
 from quorate.node.node import Node
+from quorate.node.stop_times import longest_stop_s
 
 
 def test_node_runs_on_the_standard_loop_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,3 +71,32 @@ async def test_stop_that_is_asked_for_during_the_start_ends_it(
     assert await running is None
     assert let_go.is_set()
     disk.close()
+
+
+def test_a_process_tells_on_a_signal_what_it_is_at_and_goes_on() -> None:
+    """Its threads and its tasks: why a node hangs is nowhere else to be seen."""
+    program = (
+        "import asyncio, os\n"
+        "from quorate.node.stack_dump import STACK_DUMP_SIGNAL, dump_stacks_on_signal\n"
+        "async def waits_for_ever(): await asyncio.Event().wait()\n"
+        "async def main():\n"
+        "    dump_stacks_on_signal()\n"
+        "    task = asyncio.create_task(waits_for_ever(), name='stuck')\n"
+        "    await asyncio.sleep(0)\n"
+        "    os.kill(os.getpid(), STACK_DUMP_SIGNAL)\n"
+        "    await asyncio.sleep(0.01)\n"
+        "    task.cancel()\n"
+        "asyncio.run(main())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True)
+    said = run.stderr.decode()
+    assert "Current thread" in said
+    assert "name='stuck'" in said
+    assert "waits_for_ever" in said
+
+
+def test_whoever_stops_a_node_waits_for_longer_than_it_may_take_by_its_settings() -> None:
+    both = NodeConfig(node_id=BrokerId(1), data_dir="d")
+    assert longest_stop_s(both) >= (both.controlled_shutdown_timeout_ms + both.shutdown_grace_ms) / 1000
+    patient = replace(both, controlled_shutdown_timeout_ms=120_000)
+    assert longest_stop_s(patient) - longest_stop_s(both) == 110

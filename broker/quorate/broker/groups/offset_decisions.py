@@ -9,9 +9,9 @@ the partition now would begin there, or has gone further. So a member commits
 
 A member that is merely behind, because an answer is still on its way, commits what it has held all along.
 
-**Of two commits of a member the later one stands**, in whichever order they arrive. A member that has given up
-on a request sends another; if the first one was merely slow, it comes last, and would undo what the member was
-told is committed. So members number their requests.
+**Of two commits of a member the later one stands**, in whichever order they arrive. A member that has given
+up on a request sends another; if the first one was merely slow, it comes last, and would undo what the member
+was told is committed. So members number their requests.
 
 Somebody without a member id, a tool or an application that assigns partitions by itself, may commit while
 the group has no members.

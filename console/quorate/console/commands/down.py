@@ -20,6 +20,7 @@ def down(session: Session, directory: str) -> int:
     """
     import asyncio
 
+    from quorate.console.local_clusters import was_killed
     from quorate.console.output import print_json
     from quorate.node.local_cluster import LocalCluster
 
@@ -32,5 +33,5 @@ def down(session: Session, directory: str) -> int:
     else:
         session.note(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
         for name in killed:
-            session.note(f"{name} did not stop in time, and was killed")
+            session.note(f"{name} {was_killed(cluster, name)}")
     return 1 if killed else 0

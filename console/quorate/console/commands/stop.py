@@ -22,7 +22,7 @@ def stop(session: Session, directory: str, name: str) -> int:
     """
     import asyncio
 
-    from quorate.console.local_clusters import named_node
+    from quorate.console.local_clusters import named_node, was_killed
     from quorate.console.output import print_json
     from quorate.node.local_cluster import LocalCluster
 
@@ -34,6 +34,6 @@ def stop(session: Session, directory: str, name: str) -> int:
         killed = [] if is_clean else stopped
         print_json({"dir": cluster.directory, "stopped": stopped, "killed": killed})
     else:
-        how = "is stopped" if is_clean else "did not stop in time, and was killed"
+        how = "is stopped" if is_clean else was_killed(cluster, node.name)
         session.note(f"{node.name} {how}; `quorate up` leaves it out, `quorate restart` starts it")
     return 0 if is_clean else 1
