@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+# What nodes, clients and tools of a test run speak through: lean, or grpcio.
+TRANSPORT ?= lean
 FUZZ_SECONDS ?= 60
 SEEDS ?= 1..200
 JOBS ?= 2
@@ -44,7 +46,7 @@ demo: setup ## three nodes under load, read by a group: kill -9 two leaders, ver
 	@$(BIN)/python -m quorate.chaos.demo
 
 test: setup grpcurl conformancetools kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
+	@QUORATE_RPC_TRANSPORT=$(TRANSPORT) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
 check: setup manifesttools ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, links
 	@$(BIN)/python tools/check.py $(PARTS)
@@ -69,7 +71,7 @@ bench: setup ## the benchmarks, each against its bar
 
 conformance: setup conformancetools languages ## the lean transport against h2spec, gRPC's own tests, and the examples in other languages
 	@$(BIN)/python -m tools.conformance $(ARGS)
-	@TRANSPORT_OF_NODES=lean $(BIN)/python -m pytest -q tests/interop/test_examples.py
+	@QUORATE_RPC_TRANSPORT=lean $(BIN)/python -m pytest -q tests/interop/test_examples.py
 
 sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOBS=2
 	@$(BIN)/quorate sim run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS)) $(ARGS)
@@ -83,8 +85,9 @@ deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, 
 drill-quorum: setup ## quorums of real processes under load and faults, for DRILL_SECONDS=30 each
 	@$(BIN)/python -m quorate.chaos.quorum_drills --seconds $(DRILL_SECONDS) $(ARGS)
 
-fuzz: setup ## look for input that breaks the record codec, for FUZZ_SECONDS=60
-	@$(BIN)/python tests/fuzz/fuzz_records.py -max_total_time=$(FUZZ_SECONDS)
+fuzz: setup ## look for input that breaks the record codec or the lean transport, each for FUZZ_SECONDS=60
+	@$(BIN)/python -m tests.fuzz.fuzz_records -max_total_time=$(FUZZ_SECONDS)
+	@$(BIN)/python -m tests.fuzz.fuzz_transport -max_total_time=$(FUZZ_SECONDS)
 
 pins: setup ## write constraints.txt anew with the newest versions that pyproject.toml allows
 	@$(BIN)/python tools/pin_versions.py

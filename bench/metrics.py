@@ -21,6 +21,7 @@ from typing import Final, NoReturn
 from bench.figure import Figure, show
 from bench.metadata_image import timed
 from quorate.client import AsyncAdmin, AsyncProducer
+from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort, MetricsConfig, NodeConfig
 from quorate.core.ids import BrokerId
@@ -29,7 +30,6 @@ from quorate.core.os_disk import OsDisk
 from quorate.node.cluster_layout import HOST, free_ports
 from quorate.node.metrics.exposition import Format, write_page
 from quorate.node.node import Node, Surroundings
-from quorate.rpc.grpcio_transport import GrpcioTransport
 
 __all__ = ["run"]
 
@@ -55,7 +55,7 @@ async def _node() -> AsyncIterator[Node]:
             metrics=MetricsConfig(groups_interval_ms=600_000),
         )
         disk = OsDisk()
-        surroundings = Surroundings(SystemClock(), disk, GrpcioTransport(), os.urandom, _end)
+        surroundings = Surroundings(SystemClock(), disk, client_transport(), os.urandom, _end)
         node = await Node.start(config, surroundings)
         stop, ready = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(node.run(stop, on_ready=ready.set), name="node")

@@ -16,9 +16,9 @@ from typing import Any, Final
 import uvloop
 from google.protobuf.message import Message
 
+from quorate.client.transport import client_transport
 from quorate.core.transport import Method, methods_of
 from quorate.errors import QuorateError
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import controller_pb2
 
 __all__: list[str] = []
@@ -30,7 +30,7 @@ _PAUSE_S: Final = 1.0
 async def calls_per_second(
     address: str, method: Method[Any, Any], request: Message, seconds: float, in_flight: int
 ) -> float:
-    channel = GrpcioTransport().connect(address)
+    channel = client_transport().connect(address)
     calls = 0
     began = time.perf_counter()
 

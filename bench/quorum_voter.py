@@ -25,6 +25,7 @@ from typing import Any, Final, NoReturn
 
 import uvloop
 
+from quorate.client.transport import client_transport
 from quorate.controller.active import ActiveController
 from quorate.controller.decision import Decision
 from quorate.controller.duties import found_metadata
@@ -41,7 +42,6 @@ from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.quorum_config import QuorumConfig
 from quorate.metadata.raft.voters import NodeId
 from quorate.metadata.records import producer_ids_record
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import quorum_pb2
 
 __all__: list[str] = []
@@ -61,7 +61,7 @@ class _Voter:
     def __init__(self, node_id: NodeId, voters: tuple[VoterAddress, ...], directory: str) -> None:
         self._config = QuorumConfig(node_id=node_id, directory=f"{directory}/quorum", voters=voters)
         self._directory = directory
-        self._transport = GrpcioTransport()
+        self._transport = client_transport()
         self._active_controller: ActiveController | None = None
 
     @property

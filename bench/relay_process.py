@@ -18,9 +18,9 @@ from typing import Final
 
 import uvloop
 
+from quorate.client.transport import client_transport
 from quorate.core.transport import Call, Service, method_of, methods_of
 from quorate.errors import Unavailable
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import broker_pb2, replica_pb2
 
 FOLLOWERS: Final = 2
@@ -76,7 +76,7 @@ async def lead(address: str) -> None:
 
     broker = dict.fromkeys(methods_of(_BROKER), nothing) | {"ProduceStream": leader.produce}
     replica = dict.fromkeys(methods_of(_REPLICA), nothing) | {"Replicate": leader.replicate}
-    await GrpcioTransport().serve(
+    await client_transport().serve(
         address,
         [Service(_BROKER, broker), Service(_REPLICA, replica, is_internal=True)],
     )
@@ -84,7 +84,7 @@ async def lead(address: str) -> None:
 
 
 async def follow(address: str) -> None:
-    channel = GrpcioTransport().connect(address)
+    channel = client_transport().connect(address)
     while True:
         positions: asyncio.Queue[int] = asyncio.Queue()
         positions.put_nowait(0)
@@ -111,7 +111,7 @@ async def send(address: str, records: int, value_bytes: int) -> list[float]:
         while True:
             yield await to_send.get()
 
-    answers = GrpcioTransport().connect(address).stream(_PRODUCE, requests(), timeout_s=None)
+    answers = client_transport().connect(address).stream(_PRODUCE, requests(), timeout_s=None)
     seconds = []
     for number in range(records):
         began = time.perf_counter()

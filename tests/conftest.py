@@ -7,6 +7,7 @@ import platform
 
 from hypothesis import HealthCheck, settings
 
+from quorate.core.config import rpc_transport_of_clients
 from quorate.core.records import CODEC
 
 # Before gRPC is imported: its C core remarks on every server that stops, between the dots of a run.
@@ -30,4 +31,6 @@ settings.load_profile("quick")
 
 
 def pytest_report_header() -> str:
-    return f"quorate: {CODEC} codec, Python {platform.python_version()}"
+    return (
+        f"quorate: {CODEC} codec, {rpc_transport_of_clients()} transport, Python {platform.python_version()}"
+    )

@@ -25,7 +25,7 @@ _QUORATE: Final = str(Path(sys.executable).with_name("quorate"))
 #: what `quorate up`, a node and a client consist of
 _IMPORTS: Final = (
     "import quorate.client, quorate.console.local_clusters, quorate.console.measuring.producing, "
-    "quorate.node.process, quorate.rpc.grpcio_transport"
+    "quorate.node.process, quorate.rpc.lean.transport"
 )
 
 

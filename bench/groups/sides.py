@@ -21,7 +21,7 @@ __all__ = ["GroupSide", "KafkaSide", "QuorateSide"]
 
 _NODES: Final = 3
 #: what a node and its clients consist of
-_IMPORTS: Final = "import bench.groups.quorate_client, quorate.node.process, quorate.rpc.grpcio_transport"
+_IMPORTS: Final = "import bench.groups.quorate_client, quorate.node.process, quorate.rpc.lean.transport"
 
 
 class GroupSide(ABC):

@@ -1,8 +1,8 @@
 """Coverage-guided search for bytes that break the record batch codec.
 
-    python tests/fuzz/fuzz_records.py -max_total_time=60          a minute
-    python tests/fuzz/fuzz_records.py -max_total_time=3600 DIR    an hour; DIR keeps what it learns
-    python tests/fuzz/fuzz_records.py crash-...                   one input again
+    python -m tests.fuzz.fuzz_records -max_total_time=60          a minute
+    python -m tests.fuzz.fuzz_records -max_total_time=3600 DIR    an hour; DIR keeps what it learns
+    python -m tests.fuzz.fuzz_records crash-...                   one input again
 
 Every input goes through both implementations. They have to agree: the same result, or the same typed
 error with the same words. Anything else that is raised, a crash, ten seconds without an answer or a
@@ -15,11 +15,7 @@ random bytes match a CRC, so most ways of reading them write a CRC that does.
 
 from __future__ import annotations
 
-import itertools
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from struct import pack
 from typing import Any, Final
 
@@ -33,9 +29,9 @@ from quorate.core.records import _compiled as compiled
 from quorate.core.records.compression import compress
 from quorate.core.records.format import Compression, Record
 from quorate.errors import BatchTooLarge, CorruptBatch, InvalidRecord, UnsupportedBatch
+from tests.fuzz.searching import search
 
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024
-DEFAULT_OPTIONS: Final = {"-timeout": "10", "-rss_limit_mb": "1024", "-max_len": "4096"}
 
 
 class ImplementationsDisagree(Exception):
@@ -166,21 +162,5 @@ def seeds() -> Iterator[bytes]:
         yield bytes([3]) + batch
 
 
-def main() -> None:
-    arguments = sys.argv[1:]
-    given = {argument.partition("=")[0] for argument in arguments}
-    defaults = [f"{name}={value}" for name, value in DEFAULT_OPTIONS.items() if name not in given]
-    if all(argument.startswith("-") for argument in arguments):
-        arguments.append(tempfile.mkdtemp(prefix="quorate-fuzz-records-"))
-    corpus = Path(arguments[-1])
-    if corpus.is_dir():
-        for number, seed in zip(itertools.count(), seeds(), strict=False):
-            (corpus / f"seed-{number}").write_bytes(seed)
-        if "-artifact_prefix" not in given:
-            defaults.append(f"-artifact_prefix={corpus}/")
-    atheris.Setup([sys.argv[0], *defaults, *arguments], test_one_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    search("records", test_one_input, seeds())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final, Self
 
+from quorate.client.transport import client_transport
 from quorate.core.transport import method_of
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import broker_pb2, records_pb2
 
 __all__ = ["BrokerCalls", "fetch_request", "produce_request"]
@@ -43,7 +43,7 @@ class BrokerCalls:
     """As an asynchronous context manager. Answers are about the only partition of the request."""
 
     def __init__(self, address: str) -> None:
-        self._channel = GrpcioTransport().connect(address)
+        self._channel = client_transport().connect(address)
 
     async def __aenter__(self) -> Self:
         return self

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import grpc
 
+from quorate.client.transport import client_transport
 from quorate.core.transport import Channel, method_of
 from quorate.errors import Overloaded, QuorateError
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import broker_pb2, records_pb2
 from tests.integration.rude_http2 import UnfinishedRequests
 from tests.integration.trials import Trial, trial, until
@@ -60,7 +60,7 @@ _SETTINGS: Final = {
 async def test_clients_hold_a_small_multiple_of_the_bound_whatever_they_do(tmp_path: Path) -> None:
     topics = {"t": {"assignments": {0: [1, 2]}}}
     async with trial(tmp_path, topics, settings=_SETTINGS, brokers=2, controllers=1) as drill:
-        channel = GrpcioTransport().connect(drill.cluster.node("broker-1").address)
+        channel = client_transport().connect(drill.cluster.node("broker-1").address)
         for _ in range(_WARM_UP):
             await until(lambda: is_acknowledged(channel), "the broker leads")
         growth = growth_of(drill)

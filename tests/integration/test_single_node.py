@@ -95,6 +95,8 @@ async def waiting_fetch(broker: BrokerCalls) -> asyncio.Task[broker_pb2.FetchPar
     """A fetch that waits at a node that takes one request at a time: another one is refused."""
     while True:
         fetching = asyncio.create_task(broker.fetch(WAITING_FETCH))
+        # It goes first. A transport that keeps the order would let the other one win every time.
+        await asyncio.sleep(0)
         with contextlib.suppress(Overloaded):
             while not fetching.done():
                 await broker.fetch(fetch_request("t"))

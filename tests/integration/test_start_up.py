@@ -20,7 +20,7 @@ _UP_UNTIL_NODES_START: Final = (
 )
 _NODE: Final = (
     "from quorate.console.plain_structlog import import_plain_structlog; import_plain_structlog(); "
-    "import quorate.console.command_line, quorate.node.process, quorate.rpc.grpcio_transport"
+    "import quorate.console.command_line, quorate.node.process, quorate.rpc.lean.transport"
 )
 
 
@@ -39,7 +39,7 @@ def imported(code: str, *names: str) -> list[str]:
             _UP_UNTIL_NODES_START,
             ("grpc", "google.protobuf", "quorate.broker.broker", "quorate.client", "rich"),
         ),
-        (_NODE, ("rich", "pygments", "quorate.client", "quorate.chaos")),
+        (_NODE, ("rich", "pygments", "grpc", "quorate.client", "quorate.chaos")),
     ],
     ids=["up", "node"],
 )

@@ -28,8 +28,6 @@ EXAMPLES = ROOT / "examples"
 TOOLS = ROOT / ".tools"
 JAVA_CLASSES = EXAMPLES / "java" / "target" / "classes"
 TIMEOUT_S = 120
-#: what the nodes speak through; `make conformance` runs these with the other one
-TRANSPORT = os.environ.get("TRANSPORT_OF_NODES", "grpcio")
 
 TOPIC = "greetings"
 GREETING_OF_A_BATCH = "hello from a compressed batch"
@@ -73,10 +71,7 @@ PROGRAMS = (
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     """Three nodes that are brokers and voters at once."""
-    settings = {"rpc.transport": TRANSPORT}
-    async with LocalCluster.create(
-        str(tmp_path / "cluster"), brokers=3, is_combined=True, settings=settings
-    ) as cluster:
+    async with LocalCluster.create(str(tmp_path / "cluster"), brokers=3, is_combined=True) as cluster:
         yield cluster
         await cluster.kill(*cluster.names)  # a clean stop proves nothing here
 

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import NoReturn
 
+from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort, VoterAddress
 from quorate.core.os_disk import OsDisk
@@ -17,7 +18,6 @@ from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.quorum_config import QuorumConfig
 from quorate.metadata.raft.ready import Role
 from quorate.metadata.raft.voters import NodeId
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from tests.raft.quorum_harness import History, HistoryMachine
 
 
@@ -45,7 +45,7 @@ class Node:
 
     async def start(self) -> None:
         self.machine = HistoryMachine(self._history)
-        transport = GrpcioTransport()
+        transport = client_transport()
         self.quorum = await Quorum.open(
             config=self._config,
             clock=SystemClock(),

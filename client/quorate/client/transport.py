@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorate.core.config import RpcTransport
+from quorate.core.config import RpcTransport, rpc_transport_of_clients
 from quorate.core.transport import Transport
 from quorate.rpc.choice import client_transport_of
 
@@ -14,5 +14,7 @@ __all__ = ["client_transport"]
 _MESSAGE_BYTES_MAX: Final = 160 << 20
 
 
-def client_transport(kind: RpcTransport = RpcTransport.GRPCIO) -> Transport:
-    return client_transport_of(kind, message_bytes_max=_MESSAGE_BYTES_MAX)
+def client_transport(kind: RpcTransport | None = None) -> Transport:
+    """For the argument ``transport`` of a client. None: what the environment says, or the default."""
+    chosen = rpc_transport_of_clients() if kind is None else kind
+    return client_transport_of(chosen, message_bytes_max=_MESSAGE_BYTES_MAX)

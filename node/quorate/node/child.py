@@ -27,8 +27,11 @@ def node_command(settings: Mapping[str, str]) -> list[str]:
 
 
 def node_environment() -> dict[str, str]:
-    """Ours, without the settings in it: those are for somebody else's node."""
-    not_passed_on = {each.environment_name for each in NODE_SETTINGS}
+    """Ours, without the settings in it: those are for somebody else's node.
+
+    What a process speaks through is nobody's own: whoever chooses it means all that is started from there.
+    """
+    not_passed_on = {each.environment_name for each in NODE_SETTINGS if each.key != "rpc.transport"}
     return {key: value for key, value in os.environ.items() if key not in not_passed_on}
 
 

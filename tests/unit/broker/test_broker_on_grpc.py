@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.config import NodeConfig
 from quorate.core.os_disk import OsDisk
 from quorate.core.transport import Call, Channel, Server, Service, methods_of
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import broker_pb2
 from tests.unit.broker.broker_harness import SECOND, SELF, OneBroker
 from tests.unit.broker.test_broker_produce_stream import offset_of, request
@@ -36,7 +36,7 @@ class Served:
     async def start(self) -> None:
         handlers = {name: self.broker.handler(name) for name in METHODS}
         handlers["ProduceStream"] = self._produce_stream
-        transport = GrpcioTransport()
+        transport = client_transport()
         self.server = await transport.serve("127.0.0.1:0", [Service(BROKER_SERVICE, handlers)])
         self.channel = transport.connect(self.server.address)
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, NoReturn
 
+from quorate.client.transport import client_transport
 from quorate.core.records import parse_header
 from quorate.core.transport import Call, Server, Service
 from quorate.errors import UnsupportedOperation
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import broker_pb2
 
 __all__ = ["NullBroker"]
@@ -36,7 +36,7 @@ class NullBroker:
                 "InitProducerId": self._init_producer_id,
             },
         )
-        self._server = await GrpcioTransport().serve(address, [service])
+        self._server = await client_transport().serve(address, [service])
         return self._server.address
 
     async def stop(self) -> None:

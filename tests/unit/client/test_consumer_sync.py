@@ -10,9 +10,9 @@ import pytest
 
 from quorate.client.background import BackgroundLoop
 from quorate.client.consumer import Consumer
+from quorate.client.transport import client_transport
 from quorate.core.transport import Server
 from quorate.errors import ClientClosed, InvalidConfig, LogTruncated, OffsetOutOfRange
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from tests.unit.client.fake_log_broker import T0, TIMESTAMP, FakeBroker, FakeState, numbers
 
 
@@ -24,7 +24,7 @@ class LocalBroker(FakeState):
         self._background = background
 
     async def start(self) -> Server:
-        server = await GrpcioTransport().serve("127.0.0.1:0", [FakeBroker(1, self).service()])
+        server = await client_transport().serve("127.0.0.1:0", [FakeBroker(1, self).service()])
         self.addresses[1] = server.address
         self.alive.append(1)
         return server

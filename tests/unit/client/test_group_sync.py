@@ -10,9 +10,9 @@ import pytest
 
 from quorate.client.background import BackgroundLoop
 from quorate.client.consumer import Consumer
+from quorate.client.transport import client_transport
 from quorate.core.transport import Server
 from quorate.errors import ClientClosed, InvalidRequest
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from tests.unit.client.fake_coordinator import FakeCoordinator, GroupState
 from tests.unit.client.fake_log_broker import FakeBroker
 
@@ -29,7 +29,7 @@ class LocalGroups(GroupState):
 
     async def start(self) -> Server:
         services = [FakeBroker(1, self).service(), FakeCoordinator(1, self).service()]
-        server = await GrpcioTransport().serve("127.0.0.1:0", services)
+        server = await client_transport().serve("127.0.0.1:0", services)
         self.addresses[1] = server.address
         self.alive.append(1)
         for partition in self.add_topic(partitions=2).partitions:

@@ -18,13 +18,13 @@ from quorate.chaos.drills.timeline import EventKind, Timeline
 from quorate.chaos.history.partition_images import saw_partition_image
 from quorate.chaos.live.watermarks import watch_watermarks
 from quorate.client import AsyncAdmin
+from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.ids import BrokerId, TopicPartition
 from quorate.errors import QuorateError
 from quorate.metadata.changes import MetadataDelta
 from quorate.metadata.follower import MetadataFollower
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from quorate.rpc.grpcio_transport import GrpcioTransport
 
 __all__ = ["ClusterWatch"]
 
@@ -58,7 +58,7 @@ class ClusterWatch:
         """``addresses``: of the controllers."""
         self._asked = addresses
         follower = MetadataFollower(
-            GrpcioTransport(),
+            client_transport(),
             addresses,
             clock=SystemClock(),
             broker_id=BrokerId(0),

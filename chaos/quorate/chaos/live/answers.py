@@ -16,6 +16,7 @@ from quorate.chaos.live.committed_metadata import committed_metadata
 from quorate.chaos.live.reach import Reach
 from quorate.chaos.live.waiting import until_whole
 from quorate.client import AsyncAdmin, AsyncConsumer
+from quorate.client.transport import client_transport
 from quorate.core.ids import (
     BrokerId,
     LeaderEpoch,
@@ -25,7 +26,6 @@ from quorate.core.ids import (
     TopicName,
     TopicPartition,
 )
-from quorate.rpc.grpcio_transport import GrpcioTransport
 
 __all__ = ["Answer", "ask"]
 
@@ -124,7 +124,7 @@ async def _unclean_epochs(reach: Reach, admin: AsyncAdmin, name: TopicName) -> U
     if not reach.controllers:
         return {}
     offset = (await admin.describe_cluster()).metadata_offset
-    image = await committed_metadata(GrpcioTransport(), reach.controllers, offset)
+    image = await committed_metadata(client_transport(), reach.controllers, offset)
     topic = image.topic_named(name)
     return {
         TopicPartition(name, partition.partition): partition.unclean_leader_epochs

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
+from quorate.client.transport import client_transport
 from quorate.core.transport import Channel, Method, methods_of
 from quorate.errors import QuorateError, Unavailable
 from quorate.metadata.raft.quorum_config import QUORUM_DIRECTORY_NAME
 from quorate.node.local_cluster import LocalCluster
-from quorate.rpc.grpcio_transport import GrpcioTransport
 from quorate.v1 import admin_pb2, controller_pb2
 
 __all__ = ["DrillVoters"]
@@ -36,7 +36,7 @@ class DrillVoters:
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
         self.names = cluster.names
-        self.transport = GrpcioTransport()
+        self.transport = client_transport()
         self._channels: dict[str, Channel] = {}
         self._down: set[str] = set()
 

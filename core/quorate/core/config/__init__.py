@@ -4,6 +4,7 @@ This package is the only place that reads the environment for settings. ``docs/c
 generated from the declarations in ``node``, ``groups``, ``metrics`` and ``topic``.
 """
 
+from quorate.core.config.clients import rpc_transport_of_clients
 from quorate.core.config.groups import GroupConfig
 from quorate.core.config.kinds import HostPort, VoterAddress, parse_address
 from quorate.core.config.metrics import MetricsConfig
@@ -25,4 +26,5 @@ __all__ = [
     "VoterAddress",
     "load_node_config",
     "parse_address",
+    "rpc_transport_of_clients",
 ]

@@ -31,6 +31,7 @@ retention.ms = "3d"
 
 The environment variable of a key is its name in capitals, with `_` for `.`, after `QUORATE_`:
 `QUORATE_NODE_ID` for `node.id`. Variables that Kubernetes sets for services called `quorate…` are ignored.
+`QUORATE_RPC_TRANSPORT` holds for clients and the command line too, and for nodes that `quorate up` starts.
 
 Numbers of bytes take a unit (`B`, `KiB`, `MiB`, `GiB`, `TiB`, and the decimal `kB`, `MB`, `GB`, `TB`), times
 too (`ms`, `s`, `m`, `h`, `d`); without one they are bytes and milliseconds. A key that nobody knows is
