@@ -19,7 +19,9 @@ from quorate.pipeline.jobs.config import (
     TableConfig,
 )
 from quorate.pipeline.jobs.config.base import load
+from quorate.pipeline.jobs.failures import failing_as_job
 from quorate.pipeline.jobs.running import Outcome, StopRequest, stopping_on_signals
+from quorate.pipeline.jobs.session import need_package
 
 if TYPE_CHECKING:
     from quorate.pipeline.jobs.audit.comparison import AuditReport
@@ -34,11 +36,12 @@ def run_one(session: Session, name: str, config_file: str | None, flags: Mapping
     if session.bootstrap != DEFAULT_BOOTSTRAP:
         given["bootstrap.servers"] = session.bootstrap
     config = load(JOBS[name], config_file, given)
+    need_package("pyspark", "spark")
     if isinstance(config, AuditConfig):
         return _audit(session, config)
     stop = StopRequest()
     job = _Told(session, name, stop)
-    with stopping_on_signals(stop):
+    with stopping_on_signals(stop), failing_as_job():
         outcome = _RUNNERS[type(config)](config, job)
     _conclude(session, name, outcome)
     return 0
@@ -69,7 +72,8 @@ def _conclude(session: Session, name: str, outcome: Outcome) -> None:
 def _audit(session: Session, config: AuditConfig) -> int:
     from quorate.pipeline.jobs.audit.job import run
 
-    report = run(config)
+    with failing_as_job():
+        report = run(config)
     if session.json:
         print_json(_document(report))
     else:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
+
+from quorate.core.ids import TopicPartition
+from quorate.pipeline.source.positions import Positions
 
 __all__ = ["Progress", "lag_between", "progress_of"]
 
@@ -43,21 +46,16 @@ def progress_of(told: Mapping[str, Any]) -> Progress:
 
 
 def lag_between(end: object, latest: object) -> int | None:
-    """Records between two places in a stream, each an offset for each partition of each topic."""
+    """Records between two positions in a stream, as the source tells them; None: one of them is not told."""
     done, there = _offsets(end), _offsets(latest)
     if done is None or there is None:
         return None
     return sum(max(0, offset - done.get(partition, 0)) for partition, offset in there.items())
 
 
-def _offsets(told: object) -> dict[tuple[str, str], int] | None:
-    """By topic and partition; None: it says something else."""
+def _offsets(told: object) -> Mapping[TopicPartition, int] | None:
     try:
         document = json.loads(told) if isinstance(told, str) else told
-        return {
-            (topic, partition): int(offset)
-            for topic, partitions in document.items()  # type: ignore[union-attr]  # see the except
-            for partition, offset in partitions.items()
-        }
-    except (AttributeError, TypeError, ValueError):
+        return Positions.from_json(cast("Mapping[str, Any]", document)).offsets
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -19,7 +19,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from quorate.pipeline.jobs.batch import Batch
-from quorate.pipeline.jobs.failures import job_failure
 from quorate.pipeline.jobs.progress import Progress, progress_of
 
 if TYPE_CHECKING:
@@ -131,24 +130,19 @@ def run_query(
     close: Callable[[StopRequest], None] | None = None,
 ) -> Outcome:
     """``close``: waits until no batch is written, and lets no other begin."""
-    from pyspark.errors import StreamingQueryException
-
     query = start()
     telling = _Telling(job, config.progress_interval_ms / 1000)
-    try:
-        while not job.stop.is_asked and not _ends_within(query, _LOOK_EVERY_S):
-            telling.look_at(query)
-        was_stopped = query.isActive
-        if was_stopped:
-            job.tell("stopping: the batch that is being written is finished first")
-            if close is not None:
-                close(job.stop)
-            # From here on Spark would report the batch that came too late.
-            _silence(query)
-            query.stop()
-        telling.look_at(query, is_last=True)
-    except StreamingQueryException as error:
-        raise job_failure(error) from error
+    while not job.stop.is_asked and not _ends_within(query, _LOOK_EVERY_S):
+        telling.look_at(query)
+    was_stopped = query.isActive
+    if was_stopped:
+        job.tell("stopping: the batch that is being written is finished first")
+        if close is not None:
+            close(job.stop)
+        # From here on Spark would report the batch that came too late.
+        _silence(query)
+        query.stop()
+    telling.look_at(query, is_last=True)
     return Outcome(rows=telling.rows, was_stopped=was_stopped)
 
 
@@ -197,6 +191,7 @@ class _Telling:
         self._job = job
         self._looks_between = max(1, round(every_s / _LOOK_EVERY_S))
         self._looks_left = 0
+        self._shown: Progress | None = None
         #: rows of the batches that Spark still tells of
         self._counted: dict[int, int] = {}
         self.rows = 0
@@ -210,6 +205,10 @@ class _Telling:
         for batch in list(self._counted)[: -len(news) or None]:
             del self._counted[batch]
         self._looks_left -= 1
-        if news and (is_last or (self.rows > before and self._looks_left <= 0)):
-            self._looks_left = self._looks_between
-            self._job.show(news[-1].adding_up_to(self.rows))
+        if not news or not (is_last or (self.rows > before and self._looks_left <= 0)):
+            return
+        self._looks_left = self._looks_between
+        newest = news[-1].adding_up_to(self.rows)
+        if newest != self._shown:
+            self._shown = newest
+            self._job.show(newest)

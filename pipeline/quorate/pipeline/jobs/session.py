@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -36,8 +37,16 @@ def open_session(name: str, config: JobConfig) -> SparkSession:
     need_package("pyspark", "spark")
     from pyspark.sql import SparkSession
 
+    logging = os.path.join(os.path.dirname(__file__), "log4j2.properties")
+    # Spark looks for sources, and runs workers, with whatever python3 it finds, unless it is told.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"quorate {name}").master(config.spark_master)
-    settings = {**_SETTINGS, "spark.pyspark.python": sys.executable, **dict(config.spark_conf)}
+    settings = {
+        **_SETTINGS,
+        # Of Spark's own lines a job shows errors; it says the rest itself.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        **dict(config.spark_conf),
+    }
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()

@@ -106,7 +106,7 @@ def _findings(asked: DataFrame, promised: DataFrame, held: DataFrame) -> DataFra
             "words", _words("was acknowledged at", "offset")
         ),
         FindingKind.MISPLACED: promised.join(once, where)
-        .where("place != offset AND times = 1")
+        .join(held, [*where, "offset"], "left_anti")
         .withColumn(
             "words", f.concat(_words("is at", "place"), _words(" and was acknowledged at", "offset"))
         ),

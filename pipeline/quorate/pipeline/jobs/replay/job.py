@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive.reading import newest_version, read_archive
 from quorate.pipeline.jobs.config.replay import Placement, ReplayConfig
-from quorate.pipeline.jobs.failures import job_failure
 from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.progress import Progress
 from quorate.pipeline.jobs.reading import read_whole
@@ -63,12 +62,7 @@ class _Replay:
         self._rows_per_chunk = min(config.rows_per_chunk_max, at_once)
 
     def run(self, notes: Notes | None) -> Outcome:
-        from pyspark.errors import PySparkException
-
-        try:
-            return self._run(self._begun() if notes is None else notes)
-        except PySparkException as error:
-            raise job_failure(error) from error
+        return self._run(self._begun() if notes is None else notes)
 
     def _begun(self) -> Notes:
         """What there is to do, noted before anything is done."""
