@@ -129,7 +129,10 @@ def run_query(
     *,
     close: Callable[[StopRequest], None] | None = None,
 ) -> Outcome:
-    """``close``: waits until no batch is written, and lets no other begin."""
+    """``close``: waits until no batch is written, and lets no other begin.
+
+    None: the next may just have begun.
+    """
     query = start()
     telling = _Telling(job, config.progress_interval_ms / 1000)
     while not job.stop.is_asked and not _ends_within(query, _LOOK_EVERY_S):
@@ -137,13 +140,27 @@ def run_query(
     was_stopped = query.isActive
     if was_stopped:
         job.tell("stopping: the batch that is being written is finished first")
-        if close is not None:
-            close(job.stop)
+        (close or _waiting_for(query))(job.stop)
         # From here on Spark would report the batch that came too late.
         _silence(query)
         query.stop()
     telling.look_at(query, is_last=True)
     return Outcome(rows=telling.rows, was_stopped=was_stopped)
+
+
+def _waiting_for(query: StreamingQuery) -> Callable[[StopRequest], None]:
+    """Until the batch that runs is done."""
+
+    def wait(stop: StopRequest) -> None:
+        seen = len(query.recentProgress), query.lastProgress
+        waited_s = 0.0
+        while query.isActive and query.status["isTriggerActive"] and not stop.is_urgent:
+            if (len(query.recentProgress), query.lastProgress) != seen or waited_s > _LAST_BATCH_WITHIN_S:
+                return
+            _ends_within(query, _LOOK_EVERY_S)
+            waited_s += _LOOK_EVERY_S
+
+    return wait
 
 
 def _ends_within(query: StreamingQuery, seconds: float) -> bool | None:

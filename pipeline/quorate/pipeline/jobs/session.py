@@ -27,6 +27,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.compression.codec": "zstd",
     # A batch is small; the default of 200 tasks would cost more than the work.
     "spark.sql.shuffle.partitions": "8",
+    # On a machine with much else to do a worker takes its time, and that is no reason to fail.
+    "spark.python.authenticate.socketTimeout": "2m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

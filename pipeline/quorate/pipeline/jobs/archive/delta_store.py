@@ -95,12 +95,13 @@ class DeltaStore:
         if self._files_min == 0 or self._table is None:
             return 0
         gone = 0
+        files = self._table.file_uris()
         for directory in sorted(directories):
-            values = [each.split("=", 1) for each in directory.split("/")]
-            chosen = [(column, "=", value) for column, value in values]
-            sizes = [os.path.getsize(uri) for uri in self._table.file_uris(partition_filters=chosen)]
+            sizes = [os.path.getsize(each) for each in files if f"/{directory}/" in each]
             if sum(size < self._bytes_max // 2 for size in sizes) < max(self._files_min, 2):
                 continue
+            values = [each.split("=", 1) for each in directory.split("/")]
+            chosen = [(column, "=", value) for column, value in values]
             result = self._table.optimize.compact(partition_filters=chosen, target_size=self._bytes_max)
             gone += result["numFilesRemoved"]
         if gone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 from quorate.pipeline.jobs.archive.delta_store import DeltaStore
@@ -51,7 +52,8 @@ class Archiving:
     def on_batch(self, frame: DataFrame, batch: Batch) -> None:
         if self._store.has(batch):
             return
-        prefix = f"{batch.number:012d}"
+        # Whoever begins again without a checkpoint counts from 0 again: the number alone would not be unique.
+        prefix = f"{batch.number:012d}-{uuid.uuid4().hex[:12]}"
         staged = stage(frame, self._store.new_staging(), prefix=prefix)
         ends = self._store.ends_of(staged)
         if staged.repeats(ends):
