@@ -12,7 +12,12 @@ from typing import Any, Final, cast
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 
-from quorate.core.records import TimestampType, batch_to_arrow, parse_header
+from quorate.core.records import (
+    DECOMPRESSED_BYTES_MAX_DEFAULT,
+    TimestampType,
+    batch_to_arrow,
+    parse_header,
+)
 from quorate.pipeline.source.ranges import OffsetRange
 
 __all__ = ["COLUMNS", "ArrowRows"]
@@ -33,11 +38,14 @@ COLUMNS: Final = (
 _ROWS_MAX: Final = 16_384
 _BYTES_MAX: Final = 8 << 20
 
+#: A batch of the largest size that a broker accepts may have been compressed to a fraction of it.
+_DECOMPRESSED_BYTES_MAX: Final = 4 * DECOMPRESSED_BYTES_MAX_DEFAULT
+
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
 class ArrowRows:
-    """Makes the rows of one range; `schema` is the Arrow schema that Spark wants, whichever columns that are."""
+    """Makes the rows of one range. `schema` is what Spark wants, whichever columns that are."""
 
     def __init__(self, wanted: OffsetRange, schema: pa.Schema) -> None:
         self._range = wanted
@@ -59,7 +67,7 @@ class ArrowRows:
                 continue
             if header.base_offset >= self._range.end:
                 break
-            decoded = self._within(batch_to_arrow(batches, start, headers=self._has_headers))
+            decoded = self._within(self._decoded(batches, start))
             if gathered and (
                 header.timestamp_type != gathered_type
                 or rows + decoded.num_rows > _ROWS_MAX
@@ -74,6 +82,11 @@ class ArrowRows:
                 size += decoded.nbytes
         if gathered:
             yield self._rows(gathered, gathered_type)
+
+    def _decoded(self, batches: bytes, start: int) -> pa.RecordBatch:
+        return batch_to_arrow(
+            batches, start, headers=self._has_headers, decompressed_bytes_max=_DECOMPRESSED_BYTES_MAX
+        )
 
     def _within(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
         offsets = decoded.column(0)

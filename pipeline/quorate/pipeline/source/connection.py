@@ -1,4 +1,4 @@
-"""The way from a Spark process to the cluster: one for each process and cluster, opened when it is first needed.
+"""The way from a Spark process to the cluster: one for each process and cluster, opened when first needed.
 
 Readers and writers are pickled, and Python workers are forked and used for many tasks: so no object of the
 data source holds a connection, they all ask here. A child that was forked opens its own.

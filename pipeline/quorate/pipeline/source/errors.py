@@ -20,8 +20,8 @@ class TopicRecreated(UnknownTopicOrPartition):
     @classmethod
     def of(cls, topic: str, *, expected_id: str, found_id: str) -> TopicRecreated:
         return cls(
-            f"topic {topic} was deleted and made anew: offsets are of the topic with the id {expected_id}, and "
-            f"the one that is there now has the id {found_id}. To read the new one from its beginning, start "
+            f"topic {topic} was deleted and made anew: the offsets are of the topic with the id "
+            f"{expected_id}, and the one that is there now has the id {found_id}. To read the new one, start "
             f"the query with a new checkpointLocation",
             topic=topic,
             expected_id=expected_id,

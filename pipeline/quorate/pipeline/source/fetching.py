@@ -169,8 +169,8 @@ class RangeFetch:
         resume = min(result.log_start_offset, self._range.end)
         if self._fail_on_data_loss:
             raise DataLost(
-                f"records from {offset} to {resume} were deleted before they were read (the log begins at "
-                f"{result.log_start_offset}). With failOnDataLoss=false they are left out, and told in the log"
+                f"records from {offset} to {resume} were deleted before they were read: the log begins at "
+                f"{result.log_start_offset}. With failOnDataLoss=false they are left out, with a warning"
             )
         log.warning("data_lost", partition=str(self._tp), from_offset=offset, to_offset=resume)
         return Chunk(b"", resume)

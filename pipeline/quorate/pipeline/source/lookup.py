@@ -112,7 +112,7 @@ class Lookup:
         return found
 
     async def _assigned(self, assigned: Mapping[str, tuple[int, ...]]) -> dict[TopicPartition, str]:
-        found = {}
+        found: dict[TopicPartition, str] = {}
         for name, numbers in sorted(assigned.items()):
             topic = await self._connection.cluster.topic(name, timeout_s=self._timeout_s)
             for number in numbers:

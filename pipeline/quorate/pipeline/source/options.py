@@ -1,4 +1,4 @@
-"""Reads the options of a query: every value is checked, and an option that is not understood is refused by name.
+"""Reads the options of a query: every value is checked, and one that is not understood is refused by name.
 
 Spark does not distinguish upper and lower case in their names, so neither do we; messages show the usual
 spelling.

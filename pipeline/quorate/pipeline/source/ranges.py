@@ -42,7 +42,7 @@ def cut(
     wanted = [each for each in ranges if each.size > 0]
     if records_max is not None:
         wanted = [piece for each in wanted for piece in _pieces(each, -(-each.size // records_max))]
-    if pieces_min is None or len(wanted) >= pieces_min:
+    if pieces_min is None or not 0 < len(wanted) < pieces_min:
         return wanted
     total = sum(each.size for each in wanted)
     counts = {each: max(1, each.size * pieces_min // total) for each in wanted}

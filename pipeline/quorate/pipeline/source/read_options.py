@@ -1,4 +1,4 @@
-"""The options of reads: names and meaning as of Spark's Kafka source, so that a job moves by its format name."""
+"""The options of reads, as of Spark's Kafka source: a job moves by changing the name of its format."""
 
 from __future__ import annotations
 

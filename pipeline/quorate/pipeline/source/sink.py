@@ -1,14 +1,15 @@
 """DataFrames into topics.
 
-The guarantee, in one sentence: every row of a batch that Spark counts as written is in its topic, committed to
-all in-sync replicas, at least once, and a task that Spark runs again writes its rows again.
+The guarantee, in one sentence: every row of a batch that Spark counts as written is in its topic, committed
+to all in-sync replicas, at least once, and a task that Spark runs again writes its rows again.
 
-Within one attempt of a task nothing is written twice and nothing changes its order: its producer is idempotent.
+Within one attempt of a task nothing is written twice and nothing changes its order: the producer is
+idempotent.
 
 Exactly once is a matter of staging. `write` returns a `Written`, whose `transaction` is where the name of the
-attempt's transaction will stand; `commit` is where those transactions will be committed in one call for (query
-id, batch id), and `abort` where they are dropped. State travels only in these messages: Spark commits in another
-process, with a writer that it makes anew.
+attempt's transaction will stand; `commit` is where those transactions will be committed in one call for
+(query id, batch id), and `abort` where they are dropped. State travels only in these messages: Spark commits
+in another process, with a writer that it makes anew.
 """
 
 from __future__ import annotations

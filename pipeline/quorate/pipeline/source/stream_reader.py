@@ -5,8 +5,8 @@ where the log ends and what a batch consists of; tasks get a copy that only read
 
 Rules that are not obvious:
 
-- What a batch consists of follows from its two positions alone: Spark plans a batch again after a restart, and
-  it has to be the same batch.
+- What a batch consists of follows from its two positions alone: Spark plans a batch again after a restart,
+  and it has to be the same batch.
 - A partition that the older position does not know is new, and is read from its beginning.
 - `initialOffset` is asked for again and again before the first batch is done: it is looked up once.
 - `commit` comes a batch late and never for the last, and `stop` may not come at all: nothing depends on them.

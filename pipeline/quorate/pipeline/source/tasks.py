@@ -39,8 +39,8 @@ def check_schema(schema: StructType) -> None:
             )
         if field.dataType.simpleString() != types[field.name]:
             raise InvalidConfig(
-                f"schema: column {field.name} is {types[field.name]}, not {field.dataType.simpleString()}; cast it "
-                f"after reading",
+                f"schema: column {field.name} is {types[field.name]}, not {field.dataType.simpleString()}: "
+                f"cast it after reading",
                 key=field.name,
             )
 
