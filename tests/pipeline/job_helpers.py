@@ -12,15 +12,17 @@ from quorate.client import TopicPartition
 from quorate.core.ids import PartitionId, TopicName
 from quorate.testing import LocalCluster
 
-__all__ = ["LONG", "Held", "fill_topic", "topic_content", "without_offsets"]
+__all__ = ["KEPT", "LONG", "Held", "fill_topic", "topic_content", "without_offsets"]
 
 #: jobs in processes of their own: each start of a JVM costs seconds
 LONG: Final = pytest.mark.skipif(
-    "PIPELINE_TEST" not in os.environ, reason="it takes a minute: `make pipeline-test` runs it"
+    "PIPELINE_STANDALONE" not in os.environ, reason="it takes a minute: `make pipeline-test` runs it"
 )
 #: 23:59:00 of a day: records of a minute and more fall on two dates
 _START_MS: Final = 1_767_225_540_000
 _KEYS: Final = 40
+#: of topics with such records: they are older than what is kept by default
+KEPT: Final = {"retention.ms": "-1"}
 
 
 class Held(NamedTuple):

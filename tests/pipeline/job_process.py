@@ -21,6 +21,9 @@ _SMALL: Final = (
     "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage=false",
 )
+#: Spark gives a worker ten seconds to start, whatever else the machine has to do; a job can be started again.
+_TOO_BUSY: Final = "Python worker failed to connect back"
+_STARTS_MAX: Final = 5
 
 
 class JobProcess:
@@ -82,7 +85,10 @@ class JobProcess:
 
 def run_job(job: str, *options: str, bootstrap: str, kill_before: str | None = None) -> list[str]:
     """To its end, which is a good one or, with ``kill_before``, that kill; what it said."""
-    with JobProcess(job, *options, bootstrap=bootstrap, kill_before=kill_before) as process:
-        status = process.wait()
+    for _ in range(_STARTS_MAX):
+        with JobProcess(job, *options, bootstrap=bootstrap, kill_before=kill_before) as process:
+            status = process.wait()
+        if not any(_TOO_BUSY in line for line in process.lines):
+            break
     assert status == (0 if kill_before is None else -signal.SIGKILL), "\n".join(process.lines)
     return process.lines

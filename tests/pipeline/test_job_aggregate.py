@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from quorate.testing import LocalCluster
-from tests.pipeline.job_helpers import LONG, fill_topic, topic_content
+from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content
 from tests.pipeline.job_process import JobProcess, run_job
 
 NewTopic = Callable[..., str]
@@ -49,7 +49,7 @@ def _last_words(cluster: LocalCluster, topic: str) -> Windows:
 def test_killed_in_the_middle_the_last_result_of_every_window_is_right(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    source, target = new_topic(), new_topic()
+    source, target = new_topic(**KEPT), new_topic(**KEPT)
     fill_topic(quorate_cluster, source, 2000)
     options = ["--topics", source, "--to-topic", target, "--checkpoint-dir", str(tmp_path), "--once"]
     options += ["--window", "10 seconds", "--watermark", "1 minute", "--sum", "$.amount"]

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds  # type: ignore[import-untyped]  # it ships no type
 import pytest
 
 from quorate.testing import LocalCluster
-from tests.pipeline.job_helpers import LONG, Held, fill_topic, topic_content
+from tests.pipeline.job_helpers import KEPT, LONG, Held, fill_topic, topic_content
 from tests.pipeline.job_process import JobProcess, run_job
 
 NewTopic = Callable[..., str]
@@ -52,7 +52,7 @@ def _parquet(path: Path) -> Any:
 def test_killed_between_commit_and_publishing_it_goes_on_and_archives_each_record_once(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(**KEPT)
     fill_topic(quorate_cluster, topic, 1500)
     options = _options(topic, tmp_path, "--once")
 
@@ -81,7 +81,7 @@ def test_killed_between_commit_and_publishing_it_goes_on_and_archives_each_recor
 def test_killed_at_any_step_it_archives_each_record_once(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path, place: str
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(**KEPT)
     fill_topic(quorate_cluster, topic, 3000)
     options = _options(topic, tmp_path, "--once")
     run_job("archive", *options, bootstrap=quorate_cluster.bootstrap, kill_before=place)
@@ -96,7 +96,7 @@ def test_a_table_of_delta_has_each_record_once_also_when_the_checkpoint_is_lost(
 ) -> None:
     from deltalake import DeltaTable
 
-    topic = new_topic()
+    topic = new_topic(**KEPT)
     fill_topic(quorate_cluster, topic, 1500)
     options = _options(topic, tmp_path / "table", "--once", "--format", "delta")
 
@@ -120,7 +120,7 @@ def test_a_table_of_delta_has_each_record_once_also_when_the_checkpoint_is_lost(
 def test_asked_to_stop_it_finishes_its_batch_and_goes_on_from_there(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(**KEPT)
     fill_topic(quorate_cluster, topic, 4000)
     options = _options(topic, tmp_path, "--trigger-interval", "0")
     with JobProcess("archive", *options, bootstrap=quorate_cluster.bootstrap) as job:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 
+from quorate.pipeline.jobs.replay.remainder import without_written
 from quorate.testing import LocalCluster
-from tests.pipeline.job_helpers import LONG, Held, fill_topic, topic_content, without_offsets
+from tests.pipeline.job_helpers import KEPT, LONG, Held, fill_topic, topic_content, without_offsets
 from tests.pipeline.job_process import run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NewTopic = Callable[..., str]
 
@@ -57,11 +61,35 @@ def _moment(each: Held) -> datetime:
     return datetime.fromtimestamp(each.timestamp_ms / 1000, UTC)
 
 
+def test_of_a_chunk_that_was_written_in_part_the_rest_is_written(spark: SparkSession) -> None:
+    schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+    chunk = [
+        (b"k", b"first", 0, 10, at),
+        (b"k", b"same", 0, 11, at),
+        (b"k", b"same", 0, 12, at),
+        (b"k", None, 0, 13, at),
+        (None, b"", 1, 7, at),
+        (b"", None, 1, 8, at),
+    ]
+    # At other offsets, of course; and somebody else has written as well.
+    there = [
+        (b"k", b"first", 0, 90, at),
+        (b"k", b"same", 0, 91, at),
+        (b"x", b"y", 0, 92, at),
+        (None, b"", 1, 93, at),
+    ]
+    frame, written = (spark.createDataFrame(rows, schema) for rows in (chunk, there))
+
+    rest = without_written(frame, written, is_placed=True).orderBy("partition", "offset").collect()
+    assert [(row["partition"], row["offset"]) for row in rest] == [(0, 12), (0, 13), (1, 8)]
+
+
 @LONG
 def test_killed_with_a_chunk_written_and_not_noted_it_writes_each_record_once_in_order(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    source, target = new_topic(), new_topic()
+    source, target = new_topic(**KEPT), new_topic(**KEPT)
     fill_topic(quorate_cluster, source, 900)
     records = topic_content(quorate_cluster, source)
     _archive(tmp_path / "archive", source, records)
@@ -85,7 +113,7 @@ def test_killed_with_a_chunk_written_and_not_noted_it_writes_each_record_once_in
 def test_a_range_of_time_is_replayed_at_a_limited_rate(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    source, target = new_topic(), new_topic(partitions=1)
+    source, target = new_topic(**KEPT), new_topic(partitions=1, **KEPT)
     fill_topic(quorate_cluster, source, 900)
     records = topic_content(quorate_cluster, source)
     _archive(tmp_path / "archive", source, records)

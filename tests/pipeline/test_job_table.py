@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
+from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
 from quorate.testing import LocalCluster
-from tests.pipeline.job_helpers import LONG, fill_topic, topic_content
+from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content
 from tests.pipeline.job_process import run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 NewTopic = Callable[..., str]
 Rows = dict[tuple[int, bytes], tuple[bytes, int]]
@@ -48,6 +54,54 @@ def _delta(path: Path) -> Rows:
     return _rows(DeltaTable(path).to_pyarrow_table())
 
 
+class _Killed(BaseException):
+    """As `kill -9`: nobody tidies up after it."""
+
+
+def test_a_version_is_current_whole_or_not_at_all(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
+
+    def rows(*found: tuple[bytes, bytes | None, int]) -> DataFrame:
+        at = datetime(2026, 1, 31, tzinfo=UTC)
+        return spark.createDataFrame([(key, value, 0, offset, at) for key, value, offset in found], schema)
+
+    def opened() -> ParquetLatest:
+        store = ParquetLatest(str(tmp_path), buckets=4)
+        store.open({"t": "A" * 22})
+        return store
+
+    def killed(*_: object) -> None:
+        raise _Killed
+
+    first, second = Batch("q", 0), Batch("q", 1)
+    store = opened()
+    store.apply(rows((b"a", b"1", 0), (b"b", b"1", 1), (b"c", b"1", 2)), {0: 3}, first)
+    before = {(0, b"a"): (b"1", 0), (0, b"b"): (b"1", 1), (0, b"c"): (b"1", 2)}
+    assert _parquet(tmp_path) == before
+
+    change = rows((b"a", b"2", 3), (b"b", None, 4))
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetLatest, "_point_to", killed)
+        with pytest.raises(_Killed):
+            store.apply(change, {0: 5}, second)
+    assert _parquet(tmp_path) == before
+    store = opened()
+    assert (store.has(first), store.has(second), store.end_of(0)) == (True, False, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetLatest, "_remove_versions", killed)
+        with pytest.raises(_Killed):
+            store.apply(change, {0: 5}, second)
+    assert _parquet(tmp_path) == {(0, b"a"): (b"2", 3), (0, b"c"): (b"1", 2)}
+    store = opened()
+    assert (store.has(second), store.end_of(0)) == (True, 5)
+
+    store.apply(rows((b"a", None, 5), (b"c", None, 6)), {0: 7}, Batch("q", 2))
+    assert _parquet(tmp_path) == {}
+    assert {each.name for each in (tmp_path / "versions").iterdir()} == {"000000000002", "000000000003"}
+
+
 @LONG
 @pytest.mark.parametrize(
     ("store_format", "read", "places"),
@@ -66,7 +120,7 @@ def test_killed_before_and_after_its_commit_it_shows_the_latest_of_every_key(
     read: Callable[[Path], Rows],
     places: list[str],
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(**KEPT)
     fill_topic(quorate_cluster, topic, 1500, tombstones=True)
     options = ["--topic", topic, "--path", str(tmp_path), "--format", store_format, "--once"]
     options += ["--max-offsets-per-trigger", "300"]

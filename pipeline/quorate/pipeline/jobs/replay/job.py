@@ -145,7 +145,8 @@ class _Replay:
             .mode("append")
             .save()
         )
-        return of_chunk.get["rows"], now.get["rows"]
+        # A plan that Spark finds to be empty may have nothing to observe.
+        return of_chunk.get.get("rows", 0), now.get.get("rows", 0)
 
     @property
     def _is_placed(self) -> bool:
