@@ -72,7 +72,7 @@ def test_a_version_is_current_whole_or_not_at_all(
         store.open({"t": "A" * 22})
         return store
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise _Killed
 
     first, second = Batch("q", 0), Batch("q", 1)
