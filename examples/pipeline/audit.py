@@ -1,4 +1,4 @@
-"""A ledger of your own against a topic: is everything there that was promised? Copy it, and name your columns.
+"""A ledger of your own against a topic: is everything there that was promised? Copy it, name your columns.
 
     python audit.py 127.0.0.1:9092 orders ledger.jsonl
 
