@@ -42,6 +42,7 @@ BUDGETS: Final[tuple[Budget, ...]] = (
     Budget("integration", ("integration",), 260),
     Budget("drills", ("drills",), 210),
     Budget("languages", ("interop",), 90),
+    Budget("pipeline", ("pipeline",), 120),
 )
 
 

@@ -17,6 +17,7 @@ from quorate.chaos.faults.mutated_node import mutated_launcher
 from quorate.chaos.history.ledger_file import read_ledger
 from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.file_names import HISTORY_FILE, PAGE_FILE, VERDICTS_FILE
+from tests.drills.second_opinion import assert_same_opinion
 
 _HURRIED: Final = Pace(calm_s=0.2, quiet_s=0.1, fault_s=0.5)
 #: A hung broker is noticed sooner than by default. A dead one is noticed at once, whatever these say.
@@ -25,6 +26,9 @@ _QUICK: Final = {
     "broker.session.timeout.ms": "2000",
     "broker.lease.ms": "900",
 }
+
+#: Of these, audits by Spark have to say the same as the checks: the plainest, and two that are special.
+_AUDITED: Final = ("leader-kill", "topic-recreate", "acks-contrast")
 
 
 async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> DrillReport:
@@ -66,6 +70,8 @@ async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / VERDICTS_FILE).read_text())["passed"]
     history = read_ledger(str(tmp_path / HISTORY_FILE))
     assert sum(each.is_acknowledged for each in history.sent) == report.outcomes["acknowledged"]
+    if name in _AUDITED:
+        assert_same_opinion(report, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +87,5 @@ async def test_a_broken_build_is_caught(name: str, mutation: str, found: set[str
 
     assert found <= {verdict.check for verdict in report.verdicts if not verdict.passed}
     assert "violated" in (tmp_path / PAGE_FILE).read_text()
+    if "lost-write" in found:
+        assert_same_opinion(report, tmp_path)

@@ -49,6 +49,10 @@ class KafkaPeer(Peer):
         await self._ask("create-topic", topic, partitions)
         self._partitions[topic] = partitions
 
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
     def resident_bytes(self) -> list[int]:
         return self._cluster.resident_bytes()
 

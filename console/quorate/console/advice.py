@@ -47,6 +47,7 @@ _ADVICE: Final = {
     ),
     "INVALID_TOPIC": "correct what the message names; `quorate topic describe` shows a topic as it is",
     "INVALID_UPDATE_VERSION": "look at the partition as it is now (`quorate topic describe`) and try again",
+    "JOB_FAILED": "what was committed stays: correct what the message names, and start the job again",
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "LOG_TRUNCATED": "records that were read are gone; decide where to go on, then seek there",
     "MESSAGE_TOO_LARGE": "send smaller records, or raise the topic's max.message.bytes",

@@ -26,6 +26,7 @@ from quorate.console.commands.group import group
 from quorate.console.commands.log import log
 from quorate.console.commands.node import node
 from quorate.console.commands.partition import partition
+from quorate.console.commands.pipeline import pipeline
 from quorate.console.commands.plan import plan
 from quorate.console.commands.produce import produce
 from quorate.console.commands.restart import restart
@@ -109,6 +110,7 @@ _COMMANDS = (
     log,
     node,
     partition,
+    pipeline,
     plan,
     produce,
     restart,

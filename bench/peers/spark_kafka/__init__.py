@@ -1,0 +1,1 @@
+"""Spark's own source and sink for Kafka, from Maven Central."""

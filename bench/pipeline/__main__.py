@@ -1,0 +1,119 @@
+"""Spark on Quorate and on Kafka, in turns, on the same records: `python -m bench.pipeline`.
+
+Both clusters have three nodes on this machine, and topics with six partitions and three replicas; Spark is
+local[2]. Within every round each side does each work once; a figure is the ratio of the medians, so that
+what else the machine does disturbs both. The first round warms up, and is not counted. Needs Java 17, and
+Maven for Kafka and for Spark's Kafka source.
+
+    python -m bench.pipeline [--rounds 3] [--share 1.0]
+
+``--share 0.1`` takes a tenth of the records: less to wait for, and more of what a query costs by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from bench.ending import end_on_sigterm
+from bench.figure import Figure, show
+from bench.peers.kafka.installation import install as install_kafka
+from bench.peers.kafka.peer import KafkaPeer
+from bench.peers.spark_kafka.installation import install as install_spark_kafka
+from bench.pipeline import works
+from bench.pipeline.works import PARTITIONS, Load, Side
+from quorate.testing import AsyncLocalCluster
+
+LOADS: Final = (Load("100 B", 2_000_000, 100), Load("1 KB", 500_000, 1_000))
+READ_BAR: Final = 1.0
+WRITE_BAR: Final = 0.7
+IDLE_BAR: Final = 2.0
+
+#: seconds of each round, by work, load and format
+Measured = dict[tuple[str, str, str], list[float]]
+
+
+async def run(rounds: int = 3, share: float = 1.0) -> list[Figure]:
+    loads = [each._replace(records=max(1, int(each.records * share))) for each in LOADS]
+    installation, jars = install_kafka(), install_spark_kafka()
+    async with KafkaPeer(installation) as kafka, AsyncLocalCluster(3) as ours:
+        await kafka.start()
+        async with ours.admin() as admin:
+            for topic in [f"{load.records}-{n}" for load in loads for n in range(rounds + 1)] + ["idle"]:
+                await kafka.create_topic(topic, PARTITIONS)
+                await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
+        sides = (Side("quorate", ours.bootstrap), Side("kafka", kafka.bootstrap))
+        spark = works.open_spark(jars)
+        try:
+            return await asyncio.to_thread(_measure, spark, sides, loads, rounds)
+        finally:
+            spark.stop()
+
+
+def _measure(spark: SparkSession, sides: tuple[Side, Side], loads: list[Load], rounds: int) -> list[Figure]:
+    measured: Measured = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
+        for number in range(rounds + 1):
+            for load in loads:
+                found = _one_round(spark, sides, load, number, Path(directory))
+                for key, seconds in found.items():
+                    if number:  # the first one warms up
+                        measured[key].append(seconds)
+        figures = [each for load in loads for each in _figures(measured, load)]
+        return [*figures, _idle(spark, sides[0], Path(directory))]
+
+
+def _one_round(
+    spark: SparkSession, sides: tuple[Side, Side], load: Load, number: int, directory: Path
+) -> dict[tuple[str, str, str], float]:
+    topic = f"{load.records}-{number}"
+    # Who is first may find the machine in another state: they take turns.
+    in_turn = sides if number % 2 else sides[::-1]
+    found = {}
+    for side in in_turn:
+        found["write", load.name, side.format] = works.write_batch(spark, side, load, topic)
+    assert works.check_same(spark, sides, topic) == load.records
+    for side in in_turn:
+        found["batch read", load.name, side.format] = works.read_batch(spark, side, topic)
+    for side in in_turn:
+        checkpoint = directory / f"{topic}-{side.format}"
+        found["stream", load.name, side.format] = works.read_stream(spark, side, topic, checkpoint)
+    return found
+
+
+def _figures(measured: Measured, load: Load) -> list[Figure]:
+    figures = []
+    for work, bar in (("batch read", READ_BAR), ("stream", READ_BAR), ("write", WRITE_BAR)):
+        ours, theirs = (measured[work, load.name, name] for name in ("quorate", "kafka"))
+        rates = [f"{load.records / statistics.median(each):,.0f}/s" for each in (ours, theirs)]
+        spread = ", ".join(f"{b / a:.2f}" for a, b in zip(ours, theirs, strict=True))
+        detail = f"{rates[0]} beside {rates[1]}; rounds {spread}"
+        ratio = statistics.median(theirs) / statistics.median(ours)
+        figures.append(Figure.against(f"{work}, {load.records:,} x {load.name}", ratio, "x", bar, detail))
+    return figures
+
+
+def _idle(spark: SparkSession, side: Side, directory: Path) -> Figure:
+    ours = works.idle_ms(spark, side, "idle", directory / "idle")
+    rate = works.idle_ms(spark, None, "", directory / "rate")
+    detail = f"{ours:.0f} ms beside {rate:.0f} ms of the rate source, medians"
+    return Figure.at_most("a trigger with nothing to do", ours / max(rate, 1.0), "x", IDLE_BAR, detail)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="bench.pipeline", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--share", type=float, default=1.0)
+    chosen = parser.parse_args()
+    end_on_sigterm()
+    figures = asyncio.run(run(chosen.rounds, chosen.share))
+    show("Spark on Quorate, beside Spark on Kafka", figures)
+    sys.exit(any(figure.passed is False for figure in figures))

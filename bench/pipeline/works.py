@@ -1,0 +1,132 @@
+"""What is measured in Spark: the same work on either format, and what it took."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Load", "Side", "check_same", "idle_ms", "open_spark", "read_batch", "read_stream", "write_batch"]
+
+PARTITIONS: Final = 6
+_TASKS: Final = 6
+_IDLE_TRIGGERS: Final = 40
+_IDLE_TIMEOUT_S: Final = 60.0
+
+
+class Load(NamedTuple):
+    name: str
+    records: int
+    value_bytes: int
+
+
+class Side(NamedTuple):
+    """A format, and the cluster that it is used on."""
+
+    format: str
+    bootstrap: str
+
+
+def open_spark(jars: list[Path]) -> SparkSession:
+    settings = {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.pyspark.python": sys.executable,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Triggers with nothing to do are told as well.
+        "spark.sql.streaming.noDataProgressEventInterval": "0",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("bench.pipeline")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("FATAL")
+    return spark
+
+
+def records_of(spark: SparkSession, load: Load) -> DataFrame:
+    """The same ones in every run: a key, and a value that is not all the same."""
+    text = f"rpad(cast(id * 2654435761 as string), {load.value_bytes}, cast(id as string))"
+    frame = spark.range(load.records, numPartitions=_TASKS)
+    return frame.selectExpr("cast(id as string) as key", f"{text} as value")
+
+
+def write_batch(spark: SparkSession, side: Side, load: Load, topic: str) -> float:
+    writer = records_of(spark, load).write.format(side.format)
+    began = time.perf_counter()
+    writer.option("kafka.bootstrap.servers", side.bootstrap).option("topic", topic).mode("append").save()
+    return time.perf_counter() - began
+
+
+def read_batch(spark: SparkSession, side: Side, topic: str) -> float:
+    began = time.perf_counter()
+    # The sink that throws away, and so has every column made.
+    _read(spark.read, side, topic).write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - began
+
+
+def read_stream(spark: SparkSession, side: Side, topic: str, checkpoint: Path) -> float:
+    frame = _read(spark.readStream, side, topic)
+    began = time.perf_counter()
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return time.perf_counter() - began
+
+
+def idle_ms(spark: SparkSession, side: Side | None, topic: str, checkpoint: Path) -> float:
+    """The median trigger that finds nothing; None: of the rate source."""
+    if side is None:
+        frame = (
+            spark.readStream.format("rate").option("rowsPerSecond", 1).option("rampUpTime", "3600s").load()
+        )
+    else:
+        frame = _read(spark.readStream, side, topic, starting="latest")
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    deadline = time.monotonic() + _IDLE_TIMEOUT_S
+    try:
+        while True:
+            found = [
+                each.durationMs["triggerExecution"] for each in query.recentProgress if not each.numInputRows
+            ]
+            if len(found) >= _IDLE_TRIGGERS or time.monotonic() > deadline:
+                return float(statistics.median(found))
+            time.sleep(0.2)
+    finally:
+        query.stop()
+
+
+def check_same(spark: SparkSession, sides: tuple[Side, Side], topic: str) -> int:
+    """Both topics hold the same records; how many that are."""
+    sums = [
+        _read(spark.read, side, topic)
+        .selectExpr("count(*)", "sum(crc32(key))", "sum(crc32(value))", "count(distinct partition)")
+        .first()
+        for side in sides
+    ]
+    assert sums[0] == sums[1], f"the topics differ: {sums}"
+    assert sums[0] is not None
+    return int(sums[0][0])
+
+
+def _read(reader: Any, side: Side, topic: str, *, starting: str = "earliest") -> DataFrame:
+    options = {"kafka.bootstrap.servers": side.bootstrap, "subscribe": topic, "startingOffsets": starting}
+    frame: DataFrame = reader.format(side.format).options(**options).load()
+    return frame

@@ -1,0 +1,1 @@
+"""What ``quorate pipeline run`` does and shows."""

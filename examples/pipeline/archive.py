@@ -1,0 +1,61 @@
+"""A topic into Parquet, each record once, changed on the way: copy it, and change `prepared`.
+
+    python archive.py 127.0.0.1:9092 orders /tmp/archive
+
+`quorate pipeline run archive` does the same without a change.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from quorate.pipeline.jobs.archive.job import Archiving, store_for
+from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
+from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.config import ArchiveConfig
+from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.progress import Progress
+from quorate.pipeline.jobs.reading import read_stream
+from quorate.pipeline.jobs.running import StopRequest, run_stream, stopping_on_signals
+from quorate.pipeline.jobs.session import open_session
+
+
+class Printing:
+    """Whoever runs a job says where its words go."""
+
+    def __init__(self) -> None:
+        self.stop = StopRequest()
+
+    def tell(self, line: str) -> None:
+        print(line)
+
+    def show(self, progress: Progress) -> None:
+        print(progress)
+
+
+def prepared(records: DataFrame) -> DataFrame:
+    """Keep the columns topic, partition, offset and timestamp: they are how a record is known."""
+    return records.withColumn("customer", f.col("key").cast("string"))
+
+
+def main(bootstrap: str, topic: str, path: str) -> None:
+    config = ArchiveConfig(bootstrap_servers=bootstrap, topics=(topic,), path=path, is_once=True)
+    job = Printing()
+    with only_one_job(path), stopping_on_signals(job.stop):
+        store = store_for(config)
+        store.open(ids_of_topics(bootstrap, config.topics))
+        archiving = Archiving(store, job)
+
+        def on_batch(records: DataFrame, batch: Batch) -> None:
+            archiving.on_batch(prepared(records), batch)
+
+        records = read_stream(open_session("archive", config), config, config.topics)
+        outcome = run_stream(job, records, config, checkpoint=config.checkpoint, on_batch=on_batch)
+    print(f"{outcome.rows} records archived")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

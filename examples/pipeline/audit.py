@@ -1,0 +1,42 @@
+"""A ledger of your own against a topic: is everything there that was promised? Copy it, name your columns.
+
+    python audit.py 127.0.0.1:9092 orders ledger.jsonl
+
+The ledger has a line of JSON for each record that was acknowledged: `{"id": "…", "number": 7}`, where
+values in the topic begin with the id. `quorate pipeline run audit` does this, and more, with the ledger of
+a drill.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as f
+
+
+def main(bootstrap: str, topic: str, ledger_file: str) -> None:
+    spark = SparkSession.builder.appName("audit").getOrCreate()
+    promised = spark.read.schema("id string, number long").json(ledger_file)
+    log = (
+        spark.read.format("quorate")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .load()
+        .select("partition", "offset", f.get_json_object(f.col("value").cast("string"), "$.id").alias("id"))
+    )
+    lost = promised.join(log, "id", "left_anti")
+    twice = log.groupBy("id").count().where("count > 1")
+    before = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    numbered = log.join(promised, "id").withColumn("latest_before", f.max("number").over(before))
+    for name, found in {
+        "lost": lost,
+        "twice": twice,
+        "late": numbered.where("number < latest_before"),
+    }.items():
+        print(f"{name}: {found.count()}")
+        found.show(5, truncate=False)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,68 @@
+"""The latest value of every key as a table of Delta Lake, in one file: copy it and change what a row is.
+
+    python table.py 127.0.0.1:9092 customers /tmp/customers /tmp/customers-checkpoint
+
+A batch is one merge. Delta notes its number in the same step (a transaction id), so a batch that Spark asks
+for again after a kill is left alone.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+from deltalake import CommitProperties, DeltaTable, Transaction
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+APP = "customers"
+SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string()), ("offset", pa.int64())])
+
+
+def merge(path: str, latest: pa.Table, number: int) -> None:
+    table = DeltaTable.create(path, schema=SCHEMA, mode="ignore")
+    done = table.transaction_version(APP)
+    if done is not None and done >= number:
+        return
+    (
+        table.merge(
+            latest,
+            predicate="target.key = source.key",
+            source_alias="source",
+            target_alias="target",
+            commit_properties=CommitProperties(app_transactions=[Transaction(APP, number)]),
+        )
+        .when_matched_delete("source.value IS NULL")
+        .when_matched_update_all()
+        .when_not_matched_insert_all("source.value IS NOT NULL")
+        .execute()
+    )
+
+
+def main(bootstrap: str, topic: str, path: str, checkpoint: str) -> None:
+    spark = SparkSession.builder.appName("customers").getOrCreate()
+    records = (
+        spark.readStream.format("quorate")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+
+    def on_batch(batch: DataFrame, number: int) -> None:
+        newest = f.max_by(f.struct(f.col("value").cast("string").alias("value"), "offset"), "offset")
+        latest = batch.groupBy(f.col("key").cast("string").alias("key")).agg(newest.alias("newest"))
+        merge(path, latest.select("key", "newest.value", "newest.offset").toArrow(), number)
+
+    query = (
+        records.writeStream.foreachBatch(on_batch)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    print(f"{DeltaTable(path).count()} keys")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

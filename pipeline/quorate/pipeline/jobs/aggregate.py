@@ -1,0 +1,94 @@
+"""``quorate pipeline run aggregate``: counts and sums per key and window of event time, into a topic.
+
+A result says all of its window so far, not what has changed, and its key is the group and the window. So a
+result that is written twice, after a kill, says the same twice, and the last one of each key is the truth:
+in a compacted topic nothing else stays. A batch is done again with the same records on the same state, and
+the next one begins when it is done, so no older result can follow a newer one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quorate.pipeline.jobs.config.aggregate import AggregateConfig, Emit
+from quorate.pipeline.jobs.config.kinds import EVENT_TIME, RECORD_KEY
+from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.reading import read_stream
+from quorate.pipeline.jobs.running import Job, Outcome, run_query
+from quorate.pipeline.jobs.session import FORMAT, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["aggregated", "run"]
+
+#: Sums are exact, so that they do not depend on the order in which tasks came.
+_NUMBER: Final = "decimal(38,9)"
+
+
+def run(config: AggregateConfig, job: Job) -> Outcome:
+    with only_one_job(config.checkpoint):
+        spark = open_session("aggregate", config)
+        frame = aggregated(read_stream(spark, config, config.topics), config)
+        writer = (
+            frame.writeStream.format(FORMAT)
+            .outputMode("append" if config.emit is Emit.FINAL else "update")
+            .option("kafka.bootstrap.servers", config.bootstrap_servers)
+            .option("topic", config.to_topic[0])
+            .option("checkpointLocation", config.checkpoint)
+        )
+        triggered = (
+            writer.trigger(availableNow=True)
+            if config.is_once
+            else writer.trigger(processingTime=f"{config.trigger_ms} milliseconds")
+        )
+        return run_query(job, triggered.start, config)
+
+
+def aggregated(frame: DataFrame, config: AggregateConfig) -> DataFrame:
+    """Rows with the columns key and value, both JSON."""
+    from pyspark.sql import functions as f
+
+    value = f.col("value").cast("string")
+    happened = (
+        f.col("timestamp")
+        if config.event_time == EVENT_TIME
+        else f.to_timestamp(f.get_json_object(value, config.event_time))
+    )
+    group = (
+        f.col("key").cast("string")
+        if config.group_by == RECORD_KEY
+        else f.get_json_object(value, config.group_by)
+    )
+    columns = [happened.alias("happened"), group.alias("group")]
+    columns += [
+        f.get_json_object(value, path).cast(_NUMBER).alias(f"number_{index}")
+        for index, path in enumerate(config.sums)
+    ]
+    counted = (
+        frame.select(*columns)
+        .withWatermark("happened", config.watermark)
+        .groupBy(f.window("happened", config.window, config.slide), "group")
+        .agg(f.count("*").alias("count"), *_sums(config))
+    )
+    start, end = (_as_text(f.col(f"window.{side}")).alias(side) for side in ("start", "end"))
+    named = [f.col(f"sum_{index}").alias(path) for index, path in enumerate(config.sums)]
+    group = f.col("group")
+    result = f.struct(group, start, end, f.col("count"), f.struct(*named).alias("sums"))
+    return counted.select(
+        f.to_json(f.struct(group, start)).alias("key"),
+        f.to_json(result, {"ignoreNullFields": "false"}).alias("value"),
+    )
+
+
+def _sums(config: AggregateConfig) -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.sum(f"number_{index}").alias(f"sum_{index}") for index in range(len(config.sums))]
+
+
+def _as_text(moment: Column) -> Column:
+    """ISO 8601; the session's zone is UTC."""
+    from pyspark.sql import functions as f
+
+    return f.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss'Z'")

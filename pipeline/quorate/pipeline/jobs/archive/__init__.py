@@ -1,0 +1,1 @@
+"""Topics into Parquet or Delta, each record once, by (topic, partition, offset)."""

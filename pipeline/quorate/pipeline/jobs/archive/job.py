@@ -1,0 +1,67 @@
+"""``quorate pipeline run archive``."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from quorate.pipeline.jobs.archive.delta_store import DeltaStore
+from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
+from quorate.pipeline.jobs.archive.staged import only_new, stage
+from quorate.pipeline.jobs.archive.store import ArchiveStore
+from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
+from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.config.archive import ArchiveConfig
+from quorate.pipeline.jobs.config.base import StoreFormat
+from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.reading import read_stream
+from quorate.pipeline.jobs.running import Job, Outcome, run_stream
+from quorate.pipeline.jobs.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Archiving", "run", "store_for"]
+
+
+def run(config: ArchiveConfig, job: Job) -> Outcome:
+    """Until everything is done (``once``) or the job is asked to stop."""
+    topic_ids = ids_of_topics(config.bootstrap_servers, config.topics)
+    with only_one_job(config.path):
+        store = store_for(config)
+        store.open(topic_ids)
+        spark = open_session("archive", config)
+        frame = read_stream(spark, config, config.topics)
+        return run_stream(
+            job, frame, config, checkpoint=config.checkpoint, on_batch=Archiving(store, job).on_batch
+        )
+
+
+def store_for(config: ArchiveConfig) -> ArchiveStore:
+    kind = DeltaStore if config.store_format is StoreFormat.DELTA else ParquetStore
+    return kind(config.path, files_min=config.compact_files_min, bytes_max=config.compact_bytes_max)
+
+
+class Archiving:
+    """Puts batches into a store, also those that it has seen before."""
+
+    def __init__(self, store: ArchiveStore, job: Job) -> None:
+        self._store = store
+        self._job = job
+
+    def on_batch(self, frame: DataFrame, batch: Batch) -> None:
+        if self._store.has(batch):
+            return
+        # Whoever begins again without a checkpoint counts from 0 again: the number alone would not be unique.
+        prefix = f"{batch.number:012d}-{uuid.uuid4().hex[:12]}"
+        staged = stage(frame, self._store.new_staging(), prefix=prefix)
+        ends = self._store.ends_of(staged)
+        if staged.repeats(ends):
+            # The checkpoint is younger than the archive: it was lost, or is another one.
+            staged = stage(only_new(frame, ends), self._store.new_staging(), prefix=prefix)
+        if not staged.files:
+            return
+        self._store.commit(staged, batch)
+        gone = self._store.compact(staged.directories)
+        if gone:
+            self._job.tell(f"compacted {gone} small files")

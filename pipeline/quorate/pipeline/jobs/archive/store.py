@@ -1,0 +1,38 @@
+"""What an archive has to be able to do, whatever its files are."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from quorate.pipeline.jobs.archive.staged import Ends, Staged
+from quorate.pipeline.jobs.batch import Batch
+
+__all__ = ["ArchiveStore"]
+
+
+class ArchiveStore(Protocol):
+    """Used by one job at a time."""
+
+    def open(self, topic_ids: dict[str, str]) -> None:
+        """Finish or undo what an earlier run left in the middle.
+
+        Refuse topics that are not those of before.
+        """
+
+    def new_staging(self) -> str:
+        """A directory for a batch, not made yet.
+
+        Whatever is not committed from it is gone at the next start.
+        """
+
+    def has(self, batch: Batch) -> bool:
+        """Whether it is known to be committed; a False may be wrong, and costs work."""
+
+    def ends_of(self, staged: Staged) -> Ends:
+        """How far the partitions of this batch are archived; those of which nothing is are left out."""
+
+    def commit(self, staged: Staged, batch: Batch) -> None:
+        """All of it, and how far it reaches, or nothing."""
+
+    def compact(self, directories: set[str]) -> int:
+        """Make large files of small ones there; how many of the small ones are gone."""

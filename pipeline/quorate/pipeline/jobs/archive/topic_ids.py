@@ -1,0 +1,31 @@
+"""An archive knows its topics by their ids: one that was deleted and made again counts from 0 again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quorate.errors import InvalidRequest
+
+__all__ = ["check_topic_ids", "ids_of_topics"]
+
+
+def ids_of_topics(bootstrap: str, topics: Iterable[str]) -> dict[str, str]:
+    """As the cluster says; a topic that is not there is an error."""
+    from quorate.client import Admin
+
+    with Admin(bootstrap) as admin:
+        return {topic: str(admin.describe_topic(topic).topic_id) for topic in topics}
+
+
+def check_topic_ids(path: str, known: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """Those that are known from now on."""
+    for topic, topic_id in found.items():
+        if known.get(topic, topic_id) != topic_id:
+            raise InvalidRequest(
+                f"{path} is of another topic {topic}: that one was deleted and created again (id "
+                f"{known[topic]} "
+                f"then, {topic_id} now), so its offsets mean other records; name another path and checkpoint",
+                topic=topic,
+                path=path,
+            )
+    return {**known, **found}

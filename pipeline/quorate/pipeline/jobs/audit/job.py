@@ -1,0 +1,62 @@
+"""``quorate pipeline run audit``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.audit.comparison import AuditReport, compare
+from quorate.pipeline.jobs.audit.ledger import LOG_COLUMNS, Ledger, read_ledger
+from quorate.pipeline.jobs.config.audit import AuditConfig, LogFrom
+from quorate.pipeline.jobs.reading import read_whole
+from quorate.pipeline.jobs.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["audit", "run"]
+
+
+def run(config: AuditConfig) -> AuditReport:
+    return audit(open_session("audit", config), config)
+
+
+def audit(spark: SparkSession, config: AuditConfig) -> AuditReport:
+    """Nobody writes to the drill's topics any more."""
+    ledger = read_ledger(spark, config.ledger)
+    log, starts = _log(spark, config, ledger)
+    if not starts:
+        raise InvalidRequest(
+            f"{config.ledger}: nobody has read all at its end, so the cluster has to be asked: --log cluster",
+            path=config.ledger,
+        )
+    return compare(ledger.sent, log, starts, examples_max=config.examples)
+
+
+def _log(
+    spark: SparkSession, config: AuditConfig, ledger: Ledger
+) -> tuple[DataFrame, dict[tuple[str, int], int]]:
+    """What it holds, and where each partition of it begins."""
+    if config.log_from is LogFrom.HISTORY:
+        return ledger.read, ledger.read_from
+    topics = ledger.topics
+    if config.log_from is LogFrom.ARCHIVE:
+        assert config.path is not None
+        archive = spark.read.option("basePath", config.path).parquet(config.path).select(*LOG_COLUMNS)
+        frame = archive.where(archive["topic"].isin(topics))
+        places = ledger.sent.select("topic", "partition").distinct().collect()
+        return frame, {(row["topic"], row["partition"]): 0 for row in places}
+    return read_whole(spark, config, topics).select(*LOG_COLUMNS), _first_offsets(
+        config.bootstrap_servers, topics
+    )
+
+
+def _first_offsets(bootstrap: str, topics: list[str]) -> dict[tuple[str, int], int]:
+    from quorate.client import Admin
+
+    with Admin(bootstrap) as admin:
+        return {
+            (place.topic, place.partition): listed.offset or 0
+            for topic in topics
+            for place, listed in admin.list_offsets(topic, "earliest").items()
+        }

@@ -1,0 +1,72 @@
+"""Files that are there whole or not at all, also after a kill or a power loss; and who may write them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from quorate.errors import InvalidRequest
+
+__all__ = ["only_one_job", "replace_file", "sync_directory", "sync_file", "sync_tree"]
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """From one moment to the next; whoever reads it finds the old content or the new one."""
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def sync_file(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """What was made, renamed or removed in it."""
+    sync_file(path)
+
+
+def sync_tree(path: str) -> None:
+    """Everything in it: before anything says that it is there."""
+    for directory, _, names in os.walk(path, topdown=False):
+        for name in names:
+            sync_file(f"{directory}/{name}")
+        sync_directory(directory)
+
+
+@contextmanager
+def only_one_job(directory: str) -> Iterator[None]:
+    """Two of them on one checkpoint would undo each other's work.
+
+    The lock goes with the process, however it ends.
+    """
+    os.makedirs(directory, exist_ok=True)
+    descriptor = os.open(f"{directory}/_job.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(descriptor, 100).decode(errors="replace")
+            raise InvalidRequest(
+                f"another job (process {owner or 'unknown'}) uses {directory}: stop it first, or name "
+                f"another "
+                "directory",
+                path=directory,
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        with suppress(OSError):
+            os.close(descriptor)

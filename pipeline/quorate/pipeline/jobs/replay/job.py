@@ -1,0 +1,192 @@
+"""``quorate pipeline run replay``: from the archive back into a topic, in steps.
+
+Each step, a chunk, is a range of offsets of every partition, written in order by one task for each partition.
+Before it is begun, the checkpoint says what it is and where the target ends; after it, that it is done. So
+after a kill the chunk in question is known, and what of it is written stands in the target from there on.
+What is found there is left out, as often as it is found, and the rest is written: each record once.
+
+What remains: a request that a killed process sent, and that a broker takes up only when the next process has
+looked, seconds later, would be written twice. Transactions will end that.
+
+Tasks are not run again by Spark here: the second attempt would not know what the first has written. The job
+fails instead, and goes on when it is started again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive.reading import newest_version, read_archive
+from quorate.pipeline.jobs.config.replay import Placement, ReplayConfig
+from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.progress import Progress
+from quorate.pipeline.jobs.reading import read_whole
+from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
+from quorate.pipeline.jobs.replay.remainder import without_written
+from quorate.pipeline.jobs.running import Job, Outcome
+from quorate.pipeline.jobs.session import FORMAT, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["run"]
+
+#: With a limit, so many seconds of it are written at once: each chunk costs a little.
+_SECONDS_PER_CHUNK: Final = 2
+_NO_SECOND_ATTEMPT: Final = (
+    ("spark.task.maxFailures", "1"),
+    ("spark.stage.maxConsecutiveAttempts", "1"),
+    ("spark.speculation", "false"),
+)
+
+
+def run(config: ReplayConfig, job: Job) -> Outcome:
+    with only_one_job(config.checkpoint_dir):
+        notes = Notes.read(config.checkpoint_dir, config)
+        replace_settings = replace(config, spark_conf=(*_NO_SECOND_ATTEMPT, *config.spark_conf))
+        return _Replay(open_session("replay", replace_settings), config, job).run(notes)
+
+
+class _Replay:
+    def __init__(self, spark: SparkSession, config: ReplayConfig, job: Job) -> None:
+        self._spark = spark
+        self._config = config
+        self._job = job
+        rate = config.rows_per_second_max
+        at_once = config.rows_per_chunk_max if rate is None else rate * _SECONDS_PER_CHUNK
+        self._rows_per_chunk = min(config.rows_per_chunk_max, at_once)
+
+    def run(self, notes: Notes | None) -> Outcome:
+        return self._run(self._begun() if notes is None else notes)
+
+    def _begun(self) -> Notes:
+        """What there is to do, noted before anything is done."""
+        from pyspark.sql import functions as f
+
+        version = newest_version(self._config.path, self._config.store_format)
+        by_partition = self._source(version).groupBy("partition")
+        extents = by_partition.agg(f.min("offset"), f.max("offset"), f.count("*")).collect()
+        if not extents:
+            raise InvalidRequest(f"{self._config.path} has nothing of {self._config.topic[0]} in that time")
+        if self._config.placement is Placement.KEEP:
+            self._check_partitions(len(self._target_ends()), 1 + max(row[0] for row in extents))
+        notes = Notes(
+            asked=asked_by(self._config),
+            rows=sum(row[3] for row in extents),
+            table_version=version,
+            left={str(row[0]): (row[1], row[2] + 1) for row in extents},
+        )
+        notes.write(self._config.checkpoint_dir)
+        return notes
+
+    def _check_partitions(self, there: int, needed: int) -> None:
+        if there < needed:
+            raise InvalidRequest(
+                f"{self._config.to_topic[0]} has {there} partitions, and the archive has records of "
+                f"{needed}: make "
+                "more, or replay with partitions=by-key",
+                topic=self._config.to_topic[0],
+            )
+
+    def _run(self, notes: Notes) -> Outcome:
+        rows_before = notes.rows_done
+        while (notes.left or notes.chunk) and not self._job.stop.is_asked:
+            began_s = time.monotonic()
+            was_begun = notes.chunk is not None
+            if notes.chunk is None:
+                chunk = Chunk(notes.next_spans(self._rows_per_chunk), self._target_ends())
+                notes = notes.begin(chunk)
+                notes.write(self._config.checkpoint_dir)
+            rows, written = self._write(notes, was_begun=was_begun)
+            notes = notes.end(rows)
+            notes.write(self._config.checkpoint_dir)
+            took_s = time.monotonic() - began_s
+            rate = written / max(took_s, 1e-3)
+            lag = max(0, notes.rows - notes.rows_done)
+            self._job.show(Progress(notes.chunks_done, rows, rate, lag, notes.rows_done))
+            self._wait(written, took_s)
+        return Outcome(rows=notes.rows_done - rows_before, was_stopped=bool(notes.left))
+
+    def _wait(self, rows: int, took_s: float) -> None:
+        limit = self._config.rows_per_second_max
+        if limit is not None:
+            self._job.stop.wait(max(0.0, rows / limit - took_s))
+
+    def _write(self, notes: Notes, *, was_begun: bool) -> tuple[int, int]:
+        """How many rows the chunk has, and how many of them were written now."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        assert notes.chunk is not None
+        chosen = self._source(notes.table_version).where(_within(notes.chunk.spans))
+        of_chunk = Observation()
+        frame = chosen.observe(of_chunk, f.count("*").alias("rows"))
+        if was_begun:
+            frame = without_written(frame, self._written_since(notes.chunk), is_placed=self._is_placed)
+            self._job.tell("looking for what the last run has written of its last chunk")
+        now = Observation()
+        sorted_frame = (
+            frame.repartition(max(1, len(notes.chunk.spans)), "partition")
+            .sortWithinPartitions("partition", "offset")
+            .observe(now, f.count("*").alias("rows"))
+        )
+        columns = ["key", "value", "headers", "timestamp", *(["partition"] if self._is_placed else [])]
+        (
+            sorted_frame.select(*columns)
+            .write.format(FORMAT)
+            .option("kafka.bootstrap.servers", self._config.bootstrap_servers)
+            .option("topic", self._config.to_topic[0])
+            .option("includeTimestamp", "true")
+            .mode("append")
+            .save()
+        )
+        # A plan that Spark finds to be empty may have nothing to observe.
+        return of_chunk.get.get("rows", 0), now.get.get("rows", 0)
+
+    @property
+    def _is_placed(self) -> bool:
+        return self._config.placement is Placement.KEEP
+
+    def _source(self, version: int | None) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        frame = read_archive(self._spark, self._config.path, self._config.store_format, version=version)
+        frame = frame.where(f.col("topic") == self._config.topic[0])
+        since, until = self._config.from_time, self._config.until_time
+        # By date as well: it is what the directories are named after.
+        if since is not None:
+            frame = frame.where((f.col("date") >= f.lit(since.date())) & (f.col("timestamp") >= f.lit(since)))
+        if until is not None:
+            frame = frame.where((f.col("date") <= f.lit(until.date())) & (f.col("timestamp") < f.lit(until)))
+        return frame
+
+    def _target_ends(self) -> dict[str, int]:
+        from quorate.client import Admin
+
+        with Admin(self._config.bootstrap_servers) as admin:
+            found = admin.list_offsets(self._config.to_topic[0], "latest")
+        return {
+            str(place.partition): listed.offset
+            for place, listed in found.items()
+            if listed.offset is not None
+        }
+
+    def _written_since(self, chunk: Chunk) -> DataFrame:
+        """What is in the target from where it ended before the chunk; also what others have written."""
+        topic = self._config.to_topic[0]
+        starts = json.dumps({topic: chunk.target_ends}, sort_keys=True)
+        return read_whole(self._spark, self._config, [topic], startingOffsets=starts)
+
+
+def _within(spans: Mapping[str, tuple[int, int]]) -> Column:
+    from pyspark.sql import functions as f
+
+    is_within = f.expr("false")
+    for partition, (first, end) in spans.items():
+        is_within |= (f.col("partition") == int(partition)) & f.col("offset").between(first, end - 1)
+    return is_within

@@ -1,0 +1,64 @@
+"""The Spark session that a job runs in."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from quorate.errors import MissingExtra
+from quorate.pipeline.jobs.config.base import JobConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["FORMAT", "need_package", "open_session"]
+
+#: what topics are read and written with
+FORMAT: Final = "quorate"
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    # Dates of directories and in results mean the same wherever a job runs.
+    "spark.sql.session.timeZone": "UTC",
+    # Not INT96, which nothing but Spark's own past asks for, and which Delta does not know.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # A batch is small; the default of 200 tasks would cost more than the work.
+    "spark.sql.shuffle.partitions": "8",
+    # On a machine with much else to do a worker takes its time, and that is no reason to fail.
+    "spark.python.authenticate.socketTimeout": "2m",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def open_session(name: str, config: JobConfig) -> SparkSession:
+    """One that is there already (`spark-submit`, a notebook) is used, with its master."""
+    need_package("pyspark", "spark")
+    from pyspark.sql import SparkSession
+
+    logging = os.path.join(os.path.dirname(__file__), "log4j2.properties")
+    # Spark looks for sources, and runs workers, with whatever python3 it finds, unless it is told.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"quorate {name}").master(config.spark_master)
+    settings = {
+        **_SETTINGS,
+        # Of Spark's own lines a job shows errors; it says the rest itself.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        **dict(config.spark_conf),
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark: SparkSession = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def need_package(package: str, extra: str) -> None:
+    """Rather told before Spark is started than by an executor."""
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtra(
+            f"{package} is not installed: pip install 'quorate[{extra}]'", package=package, extra=extra
+        )

@@ -1,0 +1,1 @@
+"""The latest value of each key of a topic as a table; tombstones delete."""

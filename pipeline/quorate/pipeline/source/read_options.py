@@ -1,0 +1,166 @@
+"""The options of reads, as of Spark's Kafka source: a job moves by changing the name of its format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from quorate.errors import InvalidConfig
+from quorate.pipeline.source.options import BOOTSTRAP, Options, refusal
+
+__all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions", "Selection", "read_options"]
+
+#: what stands for them in offsets given as JSON
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_SELECTIONS: Final = ("subscribe", "subscribePattern", "assign")
+_BOTH: Final = frozenset(
+    {
+        *BOOTSTRAP,
+        *_SELECTIONS,
+        "startingOffsets",
+        "startingOffsetsByTimestamp",
+        "startingTimestamp",
+        "startingOffsetsByTimestampStrategy",
+        "failOnDataLoss",
+        "minPartitions",
+        "maxRecordsPerPartition",
+        "includeHeaders",
+        "groupIdPrefix",
+        "kafka.group.id",
+        "kafka.isolation.level",
+        "kafka.client.rack",
+        "kafka.request.timeout.ms",
+        "kafkaConsumer.pollTimeoutMs",
+    }
+)
+_BATCH: Final = _BOTH | {"endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"}
+_STREAM: Final = _BOTH | {"minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay"}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which topics, or partitions; exactly one of these is set."""
+
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assigned: Mapping[str, tuple[int, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins, or ends. At most one of these is set; none: at `fallback`."""
+
+    #: which option says so, for messages
+    name: str
+    fallback: Literal["earliest", "latest"]
+    #: EARLIEST and LATEST stand for themselves
+    offsets: Mapping[tuple[str, int], int] | None = None
+    timestamps_ms: Mapping[tuple[str, int], int] | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    bootstrap: tuple[str, ...]
+    selection: Selection
+    starting: Bound
+    #: batches only; a stream ends nowhere
+    ending: Bound
+    #: what to do where no record is as late as a starting timestamp: "latest" begins at the end
+    late_timestamp: Literal["error", "latest"]
+    fail_on_data_loss: bool
+    partitions_min: int | None
+    partition_records_max: int | None
+    includes_headers: bool
+    rack: str | None
+    request_timeout_s: float
+    patience_s: float
+    trigger_offsets_min: int | None = None
+    trigger_offsets_max: int | None = None
+    trigger_delay_s_max: float = 15 * 60
+
+
+def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
+    what = "streaming reads" if is_streaming else "batch reads"
+    options = Options(given, _STREAM if is_streaming else _BATCH, what=what)
+    # There are no transactions yet: both levels mean what is committed to the replicas.
+    options.choice("kafka.isolation.level", ("read_committed", "read_uncommitted"), default="read_committed")
+    if "kafka.group.id" in options and "groupIdPrefix" in options:
+        raise refusal("groupIdPrefix", "kafka.group.id is given as well; give one of them")
+    late = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), default="error")
+    minimum = options.count("minOffsetsPerTrigger")
+    maximum = options.count("maxOffsetsPerTrigger")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise refusal("minOffsetsPerTrigger", f"it is {minimum}, more than maxOffsetsPerTrigger={maximum}")
+    delay_s = options.seconds("maxTriggerDelay")
+    return ReadOptions(
+        bootstrap=options.bootstrap(),
+        selection=_selection(options),
+        starting=_bound(options, "starting", "latest" if is_streaming else "earliest"),
+        ending=_bound(options, "ending", "latest"),
+        late_timestamp="latest" if late == "latest" else "error",
+        fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+        partitions_min=options.count("minPartitions"),
+        partition_records_max=options.count("maxRecordsPerPartition"),
+        includes_headers=options.flag("includeHeaders", default=False),
+        rack=options.text("kafka.client.rack") or None,
+        request_timeout_s=(options.count("kafka.request.timeout.ms") or 30_000) / 1000,
+        patience_s=(options.count("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
+        trigger_offsets_min=minimum,
+        trigger_offsets_max=maximum,
+        trigger_delay_s_max=15 * 60 if delay_s is None else delay_s,
+    )
+
+
+def _selection(options: Options) -> Selection:
+    given = [name for name in _SELECTIONS if name in options]
+    if len(given) != 1:
+        raise InvalidConfig(
+            f"exactly one of {', '.join(_SELECTIONS)} says what is read; given are "
+            f"{' and '.join(given) or 'none of them'}",
+            key=given[-1] if given else _SELECTIONS[0],
+        )
+    if given[0] == "assign":
+        assigned = options.assignment("assign")
+        if not assigned or not all(assigned.values()):
+            raise refusal("assign", "it names no partition")
+        return Selection(assigned=assigned)
+    text = options.text(given[0]) or ""
+    if given[0] == "subscribePattern":
+        if not text:
+            raise refusal("subscribePattern", "it is empty")
+        return Selection(pattern=text)
+    topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not topics:
+        raise refusal("subscribe", "it names no topic")
+    return Selection(topics=topics)
+
+
+def _bound(options: Options, side: str, fallback: Literal["earliest", "latest"]) -> Bound:
+    """A timestamp for all counts before timestamps by partition, and these before offsets."""
+    name = f"{side}Timestamp"
+    if (timestamp := options.count(name, at_least=0)) is not None:
+        return Bound(name, fallback, timestamp_ms=timestamp)
+    name = f"{side}OffsetsByTimestamp"
+    if (timestamps := options.by_partition(name)) is not None:
+        return Bound(name, fallback, timestamps_ms=timestamps)
+    name = f"{side}Offsets"
+    text = (options.text(name) or fallback).strip()
+    if text.lower() == "earliest" and side == "starting":
+        return Bound(name, "earliest")
+    if text.lower() == "latest":
+        return Bound(name, "latest")
+    if not text.startswith("{"):
+        known = "earliest, latest or JSON" if side == "starting" else "latest or JSON"
+        raise refusal(name, f'it is {text!r}; {known} as {{"topic": {{"0": 23}}}} is expected')
+    offsets = options.by_partition(name)
+    assert offsets is not None
+    lowest = EARLIEST if side == "starting" else LATEST
+    if any(offset < lowest for offset in offsets.values()):
+        raise refusal(
+            name, f"it is {text!r}; an offset is at least 0, or {'-2 or -1' if lowest == -2 else '-1'}"
+        )
+    return Bound(name, fallback, offsets=offsets)

@@ -1,0 +1,83 @@
+"""The options of writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.client.producer.options import ProducerOptions
+from quorate.core.topic_names import check_topic_name
+from quorate.errors import InvalidConfig, InvalidTopic
+from quorate.pipeline.source.options import BOOTSTRAP, Options, refusal
+
+__all__ = ["WriteOptions", "write_options"]
+
+_COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_BOTH: Final = frozenset(
+    {
+        *BOOTSTRAP,
+        "topic",
+        "includeHeaders",
+        "includeTimestamp",
+        "kafka.acks",
+        "kafka.compression.type",
+        "kafka.batch.size",
+        "kafka.linger.ms",
+        "kafka.delivery.timeout.ms",
+        "kafka.request.timeout.ms",
+        "kafka.max.block.ms",
+        "kafka.buffer.memory",
+    }
+)
+#: Spark hands these on, and minds them itself.
+_STREAM: Final = _BOTH | {"checkpointLocation", "queryName"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    bootstrap: tuple[str, ...]
+    #: for all rows, whatever their column says; None: the column says it
+    topic: str | None
+    #: a column `timestamp` becomes the records' own; otherwise it is left out, as by Spark's Kafka sink
+    keeps_timestamps: bool
+    producer: ProducerOptions
+
+
+def write_options(
+    given: Mapping[str, str], *, is_streaming: bool, is_overwriting: bool = False
+) -> WriteOptions:
+    if is_overwriting:
+        raise InvalidConfig('a log is only ever appended to: write with mode("append")', key="mode")
+    what = "streaming writes" if is_streaming else "batch writes"
+    options = Options(given, _STREAM if is_streaming else _BOTH, what=what)
+    options.flag("includeHeaders", default=True)  # the column decides
+    topic = options.text("topic")
+    if topic is not None:
+        try:
+            check_topic_name(topic)
+        except InvalidTopic as error:
+            raise refusal("topic", error.message) from error
+    return WriteOptions(
+        bootstrap=options.bootstrap(),
+        topic=topic,
+        keeps_timestamps=options.flag("includeTimestamp", default=False),
+        producer=_producer(options),
+    )
+
+
+def _producer(options: Options) -> ProducerOptions:
+    acks = options.choice("kafka.acks", ("all", "-1"), default="all")
+    assert acks in ("all", "-1"), "with less, a record of a committed batch could be lost"
+    compression = options.choice("kafka.compression.type", _COMPRESSIONS, default="none")
+    return ProducerOptions(
+        acks="all",
+        compression=compression,  # type: ignore[arg-type]  # one of the names, as was just checked
+        # A task has all its rows at hand: larger batches than a service's cost it nothing.
+        batch_bytes=options.count("kafka.batch.size") or 512 << 10,
+        linger_ms=options.count("kafka.linger.ms", at_least=0) or 0,
+        delivery_timeout_ms=options.count("kafka.delivery.timeout.ms") or 120_000,
+        request_timeout_ms=options.count("kafka.request.timeout.ms") or 30_000,
+        max_block_ms=options.count("kafka.max.block.ms", at_least=0) or 60_000,
+        buffer_bytes=options.count("kafka.buffer.memory") or 64 << 20,
+    )

@@ -1,0 +1,94 @@
+"""A job as people run it: `quorate pipeline run …` in a process of its own, that can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+__all__ = ["JobProcess", "run_job"]
+
+_ROOT: Final = Path(__file__).parent.parent.parent
+#: Jobs of tests are short: what a compiler or many tasks would gain is less than they cost.
+_SMALL: Final = (
+    "spark.sql.shuffle.partitions=2",
+    "spark.default.parallelism=2",
+    "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage=false",
+)
+#: Spark gives a worker ten seconds to start, whatever else the machine has to do; a job can be started again.
+_TOO_BUSY: Final = "Python worker failed to connect back"
+_STARTS_MAX: Final = 5
+
+
+class JobProcess:
+    """Started in a group of its own, so that Spark's JVM and its workers can be killed with it."""
+
+    def __init__(self, job: str, *options: str, bootstrap: str, kill_before: str | None = None) -> None:
+        """``kill_before``: see ``tests.pipeline.killing_job``."""
+        program = (
+            ["quorate.console.main"] if kill_before is None else ["tests.pipeline.killing_job", kill_before]
+        )
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", *program, "--bootstrap", bootstrap, "pipeline", "run", job, *options),
+                *("--spark-master", "local[2]", "--spark-conf", ",".join(_SMALL)),
+            ],
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def wait_for(self, is_awaited: Callable[[str], bool]) -> str:
+        """The first line of which that is so.
+
+        An ``AssertionError`` with all that was said if it ends before.
+        """
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.rstrip())
+            if is_awaited(line):
+                return line
+        raise AssertionError("\n".join(["it ended before:", *self.lines]))
+
+    def ask_to_stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Everything of it, at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> int:
+        """Its exit status; minus the signal that has killed it."""
+        assert self._process.stdout is not None
+        if not self._process.stdout.closed:
+            with self._process.stdout as rest:
+                self.lines += [line.rstrip() for line in rest]
+        return self._process.wait()
+
+
+def run_job(job: str, *options: str, bootstrap: str, kill_before: str | None = None) -> list[str]:
+    """To its end, which is a good one or, with ``kill_before``, that kill; what it said."""
+    for _ in range(_STARTS_MAX):
+        with JobProcess(job, *options, bootstrap=bootstrap, kill_before=kill_before) as process:
+            status = process.wait()
+        if not any(_TOO_BUSY in line for line in process.lines):
+            break
+    assert status == (0 if kill_before is None else -signal.SIGKILL), "\n".join(process.lines)
+    return process.lines

@@ -1,0 +1,101 @@
+"""Spark as a cluster of processes: executors, brokers and drivers are killed, and no row is lost.
+
+A batch is small beside what starting Spark takes, so a kill is timed by what has happened (the driver reads,
+an executor is there), not by the clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+import pytest
+
+from quorate.client import ConsumerRecord
+from quorate.testing import LocalCluster
+from tests.pipeline.standalone.spark_cluster import SparkCluster
+
+NewTopic = Callable[..., str]
+RECORDS = 200_000
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("spark")) as cluster:
+        yield cluster
+
+
+def fill(cluster: LocalCluster, topic: str, records: int) -> list[bytes]:
+    values = [b"%08d" % n * 12 for n in range(records)]
+    with cluster.producer() as producer:
+        for start in range(0, records, 10_000):
+            part = values[start : start + 10_000]
+            producer.send_many(topic, part, keys=[value[:8] for value in part])
+    return values
+
+
+def values_in(cluster: LocalCluster, topic: str) -> Counter[bytes]:
+    with cluster.admin() as admin:
+        total = sum(each.offset or 0 for each in admin.list_offsets(topic).values())
+    found: list[ConsumerRecord] = []
+    with cluster.consumer(topics=[topic]) as consumer:
+        while len(found) < total:
+            found += consumer.poll(10_000, timeout=30)
+    return Counter(each.value or b"" for each in found)
+
+
+def test_an_executor_killed_during_a_batch_costs_no_row_and_repeats_none_that_is_read(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    topic = new_topic(6)
+    values = fill(quorate_cluster, topic, RECORDS)
+    driver = spark_cluster.driver("archive", quorate_cluster.bootstrap, topic, str(tmp_path / "out"), "")
+    driver.wait_until_said("reading")
+    spark_cluster.kill_an_executor()
+    driver.succeed()
+    assert sorted(pq.read_table(tmp_path / "out").column("value").to_pylist()) == sorted(values)
+
+
+def test_a_broker_killed_during_a_read_and_a_write_costs_no_row(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, spark_cluster: SparkCluster
+) -> None:
+    source, target = new_topic(6), new_topic(6)
+    values = fill(quorate_cluster, source, RECORDS)
+    driver = spark_cluster.driver("copy", quorate_cluster.bootstrap, source, target, "")
+    driver.wait_until_said("reading")
+    try:
+        quorate_cluster.kill(quorate_cluster.leader_of(source))
+        driver.succeed()
+    finally:
+        quorate_cluster.heal()
+    # No task failed for it, so each row is there once.
+    assert values_in(quorate_cluster, target) == Counter(values)
+
+
+def test_an_executor_killed_during_a_write_repeats_rows_and_loses_none(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, spark_cluster: SparkCluster
+) -> None:
+    source, target = new_topic(6), new_topic(6)
+    values = fill(quorate_cluster, source, RECORDS)
+    driver = spark_cluster.driver("copy", quorate_cluster.bootstrap, source, target, "")
+    driver.wait_until_said("reading")
+    spark_cluster.kill_an_executor()
+    driver.succeed()
+    assert values_in(quorate_cluster, target).keys() == set(values)
+
+
+def test_a_driver_killed_between_the_sinks_commit_and_the_checkpoint_repeats_that_batch_alone(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    source, target = new_topic(2), new_topic(2)
+    values = fill(quorate_cluster, source, 5_000)
+    arguments = ("stream", quorate_cluster.bootstrap, source, target, str(tmp_path / "checkpoint"))
+    marker = {"KILLED_MARKER": str(tmp_path / "killed")}
+    assert spark_cluster.driver(*arguments, **marker).wait() == -9
+    assert (tmp_path / "killed").exists()
+    spark_cluster.driver(*arguments, **marker).succeed()
+    found = values_in(quorate_cluster, target)
+    assert found.keys() == set(values)
+    assert Counter(found.values()) == {1: 4_000, 2: 1_000}

@@ -1,0 +1,167 @@
+"""The audit finds what the checks of drills find, and nothing else: two implementations, one truth."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from quorate.chaos.checks import (
+    aborted_read,
+    duplicate,
+    inconsistent_offsets,
+    lost_write,
+    phantom,
+    send_order,
+)
+from quorate.chaos.checks.case import Case
+from quorate.chaos.checks.check_all import Check
+from quorate.chaos.checks.final_state import FinalState
+from quorate.chaos.history.entries import ReadRecord, Sent
+from quorate.chaos.history.history import History
+from quorate.chaos.history.ledger_file import LedgerFile, read_ledger
+from quorate.chaos.live.final_state import seen_by_readers
+from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
+from quorate.errors import DeliveryTimedOut, InvalidRequest, NotEnoughReplicas, QuorateError
+from quorate.pipeline.jobs.audit.comparison import AuditReport, FindingKind
+from quorate.pipeline.jobs.audit.job import audit
+from quorate.pipeline.jobs.config import AuditConfig
+from quorate.pipeline.jobs.config.audit import LogFrom
+from quorate.testing import LocalCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NewTopic = Callable[..., str]
+Log = list[bytes]
+
+#: what looks at the same thing on the other side
+_CHECKS: Final[dict[FindingKind, Check]] = {
+    FindingKind.LOST: lost_write.check,
+    FindingKind.MISPLACED: inconsistent_offsets.check,
+    FindingKind.DUPLICATED: duplicate.check,
+    FindingKind.REORDERED: send_order.check,
+    FindingKind.REFUSED: aborted_read.check,
+    FindingKind.INVENTED: phantom.check,
+}
+_TOPICS: Final = 30
+
+
+def _lose(log: Log, rng: random.Random) -> None:
+    del log[-1 - rng.randrange(2)]
+
+
+def _double(log: Log, rng: random.Random) -> None:
+    log.append(rng.choice(log))
+
+
+def _swap(log: Log, rng: random.Random) -> None:
+    at = rng.randrange(len(log) - 3)
+    log[at], log[at + 2] = log[at + 2], log[at]
+
+
+def _invent(log: Log, rng: random.Random) -> None:
+    log.append(b"from nowhere %d" % rng.randrange(10))
+
+
+def _nothing(log: Log, rng: random.Random) -> None:
+    """As it should be."""
+
+
+_PLANTS: Final = (_lose, _double, _swap, _invent, _nothing)
+
+
+def _one_topic(history: History, partition: TopicPartition, rng: random.Random) -> None:
+    """Sends of two producers with every outcome, perhaps what must not be, and a reader of all of it."""
+    log: Log = []
+    refused: list[Sent] = []
+    for number in range(12):
+        sent = history.begin(f"p{number % 2}", partition, acks="1" if number == 5 else "all")
+        if number in (3, 7):
+            refusal: QuorateError = NotEnoughReplicas("too few") if number == 3 else DeliveryTimedOut("late")
+            history.fail(sent, refusal)
+            if number == 3:
+                refused.append(sent)
+            elif rng.random() < 0.5:
+                log.append(sent.value)
+            continue
+        history.acknowledge(sent, Offset(len(log)))
+        log.append(sent.value)
+    rng.choice(_PLANTS)(log, rng)
+    if rng.random() < 0.15:
+        log.append(refused[0].value)
+    reader = history.assign("reader", {partition: Offset(0)})
+    history.read(reader, partition, [ReadRecord(Offset(at), value) for at, value in enumerate(log)])
+    history.caught_up(reader)
+
+
+def _found_by_checks(history: History) -> dict[FindingKind, set[str]]:
+    """By kind: the topics in which the checks of drills find something."""
+    found: dict[FindingKind, set[str]] = {kind: set() for kind in _CHECKS}
+    for partition, final in seen_by_readers(history).partitions.items():
+        case = Case(history, FinalState({partition: final}))
+        for kind, check in _CHECKS.items():
+            if not check(case).passed:
+                found[kind].add(partition.topic)
+    return found
+
+
+def _found_by_audit(report: AuditReport) -> dict[FindingKind, set[str]]:
+    return {
+        each.kind: {example.split("-0: ")[0] for example in each.examples}
+        for each in report.findings
+        if each.kind in _CHECKS
+    }
+
+
+def test_audit_and_checks_agree_about_every_history(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    with LedgerFile.create(str(tmp_path / "history.jsonl")) as ledger:
+        history = History(recorder=ledger)
+        for number in range(_TOPICS):
+            _one_topic(history, TopicPartition(TopicName(f"t{number}"), PartitionId(0)), rng)
+    # Somebody was killed within a line: it is cut off.
+    with open(tmp_path / "history.jsonl", "ab") as file:
+        file.write(b'{"type":"send","ser')
+    config = AuditConfig(ledger=str(tmp_path), log_from=LogFrom.HISTORY, examples=1000)
+    report = audit(spark, config)
+
+    expected = _found_by_checks(read_ledger(str(tmp_path / "history.jsonl")))
+    assert all(expected.values()), "every kind is among what was planted, or this shows little"
+    assert _found_by_audit(report) == expected
+    assert report.sent == _TOPICS * 12
+    assert not report.passed
+
+
+def test_the_log_of_a_cluster_is_held_against_the_ledger(
+    spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    partition = TopicPartition(TopicName(new_topic()), PartitionId(1))
+    with (
+        LedgerFile.create(str(tmp_path / "history.jsonl")) as ledger,
+        quorate_cluster.producer() as producer,
+    ):
+        history = History(recorder=ledger)
+        for _ in range(50):
+            sent = history.begin("p", partition)
+            placed = producer.send(partition.topic, sent.value, partition=partition.partition).result()
+            history.acknowledge(sent, placed.offset)
+        lost = history.begin("p", partition)
+        history.acknowledge(lost, Offset(50))
+    config = AuditConfig(ledger=str(tmp_path), bootstrap_servers=quorate_cluster.bootstrap)
+    report = audit(spark, config)
+
+    assert {each.kind: each.count for each in report.findings if each.count} == {FindingKind.LOST: 1}
+    assert repr(lost.value) in report.findings[0].examples[0]
+    assert (report.sent, report.acknowledged, report.in_log) == (51, 51, 50)
+
+
+def test_what_is_no_ledger_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="there is no ledger"):
+        audit(spark, AuditConfig(ledger=str(tmp_path / "none")))
+    (tmp_path / "history.jsonl").write_text('{"some": "thing"}\n')
+    with pytest.raises(InvalidRequest, match="is no ledger"):
+        audit(spark, AuditConfig(ledger=str(tmp_path)))

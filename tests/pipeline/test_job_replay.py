@@ -1,0 +1,135 @@
+"""The replay job, killed between a chunk and its note, writes each record once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+
+from quorate.pipeline.jobs.replay.remainder import without_written
+from quorate.testing import LocalCluster
+from tests.pipeline.job_helpers import KEPT, LONG, Held, fill_topic, topic_content, without_offsets
+from tests.pipeline.job_process import run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NewTopic = Callable[..., str]
+
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", _HEADERS),
+    ]
+)
+
+
+def _archive(path: Path, topic: str, records: list[Held]) -> None:
+    """As the archive job lays it out, without running it."""
+    by_date: dict[str, list[Held]] = {}
+    for each in records:
+        by_date.setdefault(f"{_moment(each):%Y-%m-%d}", []).append(each)
+    for date, found in by_date.items():
+        directory = path / f"date={date}" / f"topic={topic}"
+        directory.mkdir(parents=True)
+        rows = [
+            {
+                "key": each.key,
+                "value": each.value,
+                "partition": each.partition,
+                "offset": each.offset,
+                "timestamp": _moment(each),
+                "timestampType": 0,
+                "headers": [{"key": key, "value": value} for key, value in each.headers] or None,
+            }
+            for each in found
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), directory / "part-0.parquet")
+
+
+def _moment(each: Held) -> datetime:
+    return datetime.fromtimestamp(each.timestamp_ms / 1000, UTC)
+
+
+def test_of_a_chunk_that_was_written_in_part_the_rest_is_written(spark: SparkSession) -> None:
+    schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+    chunk = [
+        (b"k", b"first", 0, 10, at),
+        (b"k", b"same", 0, 11, at),
+        (b"k", b"same", 0, 12, at),
+        (b"k", None, 0, 13, at),
+        (None, b"", 1, 7, at),
+        (b"", None, 1, 8, at),
+    ]
+    # At other offsets, of course; and somebody else has written as well.
+    there = [
+        (b"k", b"first", 0, 90, at),
+        (b"k", b"same", 0, 91, at),
+        (b"x", b"y", 0, 92, at),
+        (None, b"", 1, 93, at),
+    ]
+    frame, written = (spark.createDataFrame(rows, schema) for rows in (chunk, there))
+
+    rest = without_written(frame, written, is_placed=True).orderBy("partition", "offset").collect()
+    assert [(row["partition"], row["offset"]) for row in rest] == [(0, 12), (0, 13), (1, 8)]
+
+
+@LONG
+def test_killed_with_a_chunk_written_and_not_noted_it_writes_each_record_once_in_order(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, target = new_topic(**KEPT), new_topic(**KEPT)
+    fill_topic(quorate_cluster, source, 900)
+    records = topic_content(quorate_cluster, source)
+    _archive(tmp_path / "archive", source, records)
+    options = ["--path", str(tmp_path / "archive"), "--topic", source, "--to-topic", target]
+    options += ["--checkpoint-dir", str(tmp_path / "checkpoint"), "--max-rows-per-chunk", "300"]
+
+    killed = "quorate.pipeline.jobs.replay.notes:Notes.end:2"
+    run_job("replay", *options, bootstrap=quorate_cluster.bootstrap, kill_before=killed)
+    # Two chunks are there, and only the first is known to be.
+    assert 300 < len(topic_content(quorate_cluster, target)) < 900
+    lines = run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
+
+    assert without_offsets(topic_content(quorate_cluster, target)) == without_offsets(records)
+    assert any("lag 0" in line for line in lines), lines
+    # It is done: nothing is left to write.
+    run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
+    assert len(topic_content(quorate_cluster, target)) == len(records)
+
+
+@LONG
+def test_a_range_of_time_is_replayed_at_a_limited_rate(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, target = new_topic(**KEPT), new_topic(partitions=1, **KEPT)
+    fill_topic(quorate_cluster, source, 900)
+    records = topic_content(quorate_cluster, source)
+    _archive(tmp_path / "archive", source, records)
+    options = ["--path", str(tmp_path / "archive"), "--topic", source, "--to-topic", target]
+    options += ["--checkpoint-dir", str(tmp_path / "checkpoint"), "--partitions", "by-key"]
+    options += ["--from-time", "2025-12-31T23:59:30Z", "--until-time", "2026-01-01T00:00:10Z"]
+    options += ["--max-rows-per-second", "200"]
+    lines = run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
+
+    asked = [each for each in records if 1_767_225_570_000 <= each.timestamp_ms < 1_767_225_610_000]
+    found = topic_content(quorate_cluster, target)
+    assert sorted(each[1:] for each in without_offsets(found)) == sorted(
+        each[1:] for each in without_offsets(asked)
+    )
+    for key in {each.key for each in asked}:
+        in_order = [each.timestamp_ms for each in found if each.key == key]
+        assert in_order == sorted(in_order)
+    # Two seconds of the limit at once: no chunk has more.
+    assert len([line for line in lines if "batch" in line]) >= len(asked) // 400

@@ -1,0 +1,191 @@
+"""What the readers plan and what tasks read, on a real cluster; Spark's part is played by the test."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import LongType, StructField, StructType
+
+from quorate.errors import InvalidConfig
+from quorate.pipeline.source.batch_reader import QuorateReader
+from quorate.pipeline.source.errors import DataLost, TopicRecreated
+from quorate.pipeline.source.read_options import read_options
+from quorate.pipeline.source.stream_reader import QuorateStreamReader
+from quorate.pipeline.source.tasks import RangePartition
+from quorate.testing import LocalCluster
+
+NewTopic = Callable[..., str]
+OFFSETS = StructType([StructField("offset", LongType())])
+
+
+def stream(cluster: LocalCluster, topic: str, **options: Any) -> QuorateStreamReader:
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        **{name: str(value) for name, value in options.items()},
+    }
+    return QuorateStreamReader(read_options(given, is_streaming=True), OFFSETS)
+
+
+def send(cluster: LocalCluster, topic: str, count: int, **options: Any) -> None:
+    with cluster.producer(**options) as producer:
+        producer.send_many(topic, [b"x" * 100] * count, partition=0).result()
+
+
+def latest(reader: QuorateStreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    return reader.latestOffset(start, reader.getDefaultReadLimit())
+
+
+def offsets_in(reader: QuorateStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    # As it goes to executors.
+    task: QuorateStreamReader = pickle.loads(pickle.dumps(reader))
+    return [
+        offset
+        for partition in reader.partitions(start, end)
+        for batch in task.read(partition)
+        for offset in batch.column(0).to_pylist()
+    ]
+
+
+def test_with_nothing_new_a_trigger_ends_where_it_began(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(3)
+    send(quorate_cluster, topic, 5)
+    reader = stream(quorate_cluster, topic)
+    end = latest(reader, reader.initialOffset())
+    assert latest(reader, end) == end
+    assert reader.reportLatestOffset() == end
+    assert offsets_in(reader, reader.initialOffset(), end) == [0, 1, 2, 3, 4]
+
+
+def test_the_beginning_is_looked_up_once(quorate_cluster: LocalCluster, new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+    reader = stream(quorate_cluster, topic, startingOffsets="latest")
+    before = reader.initialOffset()
+    send(quorate_cluster, topic, 5)
+    assert reader.initialOffset() == before
+    assert offsets_in(reader, before, latest(reader, before)) == [0, 1, 2, 3, 4]
+
+
+def test_too_few_records_are_waited_for_but_not_where_nothing_more_is_looked_at(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    send(quorate_cluster, topic, 5)
+    reader = stream(quorate_cluster, topic, minOffsetsPerTrigger=10)
+    start = reader.initialOffset()
+    assert latest(reader, start) == start
+    assert offsets_in(reader, start, reader.latestOffset(start, ReadAllAvailable())) == [0, 1, 2, 3, 4]
+    impatient = stream(quorate_cluster, topic, minOffsetsPerTrigger=10, maxTriggerDelay="0ms")
+    assert latest(impatient, start) != start
+    reader.prepareForTriggerAvailableNow()
+    assert latest(reader, start) != start
+
+
+def test_available_now_ends_where_the_log_ended_when_the_query_began(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    send(quorate_cluster, topic, 5)
+    reader = stream(quorate_cluster, topic, maxOffsetsPerTrigger=3)
+    reader.prepareForTriggerAvailableNow()
+    send(quorate_cluster, topic, 5)
+    start = reader.initialOffset()
+    first = latest(reader, start)
+    second = latest(reader, first)
+    assert [offsets_in(reader, start, first), offsets_in(reader, first, second)] == [[0, 1, 2], [3, 4]]
+    assert latest(reader, second) == second
+
+
+@pytest.fixture
+def short_log(quorate_cluster: LocalCluster, new_topic: NewTopic) -> Iterator[tuple[str, int]]:
+    """A topic that has lost its first records to retention; with the offset that it begins at."""
+    topic = new_topic(1, **{"segment.bytes": "16384", "retention.bytes": "16384"})
+    with quorate_cluster.admin() as admin:
+        begins_at = 0
+        while begins_at == 0:
+            send(quorate_cluster, topic, 500, batch_bytes=4096)
+            (found,) = admin.list_offsets(topic, "earliest").values()
+            begins_at = found.offset or 0
+        yield topic, begins_at
+
+
+def test_a_topic_made_anew_is_refused_by_the_plan_and_by_tasks(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    send(quorate_cluster, topic, 5)
+    reader = stream(quorate_cluster, topic)
+    start = reader.initialOffset()
+    end = latest(reader, start)
+    (planned,) = reader.partitions(start, end)
+    with quorate_cluster.admin() as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=1, replication_factor=3)
+    send(quorate_cluster, topic, 9)
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and made anew"):
+        list(reader.read(planned))
+    fresh = stream(quorate_cluster, topic)
+    with pytest.raises(TopicRecreated, match="new checkpointLocation"):
+        latest(fresh, start)
+
+
+def test_records_that_retention_took_are_an_error_or_are_left_out_as_asked_for(
+    quorate_cluster: LocalCluster, short_log: tuple[str, int]
+) -> None:
+    topic, begins_at = short_log
+    reader = stream(quorate_cluster, topic)
+    end = latest(reader, reader.initialOffset())
+    start: dict[str, Any] = {topic: {**end[topic], "offsets": {"0": 0}}}
+    with pytest.raises(
+        DataLost, match=rf"{topic}-0 at offset 0: records from 0 to \d+ were deleted"
+    ) as caught:
+        offsets_in(reader, start, end)
+    assert caught.value.facts["topic"] == topic
+    assert (caught.value.facts["partition"], caught.value.facts["offset"]) == (0, 0)
+    lenient = stream(quorate_cluster, topic, failOnDataLoss="false")
+    found = offsets_in(lenient, start, end)
+    assert found[0] >= begins_at
+    assert found == list(range(found[0], end[topic]["offsets"]["0"]))
+
+
+def test_a_task_reads_on_when_the_leader_dies(quorate_cluster: LocalCluster, new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+    send(quorate_cluster, topic, 60_000)  # several answers' worth
+    reader = stream(quorate_cluster, topic)
+    start = reader.initialOffset()
+    (planned,) = reader.partitions(start, latest(reader, start))
+    batches = reader.read(planned)
+    found = next(batches).column(0).to_pylist()
+    quorate_cluster.kill(quorate_cluster.leader_of(topic))
+    try:
+        found += [offset for batch in batches for offset in batch.column(0).to_pylist()]
+    finally:
+        quorate_cluster.heal()
+    assert found == list(range(60_000))
+
+
+def test_a_batch_of_nothing_has_one_task_that_reads_nothing(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    given = {"kafka.bootstrap.servers": quorate_cluster.bootstrap, "subscribe": new_topic(2)}
+    reader = QuorateReader(read_options(given, is_streaming=False), OFFSETS)
+    (nothing,) = reader.partitions()
+    assert isinstance(nothing, RangePartition)
+    assert list(reader.read(nothing)) == []
+
+
+def test_offsets_of_a_stream_name_every_partition(quorate_cluster: LocalCluster, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    reader = stream(quorate_cluster, topic, startingOffsets=f'{{"{topic}": {{"0": 3}}}}')
+    with pytest.raises(InvalidConfig, match=f"nothing about {topic}-1"):
+        reader.initialOffset()

@@ -1,0 +1,170 @@
+"""An archive of Parquet holds every record once, wherever the job that writes it is killed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive.job import Archiving
+from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
+from quorate.pipeline.jobs.batch import Batch
+from tests.unit.pipeline.archive_stand_in import Listener, Record, batch_of, stand_in_for_spark, visible
+
+_IDS = {"orders": "A" * 22}
+_BATCHES = [batch_of(0, 4), batch_of(4, 15), batch_of(15, 16), batch_of(16, 20)]
+_ALL = Counter(record for batch in _BATCHES for record in batch)
+#: everything that changes what a restarted job finds
+_CHANGES = ("rename", "replace", "remove", "makedirs")
+
+
+class _Killed(BaseException):
+    """As `kill -9`: nobody tidies up after it."""
+
+
+class _Killer:
+    """Lets so many changes of files happen, and no more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left: int | None = None
+        self.seen = 0
+        for name in _CHANGES:
+            monkeypatch.setattr(os, name, self._watched(getattr(os, name)))
+
+    def _watched(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            self.seen += 1
+            if self.left is not None:
+                if self.left == 0:
+                    raise _Killed
+                self.left -= 1
+            return change(*args, **kwargs)
+
+        return changed
+
+
+def _archiving(path: Path, *, files_min: int = 2) -> Archiving:
+    store = ParquetStore(str(path), files_min=files_min, bytes_max=1 << 20)
+    store.open(_IDS)
+    return Archiving(store, Listener())
+
+
+def _run(path: Path, *, done: int = 0, query_id: str = "q") -> int:
+    """A job from where Spark has noted that it is; returns how many batches there were."""
+    archiving = _archiving(path)
+    for number in range(done, len(_BATCHES)):
+        archiving.on_batch(cast("Any", _BATCHES[number]), Batch(query_id, number))
+    return len(_BATCHES)
+
+
+@pytest.fixture(autouse=True)
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in_for_spark(monkeypatch)
+
+
+def test_a_job_that_is_not_killed_archives_everything_once_by_date_and_topic(tmp_path: Path) -> None:
+    _run(tmp_path)
+
+    assert visible(tmp_path) == _ALL
+    directories = {str(each.relative_to(tmp_path)) for each in tmp_path.glob("date=*/topic=*")}
+    assert directories == {"date=2026-01-31/topic=orders", "date=2026-02-01/topic=orders"}
+    # Compacted: of each day at most one file was left, and the next one was merged into it.
+    assert all(len(list(tmp_path.glob(f"{each}/*.parquet"))) == 1 for each in directories)
+
+
+def test_a_kill_before_any_change_of_a_file_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killer = _Killer(monkeypatch)
+    _run(tmp_path / "whole")
+    changes = killer.seen
+    assert changes > 20, "the whole of it takes many changes, or this shows little"
+
+    for allowed in range(changes):
+        path = tmp_path / str(allowed)
+        killer.left = allowed
+        with pytest.raises(_Killed):
+            _run(path)
+        killer.left = None
+        seen = visible(path)
+        assert not [record for record, times in seen.items() if times > 1], f"killed after {allowed} changes"
+        # Spark has noted none of them, which is the worst case: it asks for all of them again.
+        _run(path)
+        assert visible(path) == _ALL, f"killed after {allowed} changes"
+
+
+def test_a_kill_while_the_next_start_repairs_is_repaired_by_the_one_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killer = _Killer(monkeypatch)
+    _run(tmp_path / "whole")
+    for allowed in range(0, killer.seen, 3):
+        path = tmp_path / str(allowed)
+        for budget in (allowed, 1, 2, 3):
+            killer.left = budget
+            try:
+                _run(path)
+            except _Killed:
+                assert max(visible(path).values(), default=0) <= 1
+        killer.left = None
+        _run(path)
+        assert visible(path) == _ALL
+
+
+def test_a_lost_checkpoint_archives_nothing_twice(tmp_path: Path) -> None:
+    _run(tmp_path)
+    archiving = _archiving(tmp_path)
+    # Other batches than before, by another query: what it had, what it had in part, what is new.
+    archiving.on_batch(cast("Any", batch_of(0, 10)), Batch("another", 0))
+    archiving.on_batch(cast("Any", batch_of(10, 25)), Batch("another", 1))
+
+    assert visible(tmp_path) == Counter(batch_of(0, 25))
+
+
+def test_a_partition_that_is_new_begins_at_its_beginning(tmp_path: Path) -> None:
+    archiving = _archiving(tmp_path)
+    archiving.on_batch(cast("Any", batch_of(0, 5, partitions=1)), Batch("q", 0))
+    late = [*batch_of(5, 6, partitions=1), Record("orders", 7, 0)]
+    archiving.on_batch(cast("Any", late), Batch("q", 1))
+
+    assert visible(tmp_path) == Counter([*batch_of(0, 6, partitions=1), Record("orders", 7, 0)])
+
+
+def test_what_its_owner_deletes_stays_deleted(tmp_path: Path) -> None:
+    _run(tmp_path)
+    for file in tmp_path.glob("date=2026-01-31/topic=orders/*.parquet"):
+        file.unlink()
+    _run(tmp_path)
+
+    assert all(record.offset >= 10 for record in visible(tmp_path))
+
+
+def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:
+    _run(tmp_path)
+    store = ParquetStore(str(tmp_path), files_min=0, bytes_max=1)
+    with pytest.raises(InvalidRequest, match="deleted and created again"):
+        store.open({"orders": "B" * 22})
+
+
+def test_data_without_a_state_is_refused_not_taken_for_nothing(tmp_path: Path) -> None:
+    _run(tmp_path)
+    (tmp_path / "_archive" / "state.json").unlink()
+    with pytest.raises(InvalidRequest, match="nothing says how far it goes"):
+        _archiving(tmp_path)
+
+
+def test_compaction_keeps_the_schema_and_leaves_large_files_alone(tmp_path: Path) -> None:
+    archiving = _archiving(tmp_path, files_min=3)
+    for number in range(3):
+        archiving.on_batch(cast("Any", batch_of(number, number + 1)), Batch("q", number))
+    (file,) = tmp_path.glob("date=*/topic=*/*.parquet")
+    assert file.name.startswith("compacted-")
+
+    store = ParquetStore(str(tmp_path), files_min=1, bytes_max=file.stat().st_size)
+    store.open(_IDS)
+    assert store.compact({"date=2026-01-31/topic=orders"}) == 0

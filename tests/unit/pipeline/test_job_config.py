@@ -1,0 +1,100 @@
+"""What jobs are told: from a file and from flags, checked before Spark is started."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.console.main import main
+from quorate.core.config.schema import settings_of
+from quorate.errors import InvalidConfig
+from quorate.pipeline.jobs.config import JOBS, AggregateConfig, ArchiveConfig, AuditConfig, ReplayConfig
+from quorate.pipeline.jobs.config.base import StoreFormat, load
+
+_REPLAY = {"path": "/a", "topic": "t", "to.topic": "u", "checkpoint.dir": "/c"}
+
+
+def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "archive.toml"
+    file.write_text('topics = ["a", "b"]\npath = "/srv"\nformat = "delta"\n[trigger]\ninterval = "30s"\n')
+    config = load(ArchiveConfig, str(file), {"path": "/elsewhere", "once": True})
+
+    assert config.topics == ("a", "b")
+    assert config.path == "/elsewhere"
+    assert config.store_format is StoreFormat.DELTA
+    assert config.trigger_ms == 30_000
+    assert config.is_once
+    assert config.rows_per_batch_max == 500_000
+    assert config.checkpoint == "/elsewhere/_checkpoint"
+
+
+def test_everything_that_is_missing_is_told_at_once_with_its_flag() -> None:
+    with pytest.raises(InvalidConfig, match=r"(?s)--path.*--to-topic.*--checkpoint-dir"):
+        load(ReplayConfig, None, {"topic": "t"})
+
+
+@pytest.mark.parametrize(
+    ("job", "flags", "told"),
+    [
+        (ArchiveConfig, {"topics": "a", "path": "/p", "formt": "delta"}, "did you mean format"),
+        (ArchiveConfig, {"topics": "a,a", "path": "/p"}, "one twice"),
+        (ArchiveConfig, {"topics": "a b", "path": "/p"}, "no name of a topic"),
+        (AggregateConfig, {"topics": "a", "to.topic": "a", "checkpoint.dir": "/c"}, "its own results"),
+        (
+            AggregateConfig,
+            {"topics": "a", "to.topic": "b", "checkpoint.dir": "/c", "window": "1"},
+            "length of time",
+        ),
+        (
+            AggregateConfig,
+            {"topics": "a", "to.topic": "b", "checkpoint.dir": "/c", "sum": "amount"},
+            "no such path",
+        ),
+        (
+            ReplayConfig,
+            {**_REPLAY, "from.time": "2026-02-01", "until.time": "2026-01-01"},
+            "nothing lies between",
+        ),
+        (ReplayConfig, {**_REPLAY, "from.time": "yesterday"}, "no time"),
+        (AuditConfig, {"ledger": "x", "log": "archive"}, "needs it"),
+    ],
+)
+def test_a_mistake_is_refused_by_name(job: type[Any], flags: dict[str, object], told: str) -> None:
+    with pytest.raises(InvalidConfig, match=told):
+        load(job, None, flags)
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    config = load(
+        ReplayConfig, None, {**_REPLAY, "from.time": "2026-01-31", "until.time": "2026-01-31T09:00+01:00"}
+    )
+
+    assert config.from_time == datetime(2026, 1, 31, tzinfo=UTC)
+    assert config.until_time == datetime(2026, 1, 31, 8, tzinfo=UTC)
+
+
+def test_code_may_say_what_a_file_would() -> None:
+    config = ArchiveConfig(topics=("a",), path="/p", store_format="delta")  # type: ignore[arg-type]  # as code may
+
+    assert config.store_format is StoreFormat.DELTA
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_command_of_a_job_has_an_option_for_each_setting(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", "run", name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for setting in settings_of(JOBS[name]):
+        if setting.key != "bootstrap.servers":
+            assert f"--{setting.key.replace('.', '-')}" in shown
+
+
+def test_wrong_settings_end_the_command_before_spark_is_started(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "run", "table", "--topic", "t", "--path", "/p", "--buckets", "0"]) == 1
+    error = capsys.readouterr().err
+    assert "INVALID_CONFIG" in error
+    assert "buckets" in error

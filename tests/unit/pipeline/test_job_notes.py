@@ -1,0 +1,83 @@
+"""What jobs note and tell: chunks of a replay, progress, failures, and who may use a directory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.config import ReplayConfig
+from quorate.pipeline.jobs.failures import JobFailed, failing_as_job
+from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.progress import lag_between, progress_of
+from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
+
+
+def _config(path: str = "/a", checkpoint: str = "/c") -> ReplayConfig:
+    return ReplayConfig(path=path, topic=("t",), to_topic=("u",), checkpoint_dir=checkpoint)
+
+
+def _notes() -> Notes:
+    return Notes(asked_by(_config()), rows=25, table_version=None, left={"0": (5, 20), "3": (0, 10)})
+
+
+def test_chunks_cover_every_offset_once_in_order() -> None:
+    notes = _notes()
+    covered: dict[str, list[int]] = {"0": [], "3": []}
+    while notes.left:
+        spans = notes.next_spans(8)
+        for partition, (first, end) in spans.items():
+            covered[partition] += range(first, end)
+        notes = notes.begin(Chunk(spans, {})).end(rows=sum(end - first for first, end in spans.values()))
+
+    assert covered == {"0": list(range(5, 20)), "3": list(range(10))}
+    assert notes.rows_done == notes.rows
+
+
+def test_notes_come_back_as_they_were_written(tmp_path: Path) -> None:
+    notes = _notes().begin(Chunk({"0": (5, 9), "3": (0, 4)}, {"0": 77, "1": 0}))
+    assert Notes.read(str(tmp_path), _config()) is None
+    notes.write(str(tmp_path))
+
+    assert Notes.read(str(tmp_path), _config()) == notes
+
+
+def test_a_checkpoint_of_another_replay_is_refused(tmp_path: Path) -> None:
+    _notes().write(str(tmp_path))
+    with pytest.raises(InvalidRequest, match="another replay"):
+        Notes.read(str(tmp_path), _config(path="/b"))
+    (tmp_path / "replay.json").write_text("{")
+    with pytest.raises(InvalidRequest, match="damaged"):
+        Notes.read(str(tmp_path), _config())
+
+
+def test_lag_counts_what_is_there_and_not_done_in_every_partition() -> None:
+    done = '{"a": {"id": "x", "offsets": {"0": 5, "1": 7}}}'
+    there = '{"a": {"id": "x", "offsets": {"0": 9, "1": 7, "2": 3}}}'
+
+    assert lag_between(done, there) == 7
+    assert lag_between(done, None) is None
+    told = {"batchId": 4, "numInputRows": 10, "processedRowsPerSecond": 123.4}
+    progress = progress_of({**told, "sources": [{"endOffset": done, "latestOffset": there}]})
+    assert str(progress.adding_up_to(50)) == "batch 4: 50 rows, 123/s, lag 7"
+
+
+def test_a_directory_is_one_jobs_until_its_process_ends(tmp_path: Path) -> None:
+    with only_one_job(str(tmp_path)):
+        script = (
+            f"from quorate.pipeline.jobs.files import only_one_job as one\nwith one({str(tmp_path)!r}): pass"
+        )
+        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert "another job (process" in other.stderr
+    with only_one_job(str(tmp_path)):
+        pass
+
+
+def test_a_failure_in_spark_is_told_in_a_line() -> None:
+    pyspark_errors = pytest.importorskip("pyspark.errors")
+    text = "[X] aborted\n  File x.py\nquorate.errors.OffsetOutOfRange: t-0 at offset 7: gone\n\tat org.apache"
+    with pytest.raises(JobFailed, match="OffsetOutOfRange: t-0 at offset 7: gone"), failing_as_job():
+        raise pyspark_errors.PySparkException(text)

@@ -1,0 +1,98 @@
+"""Every option is checked, and one that is not understood is refused by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.errors import InvalidConfig
+from quorate.pipeline.source.read_options import Selection, read_options
+from quorate.pipeline.source.write_options import write_options
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+TOPIC = {**SERVERS, "subscribe": "orders"}
+
+
+def test_names_of_options_are_the_same_in_any_case() -> None:
+    options = read_options({**SERVERS, "SUBSCRIBE": "a, b", "failondataloss": "FALSE"}, is_streaming=False)
+    assert options.selection == Selection(topics=("a", "b"))
+    assert not options.fail_on_data_loss
+
+
+def test_the_servers_may_be_named_without_kafka() -> None:
+    options = read_options({"bootstrap.servers": "a:1,b:2", "subscribe": "t"}, is_streaming=False)
+    assert options.bootstrap == ("a:1", "b:2")
+
+
+def test_a_batch_begins_at_the_beginning_and_a_stream_at_the_end() -> None:
+    assert read_options(TOPIC, is_streaming=False).starting.fallback == "earliest"
+    assert read_options(TOPIC, is_streaming=True).starting.fallback == "latest"
+
+
+def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None:
+    given = {**TOPIC, "startingOffsets": "latest", "startingOffsetsByTimestamp": '{"orders": {"0": 7}}'}
+    assert read_options(given, is_streaming=False).starting.timestamps_ms == {("orders", 0): 7}
+    given["startingTimestamp"] = "5"
+    assert read_options(given, is_streaming=False).starting.timestamp_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"subscribe": "t"}, "kafka.bootstrap.servers"),
+        (SERVERS, "exactly one of subscribe, subscribePattern, assign"),
+        ({**TOPIC, "assign": "{}"}, "subscribe and assign"),
+        ({**TOPIC, "startingOfset": "earliest"}, "startingOfset.*Did you mean startingOffsets"),
+        ({**TOPIC, "maxOffsetsPerTrigger": "10"}, "maxOffsetsPerTrigger: batch reads"),
+        ({**TOPIC, "minPartitions": "0"}, "minPartitions: it is '0'"),
+        ({**TOPIC, "failOnDataLoss": "maybe"}, "failOnDataLoss: it is 'maybe'; true or false"),
+        ({**TOPIC, "endingOffsets": "earliest"}, "endingOffsets.*latest or JSON"),
+        ({**TOPIC, "startingOffsets": "{"}, "startingOffsets.*JSON"),
+        ({**TOPIC, "startingOffsets": '{"t": {"0": true}}'}, "startingOffsets.*JSON"),
+        ({**TOPIC, "startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets.*at least 0"),
+        ({**TOPIC, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets.*at least 0"),
+        ({**TOPIC, "kafka.isolation.level": "none"}, "kafka.isolation.level"),
+        ({**TOPIC, "kafka.group.id": "g", "groupIdPrefix": "p"}, "groupIdPrefix"),
+        ({**SERVERS, "assign": '{"t": []}'}, "assign: it names no partition"),
+        ({**SERVERS, "subscribe": " , "}, "subscribe: it names no topic"),
+    ],
+)
+def test_a_batch_read_refuses(given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        read_options(given, is_streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({**TOPIC, "endingOffsets": "latest"}, "endingOffsets: streaming reads"),
+        ({**TOPIC, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger"),
+        ({**TOPIC, "maxTriggerDelay": "soon"}, "maxTriggerDelay.*500ms"),
+    ],
+)
+def test_a_stream_refuses(given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        read_options(given, is_streaming=True)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("15m", 900), ("1 h", 3600)])
+def test_durations_are_written_as_in_spark(text: str, seconds: float) -> None:
+    assert read_options({**TOPIC, "maxTriggerDelay": text}, is_streaming=True).trigger_delay_s_max == seconds
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({**SERVERS, "kafka.acks": "1"}, "kafka.acks"),
+        ({**SERVERS, "topic": "no topic"}, "topic"),
+        ({**SERVERS, "checkpointLocation": "x"}, "checkpointLocation: batch writes"),
+        ({**SERVERS, "kafka.compression.type": "zip"}, "kafka.compression.type"),
+    ],
+)
+def test_a_write_refuses(given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        write_options(given, is_streaming=False)
+
+
+def test_a_log_is_not_overwritten() -> None:
+    with pytest.raises(InvalidConfig, match="append"):
+        write_options(SERVERS, is_streaming=False, is_overwriting=True)
