@@ -10,12 +10,26 @@ import pytest
 
 from quorate.broker.metrics import broker, group
 from quorate.core.metrics import Metric, MetricKind
-from quorate.node.metrics import controller, node, process
+from quorate.node.metrics import (
+    change,
+    cluster,
+    controller,
+    disk,
+    event,
+    loop,
+    node,
+    process,
+    replica,
+    request,
+    topic,
+)
 from quorate.node.metrics.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
-MODULES = (group, broker, node, controller)
+MODULES = (
+    group, broker, topic, request, replica, change, cluster, controller, disk, node, loop, event,
+)  # fmt: skip
 
 
 def row(metric: Metric) -> str:
