@@ -16,8 +16,8 @@ __all__ = ["NO_TRAFFIC", "UNMEASURED", "MethodTraffic", "Traffic"]
 class MethodTraffic(NamedTuple):
     """To be told the bytes of each message of one method, as it comes and as it goes; without framing."""
 
-    received: Callable[[float], None]
-    sent: Callable[[float], None]
+    received: Callable[[int], None]
+    sent: Callable[[int], None]
 
 
 class Traffic(Protocol):
@@ -26,7 +26,7 @@ class Traffic(Protocol):
         ...
 
 
-def _forget(_: float) -> None:
+def _forget(_: int) -> None:
     pass
 
 

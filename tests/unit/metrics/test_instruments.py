@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from quorate.core.instruments import LATENCY_BOUNDS_S, SIZE_BOUNDS_BYTES, Histogram, histogram_samples
+from quorate.core.instruments import LATENCY_BOUNDS_S, Histogram, SizeHistogram, histogram_samples
 from quorate.core.metrics import Metric, MetricKind, Reading
 from quorate.node.metrics.exposition import Format, write_page
 from tests.unit.metrics.test_metrics_page import FakeSource
@@ -14,7 +14,7 @@ from tests.unit.metrics.test_metrics_page import FakeSource
 SECONDS = Metric("quorate_test_seconds", MetricKind.HISTOGRAM, "How long.", ("method",))
 
 
-def buckets(histogram: Histogram) -> dict[str, float]:
+def buckets(histogram: Histogram | SizeHistogram) -> dict[str, float]:
     return {each.labels[-1]: each.value for each in histogram.samples(()) if each.suffix == "_bucket"}
 
 
@@ -26,9 +26,19 @@ def test_value_at_a_bound_is_counted_below_it_and_in_all_that_follow() -> None:
     assert histogram.count == 4
 
 
-@pytest.mark.parametrize("bounds", [LATENCY_BOUNDS_S, SIZE_BOUNDS_BYTES])
-def test_bounds_ascend(bounds: tuple[float, ...]) -> None:
-    assert list(bounds) == sorted(set(bounds))
+def test_bounds_ascend() -> None:
+    assert list(LATENCY_BOUNDS_S) == sorted(set(LATENCY_BOUNDS_S))
+
+
+def test_size_is_counted_below_the_bound_that_it_does_not_exceed() -> None:
+    histogram = SizeHistogram()
+    for size in (0, 255, 256, 1_023, 1_024, 1 << 30):
+        histogram.observe(size)
+    found = buckets(histogram)
+    assert list(map(float, found)) == sorted(map(float, found))
+    assert (found["255.0"], found["1023.0"], found["4095.0"], found["+Inf"]) == (2, 4, 5, 6)
+    assert found["16777215.0"] == 5
+    assert histogram.count == 6
 
 
 def test_what_was_taken_stays_as_it_was() -> None:

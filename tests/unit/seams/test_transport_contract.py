@@ -347,7 +347,7 @@ def test_unexpected_failure_of_a_stream_handler_tells_the_caller_nothing(run: Ru
             error = await expect(
                 UnknownServerError, collect(channel.stream(CHAT, one("crash"), timeout_s=None))
             )
-            assert error.facts == {"method": CHAT.path}
+            assert error.facts == {"method": CHAT.path, "request_id": error.facts["request_id"]}
 
     run(scenario)
 

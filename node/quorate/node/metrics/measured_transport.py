@@ -56,11 +56,11 @@ class MeasuredTransport:
     def _measured(self, service: Service) -> Service:
         measured = copy.copy(service)
         measured.handlers = {
-            method: self._measured_handler(method, handler) for method, handler in service.handlers.items()
+            method: self.measured_handler(method, handler) for method, handler in service.handlers.items()
         }
         return measured
 
-    def _measured_handler(self, method: Method[Any, Any], handler: Handler) -> Handler:
+    def measured_handler(self, method: Method[Any, Any], handler: Handler) -> Handler:
         meter = self._requests.method(method)
         if method.kind is CallKind.UNARY:
             answered = self._topics.answered if method.path == _PRODUCE else _note_nothing
@@ -108,11 +108,13 @@ def _timed_stream(handler: Any, meter: MethodMeter, answered: _Answered, now: Ca
                 began = came.pop(response.correlation_id, None)
                 if began is not None:
                     seconds = now() - began
-                    if response.HasField("error"):
-                        meter.failed(response.error.code, seconds)
-                    else:
+                    answer = response.response
+                    # Looked at first, being cheaper: who has partitions has no error.
+                    if answer.partitions or not response.HasField("error"):
                         done.observe(seconds)
-                        answered(response.response, seconds)
+                        answered(answer, seconds)
+                    else:
+                        meter.failed(response.error.code, seconds)
                 yield response
 
     return timed

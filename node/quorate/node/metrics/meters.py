@@ -6,6 +6,7 @@ wrapped by one. A process that has no address for metrics records nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 
 from quorate.broker.broker import Broker
@@ -49,7 +50,8 @@ class Meters:
         return (self.topics, self.requests, self.disk, self.loop, self.events)
 
     def measured(self, transport: Transport) -> Transport:
-        return MeasuredTransport(transport, self.requests, self.topics, self.clock.monotonic)
+        # Not the clock's own, which also counts suspension: this one takes a quarter of the time to read.
+        return MeasuredTransport(transport, self.requests, self.topics, time.monotonic)
 
 
 def sources_of(node: Node, node_id: BrokerId, meters: Meters) -> tuple[ChangeMeter, Sequence[MetricSource]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.core.instruments import SIZE_BOUNDS_BYTES, Histogram, histogram_samples
+from quorate.core.instruments import Histogram, SizeHistogram, histogram_samples
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
 from quorate.core.transport import Method
 from quorate.rpc.traffic import MethodTraffic
@@ -52,8 +52,8 @@ class MethodMeter:
     def __init__(self) -> None:
         self.done = Histogram()
         self.failures = Histogram()
-        self.received = Histogram(SIZE_BOUNDS_BYTES)
-        self.sent = Histogram(SIZE_BOUNDS_BYTES)
+        self.received = SizeHistogram()
+        self.sent = SizeHistogram()
         #: by the code of the error, of which there are few
         self.errors: dict[str, int] = {}
 
@@ -81,7 +81,7 @@ class RequestMeter:
 
     def read(self) -> Iterator[Reading]:
         methods = self._methods
-        by_outcome: dict[tuple[str, ...], Histogram]
+        by_outcome: dict[tuple[str, ...], Histogram | SizeHistogram]
         by_outcome = {(name, "ok"): meter.done for name, meter in methods.items()}
         by_outcome |= {(name, "error"): meter.failures for name, meter in methods.items()}
         yield Reading(SECONDS, histogram_samples(by_outcome))

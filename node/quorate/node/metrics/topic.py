@@ -72,19 +72,25 @@ class TopicMeter:
 
     def answered(self, response: broker_pb2.ProduceResponse, seconds: float) -> None:
         """What is about to leave, for a request that came so long ago."""
-        for result in response.partitions:
-            topic = self._topics.get(result.topic)
-            if result.HasField("error"):
+        results = response.partitions
+        # By number: where an iteration ends protobuf raises, which costs as much as all the rest.
+        for number in range(len(results)):
+            result = results[number]
+            name = result.topic
+            topic = self._topics.get(name)
+            next_offset = result.next_offset
+            # Only who was acknowledged has one; but for acks=0 there need not be an error otherwise.
+            if not next_offset and result.HasField("error"):
                 errors = self._errors if topic is None else topic.errors
                 code = result.error.code
                 errors[code] = errors.get(code, 0) + 1
                 continue
             if topic is None:
-                topic = self._begin(result.topic)
+                topic = self._begin(name)
                 if topic is None:
                     continue
             topic.seconds.observe(seconds)
-            topic.records += result.next_offset - result.base_offset
+            topic.records += next_offset - result.base_offset
 
     def _begin(self, name: str) -> _Topic | None:
         if len(self._topics) >= self._topics_max:
