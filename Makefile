@@ -19,6 +19,8 @@ KUBERNETES_VERSION := v1.33.13
 PROMETHEUS_OPERATOR_VERSION := v0.85.0
 H2SPEC_VERSION := v2.2.1+incompatible
 GRPC_INTEROP_VERSION := v1.85.0
+# Of 3.5.0, as modules count.
+PROMETHEUS_VERSION := v0.305.0
 
 BIN := .venv/bin
 INSTALLED := .venv/.set-up
@@ -28,17 +30,18 @@ MANIFEST_TOOLS := .tools/manifest-tools-$(KUSTOMIZE_VERSION)-$(KUBECONFORM_VERSI
 MANIFEST_SCHEMAS := .tools/manifest-schemas-$(KUBERNETES_VERSION)-$(PROMETHEUS_OPERATOR_VERSION)
 H2SPEC := .tools/h2spec-$(H2SPEC_VERSION)
 GRPC_INTEROP := .tools/grpc-interop-$(GRPC_INTEROP_VERSION)
+PROMETHEUS := .tools/prometheus-$(PROMETHEUS_VERSION)
 KAFKA_TOOLS := .tools/kafka
 GO_EXAMPLE := .tools/hello-go
 NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs docs-site bench pipeline-test sim drill deploy-test drill-quorum fuzz pins clean grpcurl manifesttools kafkatools languages stale conformance conformancetools
+.PHONY: help setup demo test check format protos docs docs-site bench pipeline-test sim drill deploy-test observability-test drill-quorum fuzz pins clean grpcurl manifesttools promtool kafkatools languages stale conformance conformancetools
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(CODEC) ## make .venv with everything in it; the other targets do this first
 
@@ -48,7 +51,7 @@ demo: setup ## three nodes under load, read by a group: kill -9 two leaders, ver
 test: setup grpcurl conformancetools kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
 	@QUORATE_RPC_TRANSPORT=$(TRANSPORT) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
-check: setup manifesttools ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, links
+check: setup manifesttools promtool ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, alerts, links
 	@$(BIN)/python tools/check.py $(PARTS)
 
 format: setup ## rewrite the sources in the one format
@@ -84,6 +87,9 @@ drill: setup ## a failure drill on real processes, by name: NAME=leader-kill MIN
 
 deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, roll, down and up; needs or installs an engine
 	@$(BIN)/python -m deploy.test
+
+observability-test: setup promtool ## every query of the dashboards and alerts, against a Prometheus that scrapes a real cluster
+	@$(BIN)/python -m deploy.observability.live
 
 drill-quorum: setup ## quorums of real processes under load and faults, for DRILL_SECONDS=30 each
 	@$(BIN)/python -m quorate.chaos.quorum_drills --seconds $(DRILL_SECONDS) $(ARGS)
@@ -142,6 +148,24 @@ $(GRPCURL):
 	    touch $@; \
 	else \
 	    echo 'set-up: grpcurl could not be built, its test will be skipped; see .tools/grpcurl.log' >&2; \
+	fi
+
+# Likewise: alerts are checked where promtool is or can be built, which takes minutes and is done once.
+promtool: $(if $(shell command -v promtool),,$(if $(shell command -v go),$(PROMETHEUS)))
+
+# Not by `go install`: the module replaces another one, which is allowed only in its own tree.
+$(PROMETHEUS):
+	@mkdir -p .tools/bin
+	@echo 'set-up: building promtool and Prometheus $(PROMETHEUS_VERSION) to check the alerts (some minutes, once)'
+	@rm -rf .tools/prometheus-source
+	@if (source=$$(go mod download -json github.com/prometheus/prometheus@$(PROMETHEUS_VERSION) \
+	        | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p') \
+	    && cp -r "$$source" .tools/prometheus-source && chmod -R u+w .tools/prometheus-source \
+	    && cd .tools/prometheus-source && CGO_ENABLED=0 go build -o ../bin/ ./cmd/promtool ./cmd/prometheus) \
+	    2>.tools/prometheus.log; then \
+	    rm -rf .tools/prometheus-source; touch $@; \
+	else \
+	    echo 'set-up: it could not be built, the alerts will not be checked; see .tools/prometheus.log' >&2; \
 	fi
 
 # Likewise: the manifests of deploy/k8s are checked where these can be built, and said to be skipped elsewhere.

@@ -4,11 +4,13 @@ One node in this process is everything at once: coordinator, leader of what is r
 So a look includes what other brokers would do for it, but for the messages. What matters beside the time is
 the longest turn of the loop, for which nobody else is served.
 
-python -m bench.metrics
+    python -m bench.metrics
+    python -m bench.metrics --overhead    # what recording costs: see bench/metrics_overhead.py
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import os
@@ -20,6 +22,7 @@ from typing import Final, NoReturn
 
 from bench.figure import Figure, show
 from bench.metadata_image import timed
+from bench.metrics_overhead import run_overhead
 from quorate.client import AsyncAdmin, AsyncProducer
 from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
@@ -120,4 +123,8 @@ async def run() -> list[Figure]:
 
 
 if __name__ == "__main__":
-    show("Metrics", asyncio.run(run()))
+    parser = argparse.ArgumentParser(prog="bench.metrics", description=__doc__)
+    parser.add_argument("--overhead", action="store_true", help="what recording costs")
+    parser.add_argument("--rounds", type=int, default=20)
+    chosen = parser.parse_args()
+    show("Metrics", asyncio.run(run_overhead(chosen.rounds) if chosen.overhead else run()))

@@ -46,6 +46,7 @@ PARTS: Final = (
     Part("types", "types", (f"{BIN}/mypy",)),
     Part("imports", "import rules", (f"{BIN}/lint-imports", "--no-logo")),
     Part("manifests", "manifests", (f"{BIN}/python", "tools/check_manifests.py")),
+    Part("alerts", "alerts", (f"{BIN}/python", "tools/check_alerts.py")),
     Part("site", "documentation", (f"{BIN}/mkdocs", "build", "--strict")),
     Part("stubs", "generated stubs", (f"{BIN}/python", "tools/generate_protos.py", "--check")),
     Part("protos", "proto lint", (f"{BIN}/buf", "lint")),

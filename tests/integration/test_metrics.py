@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from quorate.node.local_cluster import LocalCluster
-from quorate.node.metrics.catalogue import CATALOGUE
+from tests.unit.node.test_endpoint import names_of_samples
 
 T = TypeVar("T")
 
 PARTITIONS: Final = 3
 TIMEOUT_S: Final = 60
-KNOWN: Final = {metric.name for metric in CATALOGUE}
+KNOWN: Final = names_of_samples()
 #: so that a test need not wait for a quarter of a minute for every look
 SETTINGS: Final = {"metrics.groups.interval.ms": "1s"}
 

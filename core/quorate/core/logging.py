@@ -12,18 +12,21 @@ process decides; structlog's own default would print everything on standard outp
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from enum import StrEnum
-from typing import Any, Final, TextIO, cast
+from typing import Any, Final, TextIO, TypeAlias, cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from quorate.core.ids import TopicPartition
+from quorate.core.log_flood import FloodGuard
 
-__all__ = ["LogLevel", "configure_logging", "get_logger"]
+__all__ = ["LogLevel", "OnEvent", "configure_logging", "get_logger", "number_request"]
 
 
 class LogLevel(StrEnum):
@@ -33,23 +36,38 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+#: told of the level and the fields of an event
+OnEvent: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+
+_LEVELS: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
+#: Not one of structlog's: a number is given to every call, and few of them write anything.
+_request_number: Final[ContextVar[int | None]] = ContextVar("request_number", default=None)
+_request_numbers: Final = itertools.count(1)
 #: structlog keeps the field name "logger" for itself until the event is on its way
 _LOGGER_KEY: Final = "_logger"
 
 
-def configure_logging(*, json: bool | None = None, level: LogLevel = LogLevel.INFO) -> None:
+def configure_logging(
+    *,
+    json: bool | None = None,
+    level: LogLevel = LogLevel.INFO,
+    on_event: OnEvent | None = None,
+    flood: FloodGuard | None = None,
+) -> None:
     """Send every event from ``level`` up to standard error.
 
-    ``json=None`` chooses: colours on a terminal, else JSON lines.
+    ``json=None`` chooses: colours on a terminal, else JSON lines. ``on_event`` is told the level and the
+    fields of every event from info up, whether or not it is written. ``flood`` leaves out what repeats.
     """
     threshold = logging.getLevelNamesMapping()[level.name]
     as_json = not sys.stderr.isatty() if json is None else json
     common, rendering = _common_steps(), _rendering_steps(as_json=as_json)
+    heard = threshold if on_event is None else min(threshold, logging.INFO)
     # Standard error is looked up at each write: a test, or a daemon, may replace it at any time.
     stream = cast(TextIO, _StandardError())
     structlog.configure(
-        processors=[*common, *rendering],
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        processors=[*_choosing_steps(threshold, on_event, flood), *common, *rendering],
+        wrapper_class=structlog.make_filtering_bound_logger(heard),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=True,
     )
@@ -60,6 +78,8 @@ def configure_logging(*, json: bool | None = None, level: LogLevel = LogLevel.IN
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
+    if flood is not None:
+        handler.addFilter(flood.filter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(threshold)
@@ -71,6 +91,13 @@ def get_logger(name: str, **bound: Any) -> FilteringBoundLogger:
     return logger
 
 
+def number_request() -> int:
+    """From here on in this task, and in those that it starts, events are about a request of this number."""
+    number = next(_request_numbers)
+    _request_number.set(number)
+    return number
+
+
 class _StandardError:
     def write(self, text: str) -> int:
         return sys.stderr.write(text)
@@ -79,9 +106,40 @@ class _StandardError:
         sys.stderr.flush()
 
 
+def _choosing_steps(
+    threshold: int, on_event: OnEvent | None, flood: FloodGuard | None
+) -> Iterator[Processor]:
+    """Who hears of an event, and whether it is written."""
+
+    def tell(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        level = "error" if method == "exception" else method
+        if on_event is not None and _LEVELS[level] >= logging.INFO:
+            on_event(level, event)
+        if _LEVELS[level] < threshold:
+            raise structlog.DropEvent
+        return event
+
+    def hold_back(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        assert flood is not None
+        if method == "debug":
+            return event
+        left_out = flood.admit_event(event)
+        if left_out is None:
+            raise structlog.DropEvent
+        if left_out:
+            event["repeats_left_out"] = left_out
+        return event
+
+    if on_event is not None:
+        yield tell
+    if flood is not None:
+        yield hold_back
+
+
 def _common_steps() -> Sequence[Processor]:
     return (
         structlog.contextvars.merge_contextvars,
+        _name_the_request,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _name_the_logger,
@@ -102,6 +160,13 @@ def _rendering_steps(*, as_json: bool) -> Sequence[Processor]:
         _lead_with_the_event,
         structlog.processors.JSONRenderer(ensure_ascii=False),
     )
+
+
+def _name_the_request(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    number = _request_number.get()
+    if number is not None:
+        event.setdefault("request_id", number)
+    return event
 
 
 def _name_the_logger(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -12,6 +12,8 @@ Two things keep a look from hurting the node, whose work shares one loop with it
 
 Names are ``quorate_<subject>_<what>_<unit>``: a file for each subject, called like it; units in full and in
 their base (seconds, bytes, records). A counter ends in ``_total``, and what only carries labels in ``_info``.
+
+What is recorded as it happens, and not read when asked, is in ``quorate.core.instruments``.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-__all__ = ["Metric", "MetricKind", "MetricSource", "Reading", "Sample"]
+__all__ = ["BOUND_LABEL", "BUCKET_SUFFIX", "Metric", "MetricKind", "MetricSource", "Reading", "Sample"]
 
 _NAME: Final = re.compile(r"(?:quorate|process)(?:_[a-z][a-z0-9]*)+")
 _LABEL: Final = re.compile(r"[a-z]+(?:_[a-z]+)*")
@@ -37,7 +39,13 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
     #: always 1; its labels are what is told
     INFO = "info"
+    #: how many values were up to each bound, how many there were in all, and their sum
+    HISTOGRAM = "histogram"
 
+
+#: of a histogram's bucket: what it counts is not more than this
+BOUND_LABEL: Final = "le"
+BUCKET_SUFFIX: Final = "_bucket"
 
 _SUFFIXES: Final = {MetricKind.COUNTER: "_total", MetricKind.INFO: "_info"}
 
@@ -57,6 +65,7 @@ class Metric:
     def __post_init__(self) -> None:
         assert _NAME.fullmatch(self.name), self.name
         assert all(map(_LABEL.fullmatch, self.labels)), self.labels
+        assert BOUND_LABEL not in self.labels
         for kind, suffix in _SUFFIXES.items():
             assert self.name.endswith(suffix) == (self.kind is kind), self.name
 
@@ -67,9 +76,11 @@ class Metric:
 
 
 class Sample(NamedTuple):
-    #: in the order of the metric's labels
+    #: in the order of the metric's labels; a bucket of a histogram has its bound behind them
     labels: tuple[str, ...]
     value: float
+    #: of the name: which number of a histogram this is
+    suffix: str = ""
 
 
 class Reading(NamedTuple):

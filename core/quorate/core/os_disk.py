@@ -19,6 +19,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -54,12 +55,19 @@ _sync_content: Final = _choose_sync()
 class OsFile:
     """One descriptor. ``_descriptor`` is -1 once closed, so that later calls fail with EBADF."""
 
-    __slots__ = ("_descriptor", "_pool", "path")
+    __slots__ = ("_descriptor", "_on_sync", "_pool", "path")
 
-    def __init__(self, path: str, descriptor: int, pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        path: str,
+        descriptor: int,
+        pool: ThreadPoolExecutor,
+        on_sync: Callable[[float], None] | None = None,
+    ) -> None:
         self.path = path
         self._descriptor = descriptor
         self._pool = pool
+        self._on_sync = on_sync
 
     def pread(self, length: int, position: int) -> bytes:
         content = os.pread(self._descriptor, length, position)
@@ -104,7 +112,7 @@ class OsFile:
         return os.fstat(self._descriptor).st_size
 
     async def fdatasync(self) -> None:
-        await _sync_in(self._pool, self._descriptor)
+        await _sync_in(self._pool, self._descriptor, self._on_sync)
 
     def fileno(self) -> int:
         if self._descriptor < 0:
@@ -140,12 +148,20 @@ class OsFile:
 class OsDisk:
     """``sync_threads`` bounds how many syncs wait for the device at once; others queue for a thread.
 
-    ``read_only`` opens files so that nothing can be changed, for tools that only look.
+    ``read_only`` opens files so that nothing can be changed, for tools that only look. ``on_sync`` is told
+    how many seconds each sync of a file's content took, the wait for a thread included; also one that failed.
     """
 
-    def __init__(self, *, sync_threads: int = 4, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        sync_threads: int = 4,
+        read_only: bool = False,
+        on_sync: Callable[[float], None] | None = None,
+    ) -> None:
         self._open_flags = os.O_RDONLY | os.O_CLOEXEC if read_only else _OPEN_FLAGS
         self._pool = ThreadPoolExecutor(sync_threads, thread_name_prefix="quorate-disk")
+        self._on_sync = on_sync
 
     def close(self) -> None:
         """Wait for syncs under way and end the threads; files stay open until they are closed."""
@@ -153,7 +169,7 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         flags = self._open_flags | os.O_CREAT if create else self._open_flags
-        return OsFile(path, os.open(path, flags, _FILE_MODE), self._pool)
+        return OsFile(path, os.open(path, flags, _FILE_MODE), self._pool, self._on_sync)
 
     def exists(self, path: str) -> bool:
         # os.path.exists would also answer "no" to EIO and EACCES, and a log that cannot be seen
@@ -209,18 +225,25 @@ class OsDisk:
         async with aiofiles.open(path, "wb", executor=self._pool) as file:
             await file.write(content)
             await file.flush()
-            await _sync_in(self._pool, file.fileno())
+            await _sync_in(self._pool, file.fileno(), self._on_sync)
 
     async def fsync_directory(self, path: str) -> None:
         await asyncio.wrap_future(self._pool.submit(_sync_directory, path))
 
 
-async def _sync_in(pool: ThreadPoolExecutor, descriptor: int) -> None:
+async def _sync_in(
+    pool: ThreadPoolExecutor, descriptor: int, on_sync: Callable[[float], None] | None
+) -> None:
     duplicate = os.dup(descriptor)
+    began = time.monotonic()
     future = pool.submit(_sync, _sync_content, duplicate)
     # The callback runs also when the caller is cancelled before a thread was free.
     future.add_done_callback(lambda _: os.close(duplicate))
-    await asyncio.wrap_future(future)
+    try:
+        await asyncio.wrap_future(future)
+    finally:
+        if on_sync is not None:
+            on_sync(time.monotonic() - began)
 
 
 def _sync_directory(path: str) -> None:

@@ -9,6 +9,7 @@ ends it by itself. *Ready* is for whoever restarts nodes one after another, or s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final, Self
@@ -19,9 +20,8 @@ from quorate.core.logging import get_logger
 from quorate.core.metrics import MetricSource
 from quorate.node.http.messages import Request, Response, text
 from quorate.node.http.server import HttpServer
-from quorate.node.metrics.controller import ControllerMetrics
 from quorate.node.metrics.exposition import Format
-from quorate.node.metrics.node import NodeMetrics
+from quorate.node.metrics.meters import Meters, sources_of
 from quorate.node.metrics.page import MetricsPage
 from quorate.node.metrics.process import ProcessMetrics
 from quorate.node.node import Node
@@ -34,17 +34,24 @@ _PATHS: Final = ("/metrics", "/livez", "/readyz")
 
 
 class Endpoint:
-    def __init__(self) -> None:
-        """For ``open``."""
+    def __init__(self, meters: Meters | None = None) -> None:
+        """For ``open``. ``meters``: what the process records; None: nothing."""
         self._node: Node | None = None
-        self._sources: Sequence[MetricSource] = (ProcessMetrics(),)
+        self._meters = meters
+        self._sources: Sequence[MetricSource] = (
+            ProcessMetrics(),
+            *(() if meters is None else meters.sources),
+        )
+        self._watching: asyncio.Task[None] | None = None
         self._page = MetricsPage(lambda: self._sources)
         self._server: HttpServer | None = None
 
     @classmethod
-    async def open(cls, address: HostPort) -> Self:
-        endpoint = cls()
+    async def open(cls, address: HostPort, meters: Meters | None = None) -> Self:
+        endpoint = cls(meters)
         endpoint._server = await HttpServer.start(address, endpoint.answer)
+        if meters is not None:
+            meters.loop.start()
         log.info("metrics_listening", address=endpoint.address)
         return endpoint
 
@@ -56,17 +63,19 @@ class Endpoint:
     def attach(self, node: Node, node_id: BrokerId) -> None:
         """The node is there, and may run."""
         self._node = node
-        of_broker = () if node.broker is None else node.broker.metrics
-        self._sources = (
-            *self._sources,
-            NodeMetrics(node_id, node),
-            ControllerMetrics(node),
-            *of_broker,
-        )
+        if self._meters is not None:
+            changes, sources = sources_of(node, node_id, self._meters)
+            self._sources = (*self._sources, *sources)
+            self._watching = asyncio.create_task(changes.run(), name="metadata-changes")
 
     async def close(self) -> None:
         assert self._server is not None
         await self._server.close()
+        if self._meters is not None:
+            self._meters.loop.stop()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait((self._watching,))
         await self._page.close()
 
     async def answer(self, request: Request) -> Response:

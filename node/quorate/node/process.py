@@ -17,9 +17,11 @@ import structlog
 
 from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort, LoggingFormat, NodeConfig
+from quorate.core.log_flood import FloodGuard
 from quorate.core.logging import configure_logging, get_logger
 from quorate.core.os_disk import OsDisk
 from quorate.errors import QuorateError
+from quorate.node.metrics.meters import Meters
 from quorate.node.node import Node, Surroundings
 from quorate.node.ready_line import READY_PREFIX
 from quorate.node.stack_dump import dump_stacks_on_signal
@@ -38,12 +40,14 @@ _DEADLINE_MARGIN_S: Final = 5.0
 def run_node(config: NodeConfig) -> int:
     """Run until SIGTERM or SIGINT. 0: stopped cleanly, 1: the next start has to recover."""
     _silence_grpc_core()
-    _configure_logging(config)
+    flood = FloodGuard(SystemClock().monotonic)
+    meters = None if config.metrics.address is None else Meters(config, SystemClock(), flood)
+    _configure_logging(config, flood, meters)
     structlog.contextvars.bind_contextvars(node_id=config.node_id)
     _raise_open_files_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            is_clean = runner.run(_run(_with_ports(config)))
+            is_clean = runner.run(_run(_with_ports(config), meters))
         except QuorateError:
             raise
         except Exception:
@@ -77,14 +81,18 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(config: NodeConfig) -> bool:
+async def _run(config: NodeConfig, meters: Meters | None) -> bool:
     stop_requested = _stop_on_signals()
     dump_stacks_on_signal()
-    disk = OsDisk(sync_threads=config.num_io_threads)
+    disk = OsDisk(
+        sync_threads=config.num_io_threads,
+        on_sync=None if meters is None else meters.disk.flushes.observe,
+    )
     endpoint = None
     try:
-        endpoint = await _open_endpoint(config)
-        node = await _start_unless_stopped(config, disk, stop_requested)
+        if meters is not None:
+            endpoint = await _open_endpoint(config, meters, disk)
+        node = await _start_unless_stopped(config, _surroundings(config, disk, meters), stop_requested)
         if node is None:
             return False
         if endpoint is not None:
@@ -100,21 +108,21 @@ async def _run(config: NodeConfig) -> bool:
     return is_clean
 
 
-async def _open_endpoint(config: NodeConfig) -> Endpoint | None:
-    """Before all else, which may take long. None: nobody wants it."""
-    if config.metrics.address is None:
-        return None
+async def _open_endpoint(config: NodeConfig, meters: Meters, disk: OsDisk) -> Endpoint:
+    """Before all else, which may take long."""
+    assert config.metrics.address is not None
+    meters.disk.attach(disk)
     # Not before now: what writes and serves metrics takes a while to be imported.
     from quorate.node.endpoint import Endpoint
 
-    return await Endpoint.open(config.metrics.address)
+    return await Endpoint.open(config.metrics.address, meters)
 
 
 async def _start_unless_stopped(
-    config: NodeConfig, disk: OsDisk, stop_requested: asyncio.Event
+    config: NodeConfig, surroundings: Surroundings, stop_requested: asyncio.Event
 ) -> Node | None:
     """Recovery may take long; whoever asks for a stop meanwhile gets it."""
-    start = asyncio.create_task(Node.start(config, _surroundings(config, disk)), name="start")
+    start = asyncio.create_task(Node.start(config, surroundings), name="start")
     stop = asyncio.create_task(stop_requested.wait(), name="stop-requested")
     await asyncio.wait((start, stop), return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
@@ -131,9 +139,10 @@ def _silence_grpc_core() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
-def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
+def _surroundings(config: NodeConfig, disk: OsDisk, meters: Meters | None) -> Surroundings:
     # Not before now: grpcio's core looks at its variable once, while it is imported.
     from quorate.rpc.choice import node_transport_of
+    from quorate.rpc.traffic import NO_TRAFFIC
 
     longest_wait_s = max(config.fetch_wait_max_ms, config.produce_timeout_max_ms) / 1000
     transport = node_transport_of(
@@ -142,11 +151,12 @@ def _surroundings(config: NodeConfig, disk: OsDisk) -> Surroundings:
         requests_max=config.queued_max_requests,
         arriving_bytes_max=config.queued_max_request_bytes,
         default_timeout_s=longest_wait_s + _DEADLINE_MARGIN_S,
+        traffic=NO_TRAFFIC if meters is None else meters.requests,
     )
     return Surroundings(
         clock=SystemClock(),
         disk=disk,
-        transport=transport,
+        transport=transport if meters is None else meters.measured(transport),
         random_bytes=os.urandom,
         on_fatal=_die,
     )
@@ -160,9 +170,14 @@ def _announce(node: Node) -> None:
     sys.stdout.flush()
 
 
-def _configure_logging(config: NodeConfig) -> None:
+def _configure_logging(config: NodeConfig, flood: FloodGuard, meters: Meters | None) -> None:
     choice = {LoggingFormat.AUTO: None, LoggingFormat.JSON: True, LoggingFormat.TEXT: False}
-    configure_logging(json=choice[config.logging_format], level=config.logging_level)
+    configure_logging(
+        json=choice[config.logging_format],
+        level=config.logging_level,
+        on_event=None if meters is None else meters.events.logged,
+        flood=flood,
+    )
 
 
 def _raise_open_files_limit() -> None:

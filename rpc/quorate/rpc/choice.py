@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from quorate.core.config import RpcTransport
 from quorate.core.transport import Transport
+from quorate.rpc.traffic import NO_TRAFFIC, Traffic
 
 __all__ = ["client_transport_of", "node_transport_of"]
 
@@ -18,6 +19,7 @@ def node_transport_of(
     requests_max: int,
     arriving_bytes_max: int,
     default_timeout_s: float,
+    traffic: Traffic = NO_TRAFFIC,
 ) -> Transport:
     """The bounds are those of the options of the same names."""
     if kind is RpcTransport.LEAN:
@@ -29,6 +31,7 @@ def node_transport_of(
                 requests_max=requests_max,
                 arriving_bytes_max=arriving_bytes_max,
                 default_timeout_s=default_timeout_s,
+                traffic=traffic,
             )
         )
     from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
@@ -39,6 +42,7 @@ def node_transport_of(
             requests_max=requests_max,
             arriving_bytes_max=arriving_bytes_max,
             default_timeout_s=default_timeout_s,
+            traffic=traffic,
         )
     )
 

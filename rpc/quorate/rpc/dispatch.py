@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from quorate.core.logging import get_logger
+from quorate.core.logging import get_logger, number_request
 from quorate.core.transport import (
     Call,
     CallKind,
@@ -97,7 +97,8 @@ class Admissions:
 async def run_unary(
     handler: UnaryHandler[Request, Response], method: Method[Request, Response], request: Request, call: Call
 ) -> Response:
-    with _only_quorate_errors(method, call):
+    request_id = number_request()
+    with _only_quorate_errors(method, call, request_id):
         return await handler(request, call)
 
 
@@ -107,14 +108,15 @@ async def run_stream(
     requests: AsyncIterator[Request],
     call: Call,
 ) -> AsyncGenerator[Response, None]:
-    with _only_quorate_errors(method, call):
+    request_id = number_request()
+    with _only_quorate_errors(method, call, request_id):
         async with aclosing(handler(requests, call)) as responses:
             async for response in responses:
                 yield response
 
 
 @contextmanager
-def _only_quorate_errors(method: Method[Any, Any], call: Call) -> Iterator[None]:
+def _only_quorate_errors(method: Method[Any, Any], call: Call, request_id: int) -> Iterator[None]:
     try:
         yield
     except QuorateError:
@@ -122,7 +124,11 @@ def _only_quorate_errors(method: Method[Any, Any], call: Call) -> Iterator[None]
     except Exception as error:
         log.exception("handler_failed", method=method.path, peer=call.peer)
         # What went wrong stays here: a stranger's exception may hold paths, data, anything.
-        raise UnknownServerError("the server failed; its log says why", method=method.path) from error
+        raise UnknownServerError(
+            f"the server failed; its log says why, under request_id {request_id}",
+            method=method.path,
+            request_id=request_id,
+        ) from error
 
 
 def parse_request(method: Method[Request, Any], content: bytes | memoryview) -> Request:

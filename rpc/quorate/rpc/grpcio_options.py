@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.rpc.traffic import NO_TRAFFIC, Traffic
+
 __all__ = ["GrpcioOptions"]
 
 _Arguments = list[tuple[str, int]]
@@ -45,6 +47,8 @@ class GrpcioOptions:
     keepalive_timeout_s: float = 5.0
     #: longest pause between attempts to connect; less finds a restarted peer sooner
     reconnect_backoff_s_max: float = 1.0
+    #: told how large messages are
+    traffic: Traffic = NO_TRAFFIC
 
     @property
     def reading_turns(self) -> int:

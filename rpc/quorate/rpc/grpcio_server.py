@@ -21,6 +21,7 @@ from quorate.rpc.grpcio_logging import quieten_grpcio
 from quorate.rpc.grpcio_options import GrpcioOptions
 from quorate.rpc.reading_turns import ReadingTurns
 from quorate.rpc.stalled_readers import HandOver, StalledReaders
+from quorate.rpc.traffic import MethodTraffic
 
 __all__ = ["GrpcioServer"]
 
@@ -102,21 +103,33 @@ class GrpcioServer:
         self, method: Method[Any, Any], handler: Handler, service: Service
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
         admission = self._admissions.of(service, method)
+        traffic = self._options.traffic.of(method)
         if method.kind is CallKind.STREAM:
-            return grpc.stream_stream_rpc_method_handler(self._stream_behaviour(method, handler, admission))
+            return grpc.stream_stream_rpc_method_handler(
+                self._stream_behaviour(method, handler, admission, traffic)
+            )
         turns = self._turns_of_nodes if service.is_internal else self._turns_of_clients
         # The same on the wire as unary, and served without having read all of the request first.
-        return grpc.stream_unary_rpc_method_handler(self._unary_behaviour(method, handler, admission, turns))
+        return grpc.stream_unary_rpc_method_handler(
+            self._unary_behaviour(method, handler, admission, turns, traffic)
+        )
 
     def _unary_behaviour(
-        self, method: Method[Any, Any], handler: Any, admission: Admission, turns: ReadingTurns
+        self,
+        method: Method[Any, Any],
+        handler: Any,
+        admission: Admission,
+        turns: ReadingTurns,
+        traffic: MethodTraffic,
     ) -> _UnaryBehaviour:
         async def serve(_contents: AsyncIterator[bytes], context: _Context) -> bytes:
             try:
                 admission.enter(method)
                 call = _GrpcioCall(context)
                 call.when_over(admission.leave)
-                return await self._answer(method, handler, turns, call)
+                content = await self._answer(method, handler, turns, call, traffic)
+                traffic.sent(len(content))
+                return content
             except QuorateError as error:
                 # Without its frames, which hold the request: the context keeps what it raises below, in a
                 # cycle, until the garbage is collected, which the size of a request does not hasten.
@@ -127,13 +140,19 @@ class GrpcioServer:
         return serve
 
     async def _answer(
-        self, method: Method[Any, Any], handler: Any, turns: ReadingTurns, call: _GrpcioCall
+        self,
+        method: Method[Any, Any],
+        handler: Any,
+        turns: ReadingTurns,
+        call: _GrpcioCall,
+        traffic: MethodTraffic,
     ) -> bytes:
         # grpcio's task for this call ends when the transport has taken what is returned here, or never will.
         task = asyncio.current_task()
         assert task is not None
         task.add_done_callback(call.over)
         content = await turns.read(method, call.read, call.name_peer)
+        traffic.received(len(content))
         request = parse_request(method, content)
         del content
         # gRPC cancels a call at its client's deadline; to a client that set none, this server's applies.
@@ -154,17 +173,20 @@ class GrpcioServer:
         call.when_over(lambda: self._stalled_readers.discard(hand_over))
 
     def _stream_behaviour(
-        self, method: Method[Any, Any], handler: Any, admission: Admission
+        self, method: Method[Any, Any], handler: Any, admission: Admission, traffic: MethodTraffic
     ) -> _StreamBehaviour:
         async def serve(contents: AsyncIterator[bytes], context: _Context) -> AsyncGenerator[bytes, None]:
-            requests = _parsed(method, contents)
+            requests = _parsed(method, contents, traffic)
             call = _GrpcioCall(context)
             try:
                 with admission.admit(method), self._stalled_readers.watch(call.name_peer) as hand_over:
                     async with aclosing(run_stream(handler, method, requests, call)) as responses:
                         async for response in responses:
+                            content = response.SerializeToString()
+                            traffic.sent(len(content))
                             hand_over.begin()
-                            yield response.SerializeToString()
+                            yield content
+                            del content
                             hand_over.end()
                 return
             except QuorateError as error:
@@ -198,9 +220,12 @@ class _Health(health.aio.HealthServicer):  # type: ignore[misc]  # no types
             task.cancel()
 
 
-async def _parsed(method: Method[Any, Any], contents: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
+async def _parsed(
+    method: Method[Any, Any], contents: AsyncIterator[bytes], traffic: MethodTraffic
+) -> AsyncGenerator[Any, None]:
     # Not a generator expression: that would begin to read at once, also for a handler that never does.
     async for content in contents:
+        traffic.received(len(content))
         yield parse_request(method, content)
 
 

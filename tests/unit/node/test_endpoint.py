@@ -8,11 +8,15 @@ from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort
 from quorate.core.ids import BrokerId
+from quorate.core.log_flood import FloodGuard
+from quorate.core.metrics import MetricKind
 from quorate.node.endpoint import Endpoint
 from quorate.node.http.messages import Request, Response
 from quorate.node.metrics.catalogue import CATALOGUE
+from quorate.node.metrics.meters import Meters
 from quorate.node.node import Node
 from tests.unit.node.test_simulated_node import CONFIG, Machine, simulate
 
@@ -28,6 +32,21 @@ class FakeNode:
 
     async def missing(self) -> list[str]:
         return self._missing
+
+
+def measured() -> Endpoint:
+    clock = SystemClock()
+    return Endpoint(Meters(CONFIG, clock, FloodGuard(clock.monotonic)))
+
+
+def names_of_samples() -> set[str]:
+    """Every one that a page may have."""
+    parts = ("_bucket", "_count", "_sum")
+    return {
+        metric.name + part
+        for metric in CATALOGUE
+        for part in (parts if metric.kind is MetricKind.HISTOGRAM else ("",))
+    }
 
 
 async def ask(endpoint: Endpoint, path: str, **headers: str) -> Response:
@@ -48,7 +67,7 @@ async def test_process_that_starts_is_alive_and_not_ready() -> None:
 
 
 async def test_node_says_what_is_missing() -> None:
-    endpoint = Endpoint()
+    endpoint = measured()
     endpoint.attach(cast(Node, FakeNode("this", "that")), BrokerId(1))
     response = await ask(endpoint, "/readyz")
     assert (response.status, response.body) == (503, b"not ready\nthis\nthat\n")
@@ -57,7 +76,7 @@ async def test_node_says_what_is_missing() -> None:
 
 
 async def test_node_to_which_nothing_is_missing_is_ready() -> None:
-    endpoint = Endpoint()
+    endpoint = measured()
     endpoint.attach(cast(Node, FakeNode()), BrokerId(1))
     response = await ask(endpoint, "/readyz")
     assert (response.status, response.body) == (200, b"ready\n")
@@ -86,7 +105,7 @@ async def test_endpoint_listens_where_it_is_told() -> None:
 def test_a_whole_node_tells_what_is_in_the_catalogue() -> None:
     async def scenario(machine: Machine) -> None:
         node = await machine.start()
-        endpoint = Endpoint()
+        endpoint = measured()
         endpoint.attach(node.node, CONFIG.node_id)
         # A node serves a moment before it hears that it is not fenced any more.
         while (await ask(endpoint, "/readyz")).status != 200:
@@ -97,7 +116,7 @@ def test_a_whole_node_tells_what_is_in_the_catalogue() -> None:
             for family in text_string_to_metric_families(page)
             for sample in family.samples
         }
-        assert found.keys() <= {metric.name for metric in CATALOGUE}
+        assert found.keys() <= names_of_samples()
         assert found["quorate_controller_active"].value == 1
         assert found["quorate_node_info"].labels["roles"] == "controller,broker"
         assert found["quorate_broker_replicas"].value == 0

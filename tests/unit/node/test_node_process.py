@@ -65,7 +65,8 @@ async def test_stop_that_is_asked_for_during_the_start_ends_it(
     stop_requested = asyncio.Event()
     disk = OsDisk()
     config = NodeConfig(node_id=BrokerId(1), data_dir=str(tmp_path))
-    running = asyncio.create_task(process._start_unless_stopped(config, disk, stop_requested))
+    surroundings = process._surroundings(config, disk, None)
+    running = asyncio.create_task(process._start_unless_stopped(config, surroundings, stop_requested))
     await started.wait()
     stop_requested.set()
     assert await running is None

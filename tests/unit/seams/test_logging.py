@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -15,7 +16,7 @@ import pytest
 import structlog
 
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
-from quorate.core.logging import LogLevel, configure_logging, get_logger
+from quorate.core.logging import LogLevel, configure_logging, get_logger, number_request
 
 
 class Terminal(io.StringIO):
@@ -38,6 +39,31 @@ def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     captured = capsys.readouterr()
     assert captured.out == ""
     return [json.loads(line) for line in captured.err.splitlines()]
+
+
+async def test_events_of_a_request_have_its_number_and_those_of_others_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging(json=True)
+    log = get_logger("quorate.test")
+
+    async def serve() -> int:
+        number = number_request()
+        log.info("asked")
+        await asyncio.create_task(asyncio.to_thread(log.info, "passed_on"))
+        return number
+
+    first, second = await asyncio.create_task(serve()), await asyncio.create_task(serve())
+    log.info("nobody_asked")
+    assert first != second
+    found = [(event["event"], event.get("request_id")) for event in events(capsys)]
+    assert found == [
+        ("asked", first),
+        ("passed_on", first),
+        ("asked", second),
+        ("passed_on", second),
+        ("nobody_asked", None),
+    ]
 
 
 def test_event_is_one_json_object_with_time_level_and_fields(capsys: pytest.CaptureFixture[str]) -> None:

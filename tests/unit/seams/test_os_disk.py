@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from quorate.core import os_disk
-from quorate.core.disk import Bytes
+from quorate.core.disk import Bytes, SyncFailed
 from quorate.core.os_disk import OsDisk, OsFile
 
 
@@ -186,3 +186,25 @@ def test_refused_lock_leaks_no_descriptor(disk: OsDisk, tmp_path: Path) -> None:
         disk.lock(str(tmp_path / "lock"))
     assert open_descriptors() == before
     holder.close()
+
+
+async def test_every_sync_is_told_how_long_it_took_also_one_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[float] = []
+    disk = OsDisk(sync_threads=1, on_sync=told.append)
+    file = disk.open(str(tmp_path / "b"), create=True)
+    await file.fdatasync()
+    await disk.write_file(str(tmp_path / "c"), b"content")
+    assert len(told) == 2
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os_disk, "_sync_content", fail)
+    with pytest.raises(SyncFailed):
+        await file.fdatasync()
+    assert len(told) == 3
+    assert min(told) >= 0
+    file.close()
+    disk.close()

@@ -133,8 +133,9 @@ def test_unexpected_failure_of_a_handler_tells_the_caller_nothing(run: Run, how:
     async def scenario(world: World) -> None:
         async with world.connected() as (_, channel, _):
             error = await expect(UnknownServerError, channel.call(FAIL, text(how), timeout_s=AMPLE_S))
-            assert error.message == "the server failed; its log says why"
-            assert error.facts == {"method": FAIL.path}
+            number = error.facts["request_id"]
+            assert error.message == f"the server failed; its log says why, under request_id {number}"
+            assert error.facts == {"method": FAIL.path, "request_id": number}
 
     run(scenario)
 
@@ -346,7 +347,7 @@ def test_unexpected_failure_of_a_stream_handler_tells_the_caller_nothing(run: Ru
             error = await expect(
                 UnknownServerError, collect(channel.stream(CHAT, one("crash"), timeout_s=None))
             )
-            assert error.facts == {"method": CHAT.path}
+            assert error.facts == {"method": CHAT.path, "request_id": error.facts["request_id"]}
 
     run(scenario)
 

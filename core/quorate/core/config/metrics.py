@@ -45,6 +45,16 @@ class MetricsConfig:
         trade_off="Each is three time series, which a collector has to keep, and takes some 30 µs of this "
         "broker's time whenever they are read; 0 leaves all groups out.",
     )
+    topics_max: int = setting(
+        "metrics.topics.max",
+        Integer(0, 100_000),
+        default=200,
+        about="Of how many topics a broker tells numbers of their own, at most: how long writes take, and "
+        "how large and how far behind replicas are. The others are left out; quorate_topic_left_out_topics "
+        "counts them, and what is told of brokers and methods has all of them in it.",
+        trade_off="Each is some twenty-five time series for every broker, which a collector has to keep; 0 "
+        "leaves all topics out.",
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -6,14 +6,34 @@ from typing import Final
 
 from quorate.broker.metrics import broker, group
 from quorate.core.metrics import Metric
-from quorate.node.metrics import controller, node, process
+from quorate.node.metrics import (
+    change,
+    cluster,
+    controller,
+    disk,
+    event,
+    loop,
+    node,
+    process,
+    replica,
+    request,
+    topic,
+)
 
 __all__ = ["CATALOGUE"]
 
 CATALOGUE: Final[tuple[Metric, ...]] = (
+    *topic.METRICS,
+    *request.METRICS,
     *group.METRICS,
     *broker.METRICS,
-    *node.METRICS,
+    *replica.METRICS,
+    *change.METRICS,
+    *cluster.METRICS,
     *controller.METRICS,
+    *disk.METRICS,
+    *node.METRICS,
+    *loop.METRICS,
+    *event.METRICS,
     *process.METRICS,
 )

@@ -1,10 +1,12 @@
-"""The controller of a node in numbers."""
+"""The controller of a node in numbers: what it is in the quorum, and when it last heard from each broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from quorate.controller.controller import Controller
+from quorate.core.clock import Clock
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
 from quorate.node.node import Node
 
@@ -15,13 +17,47 @@ ACTIVE: Final = Metric(
     MetricKind.GAUGE,
     "1 while this node is the active controller, as far as it knows, else 0. Not there without that role.",
 )
+STATE: Final = Metric(
+    "quorate_controller_state_info",
+    MetricKind.INFO,
+    "What this controller is in the quorum: leader, follower, pre-candidate, candidate, or waiting for the "
+    "others for the first time.",
+    ("state",),
+)
+HEARS_LEADER: Final = Metric(
+    "quorate_controller_hears_leader",
+    MetricKind.GAUGE,
+    "1 while this controller leads the quorum or hears from who does, else 0.",
+)
+TERM: Final = Metric(
+    "quorate_controller_term",
+    MetricKind.GAUGE,
+    "The quorum's term. It grows when there is an election: seldom.",
+)
+COMMIT: Final = Metric(
+    "quorate_controller_commit_index",
+    MetricKind.GAUGE,
+    "Up to where this controller knows the metadata to be committed.",
+)
+UNCOMMITTED: Final = Metric(
+    "quorate_controller_uncommitted_entries",
+    MetricKind.GAUGE,
+    "Entries of the metadata that this controller has and does not know to be committed.",
+)
+HEARTBEAT_AGE: Final = Metric(
+    "quorate_controller_heartbeat_age_seconds",
+    MetricKind.GAUGE,
+    "How long ago the active controller heard from each broker whose session lives.",
+    ("broker_id",),
+)
 
-METRICS: Final = (ACTIVE,)
+METRICS: Final = (ACTIVE, STATE, HEARS_LEADER, TERM, COMMIT, UNCOMMITTED, HEARTBEAT_AGE)
 
 
 class ControllerMetrics:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
+        self._clock = clock
 
     async def look(self) -> None:
         """Nothing has to be gathered."""
@@ -31,3 +67,25 @@ class ControllerMetrics:
         controller = self._node.controller
         if controller is not None:
             yield Reading(ACTIVE, [Sample((), controller.is_active)])
+            yield Reading(HEARS_LEADER, [Sample((), controller.hears_leader)])
+            yield from _quorum(controller)
+            yield Reading(HEARTBEAT_AGE, self._heartbeat_ages(controller))
+
+    def _heartbeat_ages(self, controller: Controller) -> list[Sample]:
+        if not controller.is_active:
+            return []
+        now = self._clock.monotonic()
+        sessions = controller._liveness.sessions._sessions
+        return [
+            Sample((str(broker_id),), max(0.0, now - session.last_heard_s))
+            for broker_id, session in sorted(sessions.items())
+        ]
+
+
+def _quorum(controller: Controller) -> Iterator[Reading]:
+    status = controller._quorum.status
+    state = status.role.value if status.is_running else "waiting"
+    yield Reading(STATE, [Sample((state,), 1)])
+    yield Reading(TERM, [Sample((), status.term)])
+    yield Reading(COMMIT, [Sample((), status.commit_index)])
+    yield Reading(UNCOMMITTED, [Sample((), status.last_index - status.commit_index)])

@@ -17,7 +17,7 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from quorate.core.metrics import MetricSource, Reading
+from quorate.core.metrics import BOUND_LABEL, BUCKET_SUFFIX, MetricSource, Reading
 
 __all__ = ["Format", "write_page"]
 
@@ -62,8 +62,9 @@ def _pieces(reading: Reading, form: Format) -> Iterator[bytes]:
     while some := list(islice(samples, _SAMPLES_PER_TURN)):
         metric = reading.metric
         family = Metric(metric.family, metric.about, metric.kind.value)
-        for labels, value in some:
-            family.add_sample(metric.name, dict(zip(metric.labels, labels, strict=True)), value)
+        for labels, value, suffix in some:
+            names = (*metric.labels, BOUND_LABEL) if suffix == BUCKET_SUFFIX else metric.labels
+            family.add_sample(metric.name + suffix, dict(zip(names, labels, strict=True)), value)
         piece = _written(family, form)
         yield piece if is_first else _without_heading(piece)
         is_first = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.rpc.lean.limits import Limits
+from quorate.rpc.traffic import NO_TRAFFIC, Traffic
 
 __all__ = ["LeanOptions"]
 
@@ -56,6 +57,8 @@ class LeanOptions:
     server_tls: ssl.SSLContext | None = None
     #: for clients; without it nothing is encrypted
     client_tls: ssl.SSLContext | None = None
+    #: told how large messages are
+    traffic: Traffic = NO_TRAFFIC
 
     @property
     def reading_turns(self) -> int:

@@ -72,7 +72,9 @@ class LeanServer:
                 # Nodes do not hold each other up.
                 turns_of_method = None if service.is_internal else turns
                 admission = admissions.of(service, method)
-                self.routes[method.path.encode()] = Route(method, handler, admission, turns_of_method)
+                self.routes[method.path.encode()] = Route(
+                    method, handler, admission, turns_of_method, options.traffic.of(method)
+                )
 
     def _route_standard_services(self, names: Sequence[str]) -> None:
         admission = Admission(_STANDARD_CALLS_MAX)

@@ -39,6 +39,7 @@ from quorate.rpc.lean.status import OK, Status, StatusCode, StatusError
 from quorate.rpc.lean.stream import Stream
 from quorate.rpc.reading_turns import ReadingTurns
 from quorate.rpc.status_errors import status_with_detail
+from quorate.rpc.traffic import UNMEASURED, MethodTraffic
 
 __all__ = ["CallSurroundings", "Route", "ServerCall", "StreamCall", "UnaryCall", "refuse_stream"]
 
@@ -54,6 +55,7 @@ class Route:
     admission: Admission
     #: for large requests; None: they need none
     turns: ReadingTurns | None
+    traffic: MethodTraffic = UNMEASURED
 
 
 @dataclass(slots=True)
@@ -176,6 +178,7 @@ class ServerCall:
             text = f"SERVER: Sent message {_LARGER} ({len(content)} vs. {limit})"
             raise StatusError(StatusCode.RESOURCE_EXHAUSTED, text)
         self._send_headers()
+        self._route.traffic.sent(len(content))
         self._stream.send(message_prefix(len(content)), content)
 
     def _send_headers(self) -> None:
@@ -270,6 +273,7 @@ class UnaryCall(ServerCall):
     def _on_message(self, content: memoryview) -> None:
         if self._request is not None:
             raise InvalidRequest("the call has more than one request", method=self._route.method.path)
+        self._route.traffic.received(len(content))
         self._request = parse_request(self._route.method, content)
 
     def _on_part(self) -> None:
@@ -362,6 +366,7 @@ class StreamCall(ServerCall):
         self._task = self._surroundings.loop.create_task(self._serve())
 
     def _on_message(self, content: memoryview) -> None:
+        self._route.traffic.received(len(content))
         size = len(content) + len(message_prefix(0))
         try:
             request: Message | QuorateError = parse_request(self._route.method, content)

@@ -1,0 +1,143 @@
+"""Each node: its machine, its requests, its controller, its damage."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from deploy.observability.dashboards.panels import Dashboard, Panel, Row
+from deploy.observability.dashboards.queries import NODES, q, quantile, rate
+
+__all__ = ["NODES_DASHBOARD"]
+
+NODES_DASHBOARD: Final = Dashboard(
+    "nodes",
+    "nodes",
+    [
+        Row(
+            "The machine",
+            [
+                Panel(
+                    "Processor",
+                    [q("rate(process_cpu_seconds_total{NODES}[$__rate_interval])", "{{instance}}")],
+                    unit="percentunit",
+                    about="Near 100 %: the loop is at its end.",
+                ),
+                Panel(
+                    "Memory",
+                    [q("process_resident_memory_bytes{NODES}", "{{instance}}")],
+                    unit="bytes",
+                ),
+                Panel(
+                    "Room on the disk",
+                    [q("quorate_disk_free_bytes{NODES}", "{{instance}}")],
+                    unit="bytes",
+                ),
+                Panel(
+                    "Open files, of those allowed",
+                    [q("process_open_fds{NODES} / process_max_fds{NODES}", "{{instance}}")],
+                    unit="percentunit",
+                ),
+                Panel(
+                    "Flushes, 99th percentile",
+                    [
+                        q(
+                            quantile(0.99, "quorate_disk_flush_seconds", "instance", only=NODES),
+                            "{{instance}}",
+                        )
+                    ],
+                    unit="s",
+                ),
+                Panel(
+                    "Event loop late by, 99th percentile",
+                    [
+                        q(
+                            quantile(0.99, "quorate_loop_lag_seconds", "instance", only=NODES),
+                            "{{instance}}",
+                        )
+                    ],
+                    unit="s",
+                ),
+            ],
+        ),
+        Row(
+            "Requests",
+            [
+                Panel(
+                    "By method",
+                    [q(rate("quorate_request_received_bytes_count", "method", only=NODES), "{{method}}")],
+                    unit="reqps",
+                    about="Messages, of streams as well.",
+                ),
+                Panel(
+                    "By outcome",
+                    [q(rate("quorate_request_seconds_count", "outcome", only=NODES), "{{outcome}}")],
+                    unit="reqps",
+                ),
+                Panel(
+                    "How long, 99th percentile",
+                    [q(quantile(0.99, "quorate_request_seconds", "method", only=NODES), "{{method}}")],
+                    unit="s",
+                    about="Fetches wait for records, and heartbeats of groups for news.",
+                ),
+                Panel(
+                    "Errors",
+                    [q(rate("quorate_request_errors_total", "code", only=NODES), "{{code}}")],
+                    unit="reqps",
+                ),
+            ],
+        ),
+        Row(
+            "Controllers",
+            [
+                Panel("Term", [q("max(quorate_controller_term{NODES})", "term")]),
+                Panel("Committed up to", [q("quorate_controller_commit_index{NODES}", "{{instance}}")]),
+                Panel(
+                    "Not committed yet", [q("quorate_controller_uncommitted_entries{NODES}", "{{instance}}")]
+                ),
+                Panel(
+                    "Change until committed, 99th percentile",
+                    [
+                        q(
+                            quantile(
+                                0.99,
+                                "quorate_request_seconds",
+                                "method",
+                                only='NODES, outcome="ok", method=~"ControllerService/.*"',
+                            ),
+                            "{{method}}",
+                        )
+                    ],
+                    unit="s",
+                ),
+                Panel(
+                    "Heartbeats: last one ago",
+                    [
+                        q(
+                            "max by (broker_id) (quorate_controller_heartbeat_age_seconds{%})",
+                            "broker {{broker_id}}",
+                        )
+                    ],
+                    unit="s",
+                ),
+                Panel(
+                    "State",
+                    [q("count by (state) (quorate_controller_state_info{NODES})", "{{state}}")],
+                ),
+            ],
+        ),
+        Row(
+            "Damage",
+            [
+                Panel("Replicas of no use", [q("sum(quorate_replica_failed{NODES})")], red_from=1),
+                Panel("Found", [q("sum(quorate_event_damage_found_total{NODES})")], is_number=True),
+                Panel("Repaired", [q("sum(quorate_event_damage_repaired_total{NODES})")], is_number=True),
+                Panel(
+                    "Repeats left out of logs",
+                    [q("sum(quorate_event_suppressed_total{NODES})")],
+                    is_number=True,
+                ),
+            ],
+        ),
+    ],
+    {"instance": "quorate_node_info"},
+)

@@ -1,0 +1,214 @@
+"""Every query of the dashboards and alerts, for real: a cluster under load, and a Prometheus that scrapes it.
+
+    make observability-test
+
+A query that gives nothing on a cluster that works would be an empty panel, or an alert that never fires. So
+each has to give something, but for those that say that they may not. Then a broker is killed, and what must
+notice it has to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from deploy.observability.dashboards import DASHBOARDS
+from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+from quorate.node.cluster_layout import HOST, free_ports
+from quorate.node.local_cluster import LocalCluster
+from tools.check_alerts import RULES, find_tool
+
+#: so that rates have two scrapes within a minute many times over
+_SCRAPE_INTERVAL: Final = "1s"
+_PATIENCE_S: Final = 120.0
+#: what a dashboard leaves to Grafana
+_CHOSEN: Final = {
+    **dict.fromkeys(("$cluster", "$topic", "$group", "$instance"), ".*"),
+    "$__rate_interval": "1m",
+}
+#: what has to notice that a broker is gone
+_NOTICING: Final = frozenset({"QuorateNodeDown", "QuorateIsrShrunk", "QuorateBrokerFenced"})
+_METRIC: Final = re.compile(r"\b(?:quorate|process)_[a-z_]+\b")
+
+
+class Prometheus:
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    async def ask(self, path: str, **parameters: str) -> Any:
+        url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+
+        def ask() -> Any:
+            with urllib.request.urlopen(url, timeout=30) as response:
+                return json.load(response)["data"]
+
+        return await asyncio.to_thread(ask)
+
+    async def query(self, expression: str) -> list[Any]:
+        for variable, value in _CHOSEN.items():
+            expression = expression.replace(variable, value)
+        found = await self.ask("query", query=expression)
+        result: list[Any] = found["result"]
+        return result
+
+    async def alerts(self) -> dict[str, str]:
+        """By name: pending or firing."""
+        return {each["labels"]["alertname"]: each["state"] for each in (await self.ask("alerts"))["alerts"]}
+
+    async def broken_rules(self) -> list[str]:
+        groups = (await self.ask("rules"))["groups"]
+        return [
+            f"{rule['name']}: {rule.get('lastError')}"
+            for group in groups
+            for rule in group["rules"]
+            if rule["health"] == "err"
+        ]
+
+
+@asynccontextmanager
+async def _prometheus(program: str, cluster: LocalCluster) -> AsyncIterator[Prometheus]:
+    address = f"{HOST}:{free_ports(1)[0]}"
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory, "prometheus.yaml")
+        config.write_text(yaml.safe_dump(_config(cluster)))
+        with open(Path(directory, "log"), "wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                f"--config.file={config}",
+                f"--storage.tsdb.path={directory}/data",
+                f"--web.listen-address={address}",
+                stdout=log,
+                stderr=log,
+            )
+            try:
+                yield Prometheus(address)
+            finally:
+                if process.returncode is None:
+                    process.terminate()
+                await process.wait()
+
+
+def _config(cluster: LocalCluster) -> dict[str, Any]:
+    targets = [cluster.node(name).metrics_address for name in cluster.names]
+    return {
+        "global": {"scrape_interval": _SCRAPE_INTERVAL, "evaluation_interval": _SCRAPE_INTERVAL},
+        "rule_files": [str(path) for path in RULES.glob("*.yaml")],
+        "scrape_configs": [
+            {"job_name": "quorate", "static_configs": [{"targets": targets, "labels": {"cluster": "live"}}]}
+        ],
+    }
+
+
+async def _load(bootstrap: str) -> None:
+    """Until cancelled: writes, a group that reads and commits, and requests that are refused."""
+    async with (
+        AsyncProducer(bootstrap) as producer,
+        AsyncConsumer(bootstrap, group="billing", topics=["orders"]) as consumer,
+        AsyncAdmin(bootstrap) as admin,
+    ):
+        while True:
+            await producer.send_many("orders", ["v" * 100] * 100)
+            await consumer.poll(timeout=0.2)
+            await consumer.commit()
+            await admin.list_topics()
+
+
+async def _until(what: str, look: Callable[[], Awaitable[object]]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            missing = await look()
+        except OSError as error:
+            missing = error
+        if not missing:
+            print(f"ok    {what}", flush=True)
+            return
+        if time.monotonic() > deadline:
+            raise SystemExit(f"FAILED {what}: {missing}")
+        await asyncio.sleep(1)
+
+
+async def _check_queries(prometheus: Prometheus) -> None:
+    for dashboard in DASHBOARDS:
+        queries = dashboard.queries()
+
+        async def missing(queries: list[Any] = queries) -> list[str]:
+            return [
+                query.expression
+                for query in queries
+                if not await prometheus.query(query.expression) and not query.may_be_empty
+            ]
+
+        await _until(f"dashboard {dashboard.name}: {len(queries)} queries", missing)
+
+
+async def _check_alerts(prometheus: Prometheus) -> None:
+    rules = [rule for path in RULES.glob("*.yaml") for rule in _rules(path)]
+    names = {name for rule in rules for name in _METRIC.findall(rule["expr"])}
+
+    async def missing() -> list[str]:
+        return [name for name in sorted(names) if not await prometheus.query(name)]
+
+    await _until(f"alerts: {len(rules)} rules on {len(names)} metrics, each of which is there", missing)
+    await _until("alerts: all can be evaluated", prometheus.broken_rules)
+    await _until("alerts: none on a cluster that is well", prometheus.alerts)
+
+
+def _rules(path: Path) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
+
+
+async def _check_kill(prometheus: Prometheus, cluster: LocalCluster) -> None:
+    victim = cluster.names[-1]
+    await cluster.kill(victim)
+    print(f"kill  {victim}", flush=True)
+
+    async def unnoticed() -> set[str]:
+        return set(_NOTICING - (await prometheus.alerts()).keys())
+
+    await _until("alerts: node down, broker fenced and ISR shrunk are on their way", unnoticed)
+    await cluster.start([victim])
+    await _until("alerts: gone when it is back", prometheus.alerts)
+
+
+async def run(program: str) -> None:
+    cluster = LocalCluster.create(brokers=3, is_combined=True, settings={"metrics.groups.interval.ms": "1s"})
+    async with cluster, AsyncAdmin(cluster.bootstrap) as admin, _prometheus(program, cluster) as prometheus:
+        await admin.create_topic("orders", partitions=6, replication_factor=3)
+        load = asyncio.create_task(_load(cluster.bootstrap), name="load")
+        try:
+            await _check_queries(prometheus)
+            await _check_alerts(prometheus)
+        finally:
+            load.cancel()
+            await asyncio.wait([load])
+        if not load.cancelled():
+            load.result()
+        await _check_kill(prometheus, cluster)
+
+
+def main() -> int:
+    program = find_tool("prometheus")
+    if program is None:
+        print("there is no prometheus: install Debian's package of that name, or Go", file=sys.stderr)
+        return 1
+    asyncio.run(run(program))
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""A Transport whose handlers are timed: the seam at which a node's work for others can be seen from outside.
+
+Nothing behind the seam knows of it. What a handler is given and what it gives pass through as they are, and
+so do its errors. Sizes are told by the transport itself (``quorate.rpc.traffic``).
+
+Requests of a stream are kept by no one here: only their numbers and when they came. There are no more of
+those than the handler has unanswered, which it bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from quorate.core.transport import Call, CallKind, Channel, Handler, Method, Server, Service, Transport
+from quorate.errors import QuorateError, UnknownServerError
+from quorate.node.metrics.request import MethodMeter, RequestMeter
+from quorate.node.metrics.topic import TopicMeter
+from quorate.v1 import broker_pb2
+
+__all__ = ["MeasuredTransport"]
+
+_BROKER_SERVICE: Final = broker_pb2.DESCRIPTOR.services_by_name["BrokerService"].full_name
+_PRODUCE: Final = f"/{_BROKER_SERVICE}/Produce"
+#: streams whose answers carry the number of their request
+_NUMBERED: Final = (f"/{_BROKER_SERVICE}/ProduceStream", f"/{_BROKER_SERVICE}/FetchStream")
+#: the caller had gone before there was an answer
+_CANCELLED: Final = "CANCELLED"
+
+_Answered = Callable[[Any, float], None]
+
+
+class MeasuredTransport:
+    def __init__(
+        self, transport: Transport, requests: RequestMeter, topics: TopicMeter, now: Callable[[], float]
+    ) -> None:
+        """``now``: monotonic seconds."""
+        self._transport = transport
+        self._requests = requests
+        self._topics = topics
+        self._now = now
+
+    def connect(self, address: str) -> Channel:
+        return self._transport.connect(address)
+
+    async def serve(self, address: str, services: Sequence[Service], *, serving: bool = True) -> Server:
+        measured = [self._measured(service) for service in services]
+        return await self._transport.serve(address, measured, serving=serving)
+
+    async def is_refused(self, address: str, *, timeout_s: float) -> bool:
+        return await self._transport.is_refused(address, timeout_s=timeout_s)
+
+    def _measured(self, service: Service) -> Service:
+        measured = copy.copy(service)
+        measured.handlers = {
+            method: self.measured_handler(method, handler) for method, handler in service.handlers.items()
+        }
+        return measured
+
+    def measured_handler(self, method: Method[Any, Any], handler: Handler) -> Handler:
+        meter = self._requests.method(method)
+        if method.kind is CallKind.UNARY:
+            answered = self._topics.answered if method.path == _PRODUCE else _note_nothing
+            return _timed_unary(cast(Any, handler), meter, answered, self._now)
+        if method.path in _NUMBERED:
+            answered = self._topics.answered if "Produce" in method.name else _note_nothing
+            return _timed_stream(cast(Any, handler), meter, answered, self._now)
+        return handler
+
+
+def _note_nothing(_response: Any, _seconds: float) -> None:
+    pass
+
+
+def _timed_unary(handler: Any, meter: MethodMeter, answered: _Answered, now: Callable[[], float]) -> Handler:
+    async def timed(request: Any, call: Call) -> Any:
+        began = now()
+        try:
+            response = await handler(request, call)
+        except QuorateError as error:
+            meter.failed(error.code, now() - began)
+            raise
+        except asyncio.CancelledError:
+            meter.failed(_CANCELLED, now() - began)
+            raise
+        except Exception:
+            meter.failed(UnknownServerError.code, now() - began)
+            raise
+        seconds = now() - began
+        meter.done.observe(seconds)
+        answered(response, seconds)
+        return response
+
+    return timed
+
+
+def _timed_stream(handler: Any, meter: MethodMeter, answered: _Answered, now: Callable[[], float]) -> Handler:
+    async def timed(requests: AsyncIterator[Any], call: Call) -> AsyncGenerator[Any, None]:
+        noted = _Noted(requests, now)
+        came = noted.came
+        done = meter.done
+        async with aclosing(handler(noted, call)) as responses:
+            async for response in responses:
+                # A client may give two requests the same number; then one of them is not timed.
+                began = came.pop(response.correlation_id, None)
+                if began is not None:
+                    seconds = now() - began
+                    answer = response.response
+                    # Looked at first, being cheaper: who has partitions has no error.
+                    if answer.partitions or not response.HasField("error"):
+                        done.observe(seconds)
+                        answered(answer, seconds)
+                    else:
+                        meter.failed(response.error.code, seconds)
+                yield response
+
+    return timed
+
+
+class _Noted:
+    """The requests of a stream. Not a generator: its frame would keep each one until the next one comes."""
+
+    __slots__ = ("_now", "_requests", "came")
+
+    def __init__(self, requests: AsyncIterator[Any], now: Callable[[], float]) -> None:
+        self._requests = requests
+        self._now = now
+        #: when, by the client's number
+        self.came: dict[int, float] = {}
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        request = await self._requests.__anext__()
+        self.came[request.correlation_id] = self._now()
+        return request

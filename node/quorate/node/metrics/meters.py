@@ -1,0 +1,88 @@
+"""All that a node's process records as it happens: made before the node, and given to what it stands on.
+
+With the same seams, and nothing else: who serves calls, syncs files and writes the log is told of a meter or
+wrapped by one. A process that has no address for metrics records nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+
+from quorate.broker.broker import Broker
+from quorate.core.clock import Clock
+from quorate.core.config import NodeConfig
+from quorate.core.ids import BrokerId
+from quorate.core.log_flood import FloodGuard
+from quorate.core.metrics import MetricSource
+from quorate.core.transport import Transport
+from quorate.errors import BrokerFenced
+from quorate.metadata.image import MetadataImage
+from quorate.node.metrics.change import ChangeMeter
+from quorate.node.metrics.cluster import ClusterMetrics
+from quorate.node.metrics.controller import ControllerMetrics
+from quorate.node.metrics.disk import DiskMeter
+from quorate.node.metrics.event import EventMeter
+from quorate.node.metrics.loop import LoopMeter
+from quorate.node.metrics.measured_transport import MeasuredTransport
+from quorate.node.metrics.node import NodeMetrics
+from quorate.node.metrics.replica import ReplicaMetrics
+from quorate.node.metrics.request import RequestMeter
+from quorate.node.metrics.topic import TopicMeter
+from quorate.node.node import Node
+
+__all__ = ["Meters", "sources_of"]
+
+
+class Meters:
+    def __init__(self, config: NodeConfig, clock: Clock, flood: FloodGuard) -> None:
+        self.clock = clock
+        self.topics_max = config.metrics.topics_max
+        self.requests = RequestMeter()
+        self.topics = TopicMeter(self.topics_max)
+        self.disk = DiskMeter(config.data_dir)
+        self.events = EventMeter(flood)
+        self.loop = LoopMeter()
+
+    @property
+    def sources(self) -> Sequence[MetricSource]:
+        """Of the process, whether or not there is a node."""
+        return (self.topics, self.requests, self.disk, self.loop, self.events)
+
+    def measured(self, transport: Transport) -> Transport:
+        # Not the clock's own, which also counts suspension: this one takes a quarter of the time to read.
+        return MeasuredTransport(transport, self.requests, self.topics, time.monotonic)
+
+
+def sources_of(node: Node, node_id: BrokerId, meters: Meters) -> tuple[ChangeMeter, Sequence[MetricSource]]:
+    """What is read from a node that is there; the first of them has to run."""
+    broker = node.broker
+    changes = ChangeMeter(node_id, lambda: _image_of(broker), lambda: _image_of_controller(node))
+    sources: list[MetricSource] = [
+        NodeMetrics(node_id, node, meters.clock),
+        ControllerMetrics(node, meters.clock),
+        ClusterMetrics(node),
+        changes,
+    ]
+    if broker is not None:
+        meters.topics.attach(lambda: _topics_of(broker))
+        sources.append(ReplicaMetrics(broker.replicas, meters.clock, topics_max=meters.topics_max))
+        sources += broker.metrics
+    return changes, sources
+
+
+def _image_of(broker: Broker | None) -> MetadataImage | None:
+    """None: it does not know the metadata yet."""
+    try:
+        return None if broker is None else broker._hosted.image
+    except BrokerFenced:
+        return None
+
+
+def _image_of_controller(node: Node) -> MetadataImage | None:
+    return None if node.controller is None else node.controller.image
+
+
+def _topics_of(broker: Broker) -> Collection[str] | None:
+    image = _image_of(broker)
+    return None if image is None else image.topic_ids

@@ -1,0 +1,102 @@
+"""Calls that this node serves, in numbers: by method, how many, how large, how long, and how they ended.
+
+A call on its own, and each request of a stream that is answered by its number (producing and fetching), is
+timed from when its handler has it until its answer leaves. Of other streams only messages are counted:
+nothing says which of them answers which. A fetch waits for records, and a group's heartbeat for news: their
+time says how quiet it is, not how slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from quorate.core.instruments import Histogram, SizeHistogram, histogram_samples
+from quorate.core.metrics import Metric, MetricKind, Reading, Sample
+from quorate.core.transport import Method
+from quorate.rpc.traffic import MethodTraffic
+
+__all__ = ["METRICS", "MethodMeter", "RequestMeter"]
+
+SECONDS: Final = Metric(
+    "quorate_request_seconds",
+    MetricKind.HISTOGRAM,
+    "How long requests took on this node, by how they ended: ok or error. Fetches wait for records, and "
+    "heartbeats of groups for news.",
+    ("method", "outcome"),
+)
+ERRORS: Final = Metric(
+    "quorate_request_errors_total",
+    MetricKind.COUNTER,
+    "Requests that failed as a whole, by the code of the error; CANCELLED: the caller had gone.",
+    ("method", "code"),
+)
+RECEIVED: Final = Metric(
+    "quorate_request_received_bytes",
+    MetricKind.HISTOGRAM,
+    "How large messages were that came in.",
+    ("method",),
+)
+SENT: Final = Metric(
+    "quorate_request_sent_bytes", MetricKind.HISTOGRAM, "How large messages were that went out.", ("method",)
+)
+
+METRICS: Final = (SECONDS, ERRORS, RECEIVED, SENT)
+
+
+class MethodMeter:
+    """Of one method."""
+
+    __slots__ = ("done", "errors", "failures", "received", "sent")
+
+    def __init__(self) -> None:
+        self.done = Histogram()
+        self.failures = Histogram()
+        self.received = SizeHistogram()
+        self.sent = SizeHistogram()
+        #: by the code of the error, of which there are few
+        self.errors: dict[str, int] = {}
+
+    def failed(self, code: str, seconds: float) -> None:
+        self.failures.observe(seconds)
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+
+class RequestMeter:
+    """Each method that the node offers has a meter from the beginning, so there are no more of them."""
+
+    def __init__(self) -> None:
+        self._methods: dict[str, MethodMeter] = {}
+
+    def method(self, method: Method[Any, Any]) -> MethodMeter:
+        return self._methods.setdefault(_label(method), MethodMeter())
+
+    def of(self, method: Method[Any, Any]) -> MethodTraffic:
+        """For the transport."""
+        meter = self.method(method)
+        return MethodTraffic(received=meter.received.observe, sent=meter.sent.observe)
+
+    async def look(self) -> None:
+        """All is recorded already."""
+
+    def read(self) -> Iterator[Reading]:
+        methods = self._methods
+        by_outcome: dict[tuple[str, ...], Histogram | SizeHistogram]
+        by_outcome = {(name, "ok"): meter.done for name, meter in methods.items()}
+        by_outcome |= {(name, "error"): meter.failures for name, meter in methods.items()}
+        yield Reading(SECONDS, histogram_samples(by_outcome))
+        yield Reading(
+            ERRORS,
+            [
+                Sample((name, code), count)
+                for name, meter in sorted(methods.items())
+                for code, count in sorted(meter.errors.items())
+            ],
+        )
+        yield Reading(RECEIVED, histogram_samples({(name,): each.received for name, each in methods.items()}))
+        yield Reading(SENT, histogram_samples({(name,): each.sent for name, each in methods.items()}))
+
+
+def _label(method: Method[Any, Any]) -> str:
+    """As people call it: BrokerService/Produce."""
+    return method.path.rpartition(".")[2]
