@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.test import commands, containers, engine
+from deploy.test import commands, containers, drills, engine
 from deploy.test.commands import CannotTest
 from quorate.chaos.drills.command_agent import CommandAgent
 from tests.unit.deploy.deploy_files import ROOT, node_environment, node_services
@@ -33,6 +33,18 @@ def test_agent_restarts_the_same_containers() -> None:
     agent = CommandAgent.from_file(str(ROOT / "examples/drill-agents/docker-compose-apart.toml"))
     assert agent.facts["to stop"] == "docker stop quorate-{node}"
     assert agent.bootstrap == containers.BOOTSTRAP
+
+
+def test_drills_take_the_containers_of_the_test_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(drills.attached_agent(drills.AGENT.read_text(), containers.PROJECT))
+    agent = CommandAgent.from_file(str(path))
+    theirs = CommandAgent.from_file(str(drills.AGENT))
+    assert not agent.is_temporary, "nothing is brought up or taken down"
+    assert agent.abilities == theirs.abilities
+    assert [node.name for node in agent.nodes] == list(containers.NODES)
+    assert f"{containers.PROJECT}_default" in agent.facts["to isolate"]
+    assert "quorate-drill" not in "".join(agent.facts.values())
 
 
 def test_without_an_engine_it_fails_and_says_so(tmp_path: Path) -> None:
