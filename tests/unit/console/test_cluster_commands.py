@@ -100,7 +100,8 @@ def test_quorum_shows_whose_metadata_differs(monkeypatch: pytest.MonkeyPatch, ca
 def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     FakeAdministration(describe_cluster=cluster(), describe_quorum=SOUND_QUORUM).install(monkeypatch)
     assert json_of(capsys, "cluster", "health") == {
-        "healthy": True, "problems": [], "what_to_do": None, "warnings": [], "partitions": []
+        "healthy": True, "problems": [], "what_to_do": None, "next_steps": [], "warnings": [],
+        "partitions": [],
     }  # fmt: skip
 
 

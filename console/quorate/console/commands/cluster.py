@@ -51,7 +51,8 @@ def health(session: Session) -> int:
         found = with_connection(session.bootstrap, look_at_cluster)
     except QuorateError as error:
         # Nobody who could be asked is an answer too, and scripts want it in the same form.
-        found = Health(problems=[f"{error.code}: {error.message}"], what_to_do=advice_on(error))
+        advice = advice_on(error)
+        found = Health(problems=[f"{error.code}: {error.message}"], next_steps=[advice] if advice else [])
     is_healthy = not found.problems
     if session.json:
         print_json(
@@ -59,6 +60,7 @@ def health(session: Session) -> int:
                 "healthy": is_healthy,
                 "problems": found.problems,
                 "what_to_do": found.what_to_do,
+                "next_steps": found.next_steps,
                 "warnings": found.warnings,
                 "partitions": found.partitions,
             }
@@ -77,8 +79,8 @@ def _print_health(found: Health) -> None:
         click.secho("healthy", fg="green")
     for problem in found.problems:
         click.echo(f"  problem: {problem}")
-    if found.what_to_do is not None:
-        click.echo(f"  what to do: {found.what_to_do}")
+    for step in found.next_steps:
+        click.echo(f"  what to do: {step}")
     for warning in found.warnings:
         click.echo(f"  warning: {warning}")
     if found.partitions:
