@@ -34,7 +34,8 @@ async def drill(project: str) -> None:
                 *("--minutes", "0", "--rate", _RECORDS_PER_S, "--report", f"{directory}/{name}"),
                 timeout_s=_TIMEOUT_S,
             )
-            say("drill", f"{name}: {told.strip().splitlines()[-1]}")
+            verdict = [line for line in told.splitlines() if line.startswith(f"{name}: ")]
+            say("drill", verdict[-1] if verdict else f"{name}: passed")
 
 
 def attached_agent(text: str, project: str) -> str:

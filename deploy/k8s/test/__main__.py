@@ -133,7 +133,7 @@ async def _installed(
         yield
     finally:
         if not keep:
-            await uninstall(kubernetes)
+            await uninstall(kubernetes, volumes)
 
 
 async def _walk(scene: Scene, steps: Sequence[Step]) -> list[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +43,10 @@ class Volumes:
                     f"{path} cannot be made: {error}; --host-volumes takes a directory of this machine "
                     "that is empty, and root"
                 ) from error
+
+    def remove(self) -> None:
+        for claim in _CLAIMS:
+            shutil.rmtree(f"{self._directory}/{claim}", ignore_errors=True)
 
     def documents(self) -> list[dict[str, Any]]:
         return [
@@ -106,17 +111,20 @@ def adapted(document: dict[str, Any], image: str, *, has_host_volumes: bool) -> 
     return document
 
 
-async def uninstall(kubernetes: Kubernetes) -> None:
+async def uninstall(kubernetes: Kubernetes, volumes: Volumes | None) -> None:
+    """Whatever there is of it."""
     say("clean", "deleting the namespace, with its claims")
     for kind in ("clusterrolebinding", "clusterrole"):
         await kubernetes.call("delete", kind, "quorate-rack", "--ignore-not-found", is_checked=False)
-    await kubernetes.inside(
-        "delete", "statefulset,pod", "--all", "--grace-period=1", "--wait=false", timeout_s=_DELETE_TIMEOUT_S
+    # Without the wait of their hooks: nobody is left to hand over to.
+    await kubernetes.call(
+        *("--namespace", NAMESPACE, "delete", "statefulset,pod", "--all", "--grace-period=1", "--wait=false"),
+        is_checked=False,
     )
     await kubernetes.call(
         "delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=_DELETE_TIMEOUT_S, is_checked=False
     )
-    await kubernetes.call(
-        *("delete", "persistentvolume", "--selector", f"app.kubernetes.io/part-of={_CLASS}"),
-        is_checked=False,
-    )
+    if volumes is not None:
+        selector = f"app.kubernetes.io/part-of={_CLASS}"
+        await kubernetes.call("delete", "persistentvolume", "--selector", selector, is_checked=False)
+        volumes.remove()

@@ -55,7 +55,10 @@ class Kubernetes:
         return (*self._kubectl, *arguments)
 
     async def call(self, *arguments: str, timeout_s: float = 120.0, is_checked: bool = True) -> str:
-        return await run(*self.command(*arguments), timeout_s=timeout_s, is_checked=is_checked)
+        """Its standard output alone: warnings of the API are no part of a document."""
+        return await run(
+            *self.command(*arguments), timeout_s=timeout_s, is_checked=is_checked, has_errors=False
+        )
 
     async def inside(self, *arguments: str, timeout_s: float = 120.0) -> str:
         """In the namespace of the test."""
