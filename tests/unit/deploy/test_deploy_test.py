@@ -47,6 +47,13 @@ def test_drills_take_the_containers_of_the_test_as_they_are(tmp_path: Path) -> N
     assert "quorate-drill" not in "".join(agent.facts.values())
 
 
+@pytest.mark.parametrize("name", ["docker-compose-apart", "docker-compose"])
+def test_node_is_paused_and_not_the_tini_above_it(name: str) -> None:
+    """Process 1 cannot pass on a signal that stops it."""
+    agent = CommandAgent.from_file(str(ROOT / f"examples/drill-agents/{name}.toml"))
+    assert all("/proc/1/task/1/children" in agent.facts[f"to {action}"] for action in ("pause", "resume"))
+
+
 def test_without_an_engine_it_fails_and_says_so(tmp_path: Path) -> None:
     """No program at all can be found, so nothing can be installed either."""
     answer = subprocess.run(

@@ -110,8 +110,11 @@ class ClusterWatch:
     async def _glance(self, admin: AsyncAdmin) -> None:
         """As long as nobody can be followed."""
         seen: dict[str, SeenPartition] = {}
+        fenced: set[int] | None = None
         while True:
             await asyncio.sleep(_GLANCE_S)
+            if self.image is None:
+                fenced = await self._glance_at_brokers(admin, fenced)
             for topic in sorted(self.topics) if self.image is None else ():
                 with suppress(QuorateError):
                     found = await admin.describe_topic(topic, timeout=_ANSWER_TIMEOUT_S)
@@ -122,6 +125,17 @@ class ClusterWatch:
                         if name in seen and self.image is None:
                             self._tell_partition(name, seen[name], now)
                         seen[name] = now
+
+    async def _glance_at_brokers(self, admin: AsyncAdmin, fenced: set[int] | None) -> set[int] | None:
+        """Those that are fenced now; None: nobody has said it yet."""
+        with suppress(QuorateError, TimeoutError):
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                brokers = (await admin.describe_cluster()).brokers
+            now = {each.broker_id for each in brokers if each.is_fenced}
+            for broker_id in sorted(now - fenced) if fenced is not None else ():
+                self.timeline.note(EventKind.FENCED, self.name_of(broker_id))
+            return now
+        return fenced
 
     # -- metadata
 
