@@ -37,7 +37,7 @@ NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs docs-site bench pipeline-test sim drill deploy-test observability-test drill-quorum fuzz pins clean grpcurl manifesttools promtool kafkatools languages stale conformance conformancetools
+.PHONY: help setup demo test check format protos docs docs-site bench pipeline-test sim drill deploy-test observability-test k8s-test drill-quorum fuzz pins clean grpcurl manifesttools promtool kafkatools languages stale conformance conformancetools
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -85,11 +85,14 @@ sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOB
 drill: setup ## a failure drill on real processes, by name: NAME=leader-kill MINUTES=1 ARGS='--seed 7'
 	@$(BIN)/quorate drill run $(NAME) --minutes $(MINUTES) $(ARGS)
 
-deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, roll, down and up; needs or installs an engine
+deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, roll, down and up, drills; needs or installs an engine
 	@$(BIN)/python -m deploy.test
 
 observability-test: setup promtool ## every query of the dashboards and alerts, against a Prometheus that scrapes a real cluster
 	@$(BIN)/python -m deploy.observability.live
+
+k8s-test: setup ## the manifests of deploy/k8s on the Kubernetes that kubectl points to; ARGS says how images get there (deploy/k8s/test)
+	@$(BIN)/python -m deploy.k8s.test $(ARGS)
 
 drill-quorum: setup ## quorums of real processes under load and faults, for DRILL_SECONDS=30 each
 	@$(BIN)/python -m quorate.chaos.quorum_drills --seconds $(DRILL_SECONDS) $(ARGS)

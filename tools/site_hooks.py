@@ -28,6 +28,7 @@ ELSEWHERE: Final = {
     "SECURITY.md": "project/SECURITY.md",
     "deploy/README.md": "deploy/README.md",
     "deploy/k8s/README.md": "deploy/k8s/README.md",
+    "deploy/k8s/test/README.md": "deploy/k8s/test/README.md",
 }
 _LINK: Final = re.compile(r"\[(?P<text>[^\]\[]+)\]\((?P<target>[^)\s]+)\)")
 _FENCE: Final = re.compile(r"^\s*```")

@@ -1,7 +1,8 @@
 """Builds the image, brings up compose.yaml, breaks it under load, and checks every acknowledged record.
 
 A leader is killed and comes back; every container is restarted in turn; all of them go down and come up again
-with their data. It needs a container engine, and fails where none can be had: it does not pass without one.
+with their data; drills kill, pause and cut off containers through the agent interface. It needs a container
+engine, and fails where none can be had: it does not pass without one.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import sys
 import time
 
 from deploy.test.commands import CannotTest, run, say
-from deploy.test.containers import BOOTSTRAP, Containers, containers
+from deploy.test.containers import BOOTSTRAP, PROJECT, Containers, containers
+from deploy.test.drills import AGENT, drill
 from deploy.test.engine import compose_command, engine
-from deploy.test.image import ROOT, build_image, check_image, remove_images
+from deploy.test.image import build_image, check_image, remove_images
 from quorate.chaos.checks.check_all import check_all
 from quorate.chaos.checks.verdict import raise_violations
 from quorate.chaos.checks.violation import Violation
@@ -30,7 +32,6 @@ from quorate.errors import QuorateError
 
 TOPIC = "ledger"
 PARTITIONS = 3
-AGENT = ROOT / "examples/drill-agents/docker-compose-apart.toml"
 
 
 def main() -> int:
@@ -78,6 +79,8 @@ async def tell_the_story(running: Containers) -> None:
     async with AsyncAdmin(BOOTSTRAP) as admin:
         await until_whole(admin, TOPIC)
     await prove(history, "after all were gone")
+    await drill(PROJECT)
+    await prove(history, "after the drills")
 
 
 async def kill_a_leader(running: Containers, admin: AsyncAdmin, load: LedgerLoad) -> None:

@@ -32,25 +32,31 @@ def has_program(name: str) -> bool:
 async def run(
     *command: str,
     environment: Mapping[str, str] | None = None,
+    text: str = "",
     timeout_s: float = 600.0,
     is_checked: bool = True,
+    has_errors: bool = True,
 ) -> str:
-    """What it printed. ``is_checked``: a failure ends the test."""
+    """What it printed. ``text``: its standard input. ``is_checked``: a failure ends the test.
+
+    ``has_errors``: with what it printed to standard error; otherwise that is told only if it fails.
+    """
     process = await asyncio.create_subprocess_exec(
         *command,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.STDOUT if has_errors else subprocess.PIPE,
         env={**os.environ, **(environment or {})},
     )
     try:
-        out, _ = await asyncio.wait_for(process.communicate(), timeout_s)
+        out, errors = await asyncio.wait_for(process.communicate(text.encode()), timeout_s)
     except TimeoutError:
         process.kill()
         await process.wait()
         raise CannotTest(f"{' '.join(command)}: not done after {timeout_s:g} s") from None
-    text = out.decode(errors="replace")
+    told = out.decode(errors="replace")
     if is_checked and process.returncode != 0:
-        end = "\n".join(text.splitlines()[-_LINES_MAX:])
+        both = told if errors is None else told + errors.decode(errors="replace")
+        end = "\n".join(both.splitlines()[-_LINES_MAX:])
         raise CannotTest(f"{' '.join(command)}: exit status {process.returncode}\n{end}")
-    return text
+    return told

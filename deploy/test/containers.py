@@ -13,7 +13,7 @@ from typing import Final
 from deploy.test.commands import CannotTest, run, say
 from deploy.test.image import IMAGE
 
-__all__ = ["BOOTSTRAP", "Containers", "containers"]
+__all__ = ["BOOTSTRAP", "PROJECT", "Containers", "containers"]
 
 DEPLOY: Final = Path(__file__).resolve().parents[1]
 PROJECT: Final = "quorate-deploy-test"

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from quorate.console.health_steps import next_steps
 from quorate.console.topic_documents import partition_documents
 from quorate.errors import UnknownTopicOrPartition
 from quorate.v1 import admin_pb2
@@ -29,17 +30,24 @@ class Health:
     problems: list[str] = field(default_factory=list)
     #: what should not stay like this
     warnings: list[str] = field(default_factory=list)
-    #: about the problems, where one thing is to be done about them
-    what_to_do: str | None = None
+    #: about the problems, the first thing first
+    next_steps: list[str] = field(default_factory=list)
     #: partitions that the problems are about, the worst first: their documents with a ``topic``
     partitions: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def what_to_do(self) -> str | None:
+        """The first step; None: there is none that is known."""
+        return self.next_steps[0] if self.next_steps else None
 
 
 async def look_at_cluster(connection: ImpatientAdmin) -> Health:
     cluster = await connection.describe_cluster()
-    health = health_of(cluster, await connection.describe_quorum())
+    quorum = await connection.describe_quorum()
+    health = health_of(cluster, quorum)
     if cluster.offline_partition_count or cluster.under_replicated_partition_count:
         health.partitions = await _ill_partitions(connection)
+    health.next_steps = next_steps(cluster, quorum, health.partitions)
     return health
 
 
@@ -93,21 +101,7 @@ def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.Desc
     health.warnings += [
         f"unclean election is allowed on {topic}" for topic in cluster.unclean_election_topics
     ]
-    health.what_to_do = _what_to_do(cluster, quorum)
     return health
-
-
-def _what_to_do(
-    cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse
-) -> str | None:
-    away = {each.broker_id for each in cluster.brokers if each.is_fenced}
-    away |= {each.node_id for each in quorum.voters if each.state == "unreachable"}
-    if not away:
-        return None
-    return (
-        f"bring node {', '.join(map(str, sorted(away)))} back: its log says why it is away; in a local "
-        "cluster, `quorate restart --dir DIR NODE` starts it"
-    )
 
 
 def _look_at_quorum(quorum: admin_pb2.DescribeQuorumResponse, health: Health) -> None:

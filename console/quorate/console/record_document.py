@@ -8,24 +8,28 @@ from typing import Any, Final
 
 from quorate.core.records import ConsumerRecord, Record
 
-__all__ = ["record_document", "timestamp_text"]
+__all__ = ["key_document", "record_document", "timestamp_text"]
 
 _NO_TIMESTAMP: Final = -1
 
 
 def record_document(record: Record | ConsumerRecord) -> dict[str, Any]:
     """Stable keys. Bytes that are UTF-8 stand as text, others as base64; the encoding says which."""
-    key, key_encoding = _text(record.key)
     value, value_encoding = _text(record.value)
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": key,
-        "key_encoding": key_encoding,
+        **key_document(record.key),
         "value": value,
         "value_encoding": value_encoding,
         "headers": [_header_document(name, content) for name, content in record.headers],
     }
+
+
+def key_document(key: bytes | None) -> dict[str, str | None]:
+    """A key alone, as in the document of its record."""
+    text, encoding = _text(key)
+    return {"key": text, "key_encoding": encoding}
 
 
 def _header_document(name: str, content: bytes | None) -> dict[str, str | None]:

@@ -100,7 +100,8 @@ def test_quorum_shows_whose_metadata_differs(monkeypatch: pytest.MonkeyPatch, ca
 def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     FakeAdministration(describe_cluster=cluster(), describe_quorum=SOUND_QUORUM).install(monkeypatch)
     assert json_of(capsys, "cluster", "health") == {
-        "healthy": True, "problems": [], "what_to_do": None, "warnings": [], "partitions": []
+        "healthy": True, "problems": [], "what_to_do": None, "next_steps": [], "warnings": [],
+        "partitions": [],
     }  # fmt: skip
 
 
@@ -372,10 +373,19 @@ def moving(*names: admin_pb2.PartitionName) -> list[admin_pb2.Reassignment]:
     return [admin_pb2.Reassignment(partition=each, replicas=[1, 2], adding_replicas=[2]) for each in names]
 
 
+#: about replicas that are being copied
+NOTHING_IS_KNOWN = {
+    "describe_cluster": admin_pb2.DescribeClusterResponse(),
+    "describe_topic": admin_pb2.TopicDescription(name="t", topic_id="id"),
+}
+
+
 def test_move_is_waited_for_whatever_else_moves(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     other = name("other", 0)
-    running = [moving(name("t", 0), other), moving(name("t", 0), other), moving(other)]
-    fake = FakeAdministration(reassign_partitions=None, list_reassignments=running).install(monkeypatch)
+    running = [moving(name("t", 0), other), moving(other)]
+    fake = FakeAdministration(
+        reassign_partitions=None, list_reassignments=running, **NOTHING_IS_KNOWN
+    ).install(monkeypatch)
     assert json_of(capsys, *MOVE, "--replicas", "3,1,2")["outcome"] == "done"
     [request] = fake.asked("reassign_partitions")
     assert [list(each.replicas) for each in request.moves] == [[3, 1, 2]]
@@ -475,11 +485,13 @@ def test_file_that_is_no_plan_is_refused(tmp_path: Path, capsys: Capsys, content
 
 
 def test_moves_under_way_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
-    FakeAdministration(list_reassignments=[moving(name("t", 0)), moving(name("t", 0))]).install(monkeypatch)
+    FakeAdministration(
+        list_reassignments=[moving(name("t", 0)), moving(name("t", 0))], **NOTHING_IS_KNOWN
+    ).install(monkeypatch)
     [move] = json_of(capsys, "partition", "reassign", "--list")["reassignments"]
     assert (move["topic"], move["partition"], move["adding_replicas"]) == ("t", 0, [2])
     assert main(["partition", "reassign", "--list"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["t", "0", "1,2", "2", "-", "-"]
+    assert capsys.readouterr().out.splitlines()[1].split() == ["t", "0", "1,2", "2", "-", "-", "2:", "?"]
 
 
 def test_recovery_needs_somebody_who_means_it(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.test import commands, containers, engine
+from deploy.test import commands, containers, drills, engine
 from deploy.test.commands import CannotTest
 from quorate.chaos.drills.command_agent import CommandAgent
 from tests.unit.deploy.deploy_files import ROOT, node_environment, node_services
@@ -33,6 +33,25 @@ def test_agent_restarts_the_same_containers() -> None:
     agent = CommandAgent.from_file(str(ROOT / "examples/drill-agents/docker-compose-apart.toml"))
     assert agent.facts["to stop"] == "docker stop quorate-{node}"
     assert agent.bootstrap == containers.BOOTSTRAP
+
+
+def test_drills_take_the_containers_of_the_test_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(drills.attached_agent(drills.AGENT.read_text(), containers.PROJECT))
+    agent = CommandAgent.from_file(str(path))
+    theirs = CommandAgent.from_file(str(drills.AGENT))
+    assert not agent.is_temporary, "nothing is brought up or taken down"
+    assert agent.abilities == theirs.abilities
+    assert [node.name for node in agent.nodes] == list(containers.NODES)
+    assert f"{containers.PROJECT}_default" in agent.facts["to isolate"]
+    assert "quorate-drill" not in "".join(agent.facts.values())
+
+
+@pytest.mark.parametrize("name", ["docker-compose-apart", "docker-compose"])
+def test_node_is_paused_and_not_the_tini_above_it(name: str) -> None:
+    """Process 1 cannot pass on a signal that stops it."""
+    agent = CommandAgent.from_file(str(ROOT / f"examples/drill-agents/{name}.toml"))
+    assert all("/proc/1/task/1/children" in agent.facts[f"to {action}"] for action in ("pause", "resume"))
 
 
 def test_without_an_engine_it_fails_and_says_so(tmp_path: Path) -> None:

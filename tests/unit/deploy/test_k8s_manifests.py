@@ -11,7 +11,7 @@ from quorate.core.config import NodeConfig, NodeRole, load_node_config
 from tests.unit.deploy.deploy_files import DEPLOY
 from tests.unit.deploy.manifests import StatefulSet, of_kind, stateful_sets
 
-OVERLAYS = ["dev", "prod", "prod-outside"]
+OVERLAYS = ["dev", "one-machine", "prod", "prod-outside"]
 PROD = ["prod", "prod-outside"]
 
 

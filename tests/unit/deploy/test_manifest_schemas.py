@@ -100,4 +100,9 @@ def test_misspelt_field_and_a_patch_that_hits_nothing_are_found(
 
 
 def test_every_overlay_is_checked() -> None:
-    assert [path.name for path in check_manifests.overlays()] == ["dev", "prod", "prod-outside"]
+    assert [path.name for path in check_manifests.overlays()] == [
+        "dev",
+        "one-machine",
+        "prod",
+        "prod-outside",
+    ]

@@ -2,17 +2,18 @@
 
 A broker's way of following is used, so nothing that was committed is missed; a description that is asked for
 now and then would miss an election between two looks. Of the active controller the metadata says nothing, so
-that one is asked for. A cluster whose controllers cannot be reached from here is not watched, and the report
-says so: what was examined is then nothing, not "nothing wrong".
+that one is asked for. Controllers may be out of reach, as those of containers are whose ports nobody
+published. Then topics are described again and again instead: that shows that a fault has had an effect, and
+the checks that need every change say that they had nothing to look at.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.chaos.drills.timeline import EventKind, Timeline
 from quorate.chaos.history.partition_images import saw_partition_image
@@ -29,9 +30,17 @@ from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 __all__ = ["ClusterWatch"]
 
 _CONTROLLER_POLL_S: Final = 0.25
+_GLANCE_S: Final = 0.25
 _ANSWER_TIMEOUT_S: Final = 2.0
 #: what the history calls us
 _SOURCE: Final = "a follower of the metadata"
+
+
+class SeenPartition(NamedTuple):
+    #: None: it is offline
+    leader: int | None
+    leader_epoch: int
+    isr: frozenset[int]
 
 
 @dataclass(slots=True)
@@ -67,6 +76,7 @@ class ClusterWatch:
         tasks: list[asyncio.Task[None]] = [
             asyncio.create_task(follower.run()),
             asyncio.create_task(self._ask_for_controller(admin)),
+            asyncio.create_task(self._glance(admin)),
             *(
                 asyncio.create_task(watch_watermarks(admin, self.timeline.history, topic))
                 for topic in sorted(self.topics)
@@ -97,6 +107,36 @@ class ClusterWatch:
                         self.timeline.note(EventKind.CONTROLLER, what)
             await asyncio.sleep(_CONTROLLER_POLL_S)
 
+    async def _glance(self, admin: AsyncAdmin) -> None:
+        """As long as nobody can be followed."""
+        seen: dict[str, SeenPartition] = {}
+        fenced: set[int] | None = None
+        while True:
+            await asyncio.sleep(_GLANCE_S)
+            if self.image is None:
+                fenced = await self._glance_at_brokers(admin, fenced)
+            for topic in sorted(self.topics) if self.image is None else ():
+                with suppress(QuorateError):
+                    found = await admin.describe_topic(topic, timeout=_ANSWER_TIMEOUT_S)
+                    for each in found.partitions:
+                        now = SeenPartition(each.leader, each.leader_epoch, frozenset(each.isr))
+                        name = f"{topic}-{each.partition}"
+                        # Whoever begins to follow tells the rest by itself.
+                        if name in seen and self.image is None:
+                            self._tell_partition(name, seen[name], now)
+                        seen[name] = now
+
+    async def _glance_at_brokers(self, admin: AsyncAdmin, fenced: set[int] | None) -> set[int] | None:
+        """Those that are fenced now; None: nobody has said it yet."""
+        with suppress(QuorateError, TimeoutError):
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                brokers = (await admin.describe_cluster()).brokers
+            now = {each.broker_id for each in brokers if each.is_fenced}
+            for broker_id in sorted(now - fenced) if fenced is not None else ():
+                self.timeline.note(EventKind.FENCED, self.name_of(broker_id))
+            return now
+        return fenced
+
     # -- metadata
 
     def _on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -110,24 +150,30 @@ class ClusterWatch:
                     None if is_first else delta.before.partition(partition.topic_id, partition.partition)
                 )
                 if earlier is not None:
-                    self._tell_partition(f"{key.topic}-{key.partition}", earlier, partition)
+                    name = f"{key.topic}-{key.partition}"
+                    self._tell_partition(name, _seen(earlier), _seen(partition))
         for broker_id in () if is_first else delta.brokers:
             before, after = delta.before.brokers.get(broker_id), image.brokers.get(broker_id)
             if before is not None and after is not None and after.is_fenced and not before.is_fenced:
                 self.timeline.note(EventKind.FENCED, self.name_of(broker_id))
 
-    def _tell_partition(self, name: str, before: PartitionImage, after: PartitionImage) -> None:
+    def _tell_partition(self, name: str, before: SeenPartition, after: SeenPartition) -> None:
         if after.leader != before.leader:
-            if after.leader == NO_LEADER:
+            if after.leader is None:
                 self.timeline.note(EventKind.OFFLINE, name)
             else:
                 elected = f"{name}: {self.name_of(after.leader)}, epoch {after.leader_epoch}"
                 self.timeline.note(EventKind.ELECTION, elected)
-        lost, gained = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
+        lost, gained = before.isr - after.isr, after.isr - before.isr
         if lost:
             self.timeline.note(EventKind.ISR_SHRUNK, f"{name}: without {self._names(lost)}")
         if gained:
             self.timeline.note(EventKind.ISR_GREW, f"{name}: with {self._names(gained)}")
 
-    def _names(self, broker_ids: set[BrokerId]) -> str:
+    def _names(self, broker_ids: Iterable[int]) -> str:
         return ", ".join(self.name_of(each) for each in sorted(broker_ids))
+
+
+def _seen(partition: PartitionImage) -> SeenPartition:
+    leader = None if partition.leader == NO_LEADER else partition.leader
+    return SeenPartition(leader, partition.leader_epoch, frozenset(partition.isr))

@@ -51,7 +51,8 @@ def health(session: Session) -> int:
         found = with_connection(session.bootstrap, look_at_cluster)
     except QuorateError as error:
         # Nobody who could be asked is an answer too, and scripts want it in the same form.
-        found = Health(problems=[f"{error.code}: {error.message}"], what_to_do=advice_on(error))
+        advice = advice_on(error)
+        found = Health(problems=[f"{error.code}: {error.message}"], next_steps=[advice] if advice else [])
     is_healthy = not found.problems
     if session.json:
         print_json(
@@ -59,6 +60,7 @@ def health(session: Session) -> int:
                 "healthy": is_healthy,
                 "problems": found.problems,
                 "what_to_do": found.what_to_do,
+                "next_steps": found.next_steps,
                 "warnings": found.warnings,
                 "partitions": found.partitions,
             }
@@ -77,8 +79,8 @@ def _print_health(found: Health) -> None:
         click.secho("healthy", fg="green")
     for problem in found.problems:
         click.echo(f"  problem: {problem}")
-    if found.what_to_do is not None:
-        click.echo(f"  what to do: {found.what_to_do}")
+    for step in found.next_steps:
+        click.echo(f"  what to do: {step}")
     for warning in found.warnings:
         click.echo(f"  warning: {warning}")
     if found.partitions:
@@ -219,6 +221,53 @@ def rolling_restart(
         timeout_s=timeout_s,
         is_forced=force,
     )
+
+
+@cluster.command()
+@click.option("--execute", is_flag=True, help="Do it; else the plan is shown, and nothing is changed.")
+@click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated. Default: all.")
+@click.option(
+    "--at-a-time",
+    type=COUNT,
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="How many partitions move at the same time.",
+)
+@click.option(
+    "--throttle",
+    metavar="BYTES/S",
+    help="Let no broker fetch what is moved to it faster than this (10MiB, say); lifted when it is done.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=FiniteRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Wait no longer than this: moves under way go on, the rest is not begun. Default: until it is done.",
+)
+@pass_session
+def rebalance(
+    session: Session,
+    *,
+    execute: bool,
+    topics: tuple[str, ...],
+    at_a_time: int,
+    throttle: str | None,
+    timeout_s: float | None,
+) -> None:
+    """Propose a more even placement of replicas and leaders; with --execute, move them there.
+
+    Brokers that were added get their share; racks stay as far apart as they are, or get further. Run it
+    again at any time: it goes on from what there is.
+    """
+    from quorate.console.connecting import with_connection
+    from quorate.console.rebalancing.command import Rebalance, RebalanceOptions
+
+    options = RebalanceOptions(
+        execute=execute, topics=topics, at_a_time=at_a_time, throttle=throttle, timeout_s=timeout_s
+    )
+    with_connection(session.bootstrap, Rebalance(session, options).run)
 
 
 @cluster.command("raise-feature-level")

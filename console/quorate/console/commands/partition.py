@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from quorate.v1 import admin_pb2
 
 __all__ = ["partition"]
-
-_THROTTLE_KEY: Final = "follower.replication.throttled.rate"
 
 
 @click.group(cls=QuorateGroup)
@@ -137,8 +135,9 @@ def reassign(
     quorate partition reassign --list
     """
     from quorate.console.connecting import with_connection
+    from quorate.console.moving.throttling import THROTTLE_KEY
+    from quorate.console.moving.watch import wait_for_moves
     from quorate.console.output import print_json
-    from quorate.console.waiting import wait_until_none_left
 
     if lists:
         _list_moves(session)
@@ -159,13 +158,8 @@ def reassign(
     async def work(connection: ImpatientAdmin) -> None:
         await _begin_moves(connection, moves, options)
 
-        async def left() -> int:
-            running = await connection.list_reassignments()
-            return sum((each.partition.topic, each.partition.partition) in names for each in running)
-
         if options.waits:
-            first = await left()
-            await wait_until_none_left(session, "moves", left, first=first, timeout_s=timeout_s)
+            await wait_for_moves(session, connection, names, timeout_s=timeout_s)
 
     with_connection(session.bootstrap, work)
     outcome = _outcome(options)
@@ -177,7 +171,7 @@ def reassign(
     if throttle is not None and not dry_run:
         session.note(
             f"moves are held to {throttle}/s until `quorate cluster alter-config --delete-config "
-            f"{_THROTTLE_KEY}` lifts that"
+            f"{THROTTLE_KEY}` lifts that"
         )
 
 
@@ -185,23 +179,15 @@ async def _begin_moves(
     connection: ImpatientAdmin, moves: list[admin_pb2.PartitionMove], options: _ReassignOptions
 ) -> None:
     """The throttle first, and everything checked before it: a refused move leaves no throttle behind."""
-    from quorate.console.advice import AdvisedError
-    from quorate.errors import InvalidConfig
+    from quorate.console.moving.throttling import set_throttle
     from quorate.v1 import admin_pb2
 
-    throttle, dry_run = options.throttle, options.dry_run
     check = admin_pb2.ReassignPartitionsRequest(moves=moves, validate_only=True)
-    if throttle is not None:
-        change = admin_pb2.ConfigChange(name=_THROTTLE_KEY, value=throttle)
-        if not dry_run:
+    if options.throttle is not None:
+        if not options.dry_run:
             await connection.reassign_partitions(check)
-        request = admin_pb2.AlterConfigsRequest(changes=[change], validate_only=dry_run)
-        try:
-            await connection.alter_configs(request)
-        except InvalidConfig as error:
-            told = InvalidConfig(f"--throttle {throttle}: {error.message}", **error.facts)
-            raise AdvisedError(told, "give bytes per second, such as 10MiB") from error
-    if dry_run:
+        await set_throttle(connection, options.throttle, validate_only=options.dry_run)
+    if options.dry_run:
         await connection.reassign_partitions(check)
     else:
         await connection.reassign_partitions(admin_pb2.ReassignPartitionsRequest(moves=moves))
@@ -242,24 +228,14 @@ def _moves(options: _ReassignOptions) -> list[admin_pb2.PartitionMove]:
 
 def _list_moves(session: Session) -> None:
     from quorate.console.connecting import with_connection
-    from quorate.console.output import print_json, print_table
+    from quorate.console.moving.documents import move_documents, print_moves
+    from quorate.console.output import print_json
 
-    running = with_connection(session.bootstrap, lambda connection: connection.list_reassignments())
-    documents = [
-        {
-            **_name_document(each.partition),
-            "replicas": list(each.replicas),
-            "adding_replicas": list(each.adding_replicas),
-            "removing_replicas": list(each.removing_replicas),
-            "isr": list(each.isr),
-        }
-        for each in running
-    ]
+    documents = with_connection(session.bootstrap, move_documents)
     if session.json:
         print_json({"reassignments": documents})
-        return
-    rows = [list(document.values()) for document in documents]
-    print_table(("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "ISR"), rows)
+    else:
+        print_moves(documents)
 
 
 @partition.command()

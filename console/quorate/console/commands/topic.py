@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.console.option_types import COUNT
+from quorate.console.option_types import COUNT, FiniteRange
 from quorate.console.option_values import parse_replicas, parse_settings
 from quorate.console.session import QuorateGroup, Session, pass_session
 
@@ -83,9 +83,43 @@ def list_topics(session: Session) -> None:
 
 @topic.command()
 @click.argument("name", required=False)
+@click.option(
+    "--load",
+    is_flag=True,
+    help="What is written to each partition now, how uneven that is, and the heaviest keys.",
+)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=FiniteRange(min=0.1, max=3600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --load: how long to look.",
+)
+@click.option(
+    "--keys", type=COUNT, default=10, show_default=True, metavar="N", help="With --load: how many to show."
+)
+@click.option(
+    "--sample",
+    "records",
+    type=COUNT,
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="With --load: records of each partition to read for the keys, the newest.",
+)
 @pass_session
-def describe(session: Session, name: str | None) -> None:
-    """Show all about a topic, or about every topic: settings, leaders, replicas, offsets, sizes."""
+def describe(
+    session: Session, *, name: str | None, load: bool, interval_s: float, keys: int, records: int
+) -> None:
+    """Show all about a topic, or about every topic: settings, leaders, replicas, offsets, sizes.
+
+    With --load: bytes and records per second of each partition, and the keys that weigh most.
+    """
+    if load:
+        _describe_load(session, name, interval_s=interval_s, keys=keys, records=records)
+        return
     from quorate.console.connecting import with_connection
     from quorate.console.topic_documents import print_topics
 
@@ -94,6 +128,16 @@ def describe(session: Session, name: str | None) -> None:
         return [await connection.describe_topic(each) for each in names]
 
     print_topics(with_connection(session.bootstrap, collect), session)
+
+
+def _describe_load(session: Session, name: str | None, *, interval_s: float, keys: int, records: int) -> None:
+    if name is None:
+        raise click.UsageError("--load is about one topic: name it")
+    from quorate.console.connecting import with_clients
+    from quorate.console.loads.command import LoadOptions, show_load
+
+    options = LoadOptions(interval_s=interval_s, keys=keys, records=records)
+    with_clients(session.bootstrap, lambda clients: show_load(clients, session, name, options))
 
 
 @topic.command()

@@ -1,0 +1,196 @@
+"""Puts the manifests on a real Kubernetes, breaks the cluster step by step, and checks every record.
+
+It works on whatever kubectl points to, in the namespace `quorate`, which it makes and deletes. Exit status 0:
+every step passed; 1: one did not, or could not be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from deploy.k8s.test.cutting import Scissors
+from deploy.k8s.test.errands import errands
+from deploy.k8s.test.images import Images, built_images
+from deploy.k8s.test.installing import Volumes, check_room, install, uninstall
+from deploy.k8s.test.kubernetes import SETS, Kubernetes
+from deploy.k8s.test.steps import STEPS, Scene, Step, judge
+from deploy.test.commands import CannotTest, say
+
+_PARTITIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    step: Step
+    #: why it failed; None: it passed
+    trouble: str | None
+    told: str
+    seconds: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    # Whoever ends it by SIGTERM wants the same as with Ctrl-C: nothing is to be left over.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        outcomes = asyncio.run(test(options))
+    except CannotTest as error:
+        sys.stderr.write(f"k8s-test failed: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return conclude(outcomes)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="k8s-test", description=__doc__)
+    parser.add_argument("--kubectl", default="kubectl", metavar="COMMAND", help="how to call it")
+    parser.add_argument("--image", metavar="NAME:TAG", help="that the cluster can pull; else one is built")
+    parser.add_argument("--next-image", metavar="NAME:TAG", help="with --image: what to upgrade to")
+    parser.add_argument(
+        "--load",
+        metavar="COMMAND",
+        help="puts the images that were built, in the archive {tar}, into the cluster",
+    )
+    parser.add_argument(
+        "--cut", metavar="COMMAND", help="drops what goes from the pod at address {a} to the one at {b}"
+    )
+    parser.add_argument("--heal", metavar="COMMAND", help="takes that back")
+    parser.add_argument("--host-volumes", metavar="DIRECTORY", help="volumes, where the cluster has none")
+    parser.add_argument(
+        "--failover",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long a partition may acknowledge nothing (default: %(default)g; the session of a broker "
+        "is 3 s, the rest is for machines that are busy with the test itself)",
+    )
+    names = [step.name for step in STEPS]
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="STEP", help=", ".join(names)
+    )
+    parser.add_argument("--skip", nargs="+", choices=names, default=[], metavar="STEP")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster there")
+    options = parser.parse_args(arguments)
+    if (options.image is None) != (options.next_image is None):
+        parser.error("--image and --next-image go together")
+    if (options.image is None) == (options.load is None):
+        parser.error(
+            "say where the image comes from: --image and --next-image, or --load for one that is built"
+        )
+    options.steps = [step for step in STEPS if step.name in options.only and step.name not in options.skip]
+    cuts = any(step.name == "cut" for step in options.steps)
+    if cuts and (options.cut is None or options.heal is None):
+        parser.error("only you know the network: give --cut and --heal, or --skip cut")
+    return options
+
+
+async def test(options: argparse.Namespace) -> list[Outcome]:
+    kubernetes = Kubernetes(options.kubectl)
+    volumes = None if options.host_volumes is None else Volumes(options.host_volumes)
+    await check_room(kubernetes, volumes)
+    async with (
+        _images(options) as images,
+        _installed(kubernetes, images, volumes, keep=options.keep),
+        errands(kubernetes, images.first) as sent_out,
+    ):
+        scene = Scene(
+            kubernetes=kubernetes,
+            errands=sent_out,
+            scissors=None if options.cut is None else Scissors(options.cut, options.heal),
+            next_image=images.next,
+            failover_s=options.failover,
+        )
+        await sent_out.do("create", partitions=_PARTITIONS)
+        return await _walk(scene, options.steps)
+
+
+@contextlib.asynccontextmanager
+async def _images(options: argparse.Namespace) -> AsyncIterator[Images]:
+    if options.image is not None:
+        yield Images(options.image, options.next_image)
+        return
+    async with built_images(options.load) as images:
+        yield images
+
+
+@contextlib.asynccontextmanager
+async def _installed(
+    kubernetes: Kubernetes, images: Images, volumes: Volumes | None, *, keep: bool
+) -> AsyncIterator[None]:
+    try:
+        began = time.monotonic()
+        await install(kubernetes, images.first, volumes)
+        await kubernetes.ready(dict.fromkeys(SETS, 3))
+        say("up", f"three controllers and three brokers, ready after {time.monotonic() - began:.1f} s")
+        yield
+    finally:
+        if not keep:
+            await uninstall(kubernetes, volumes)
+
+
+async def _walk(scene: Scene, steps: Sequence[Step]) -> list[Outcome]:
+    """After a step that failed the cluster may be anything: the rest would say nothing."""
+    outcomes: list[Outcome] = []
+    for step in steps:
+        say(step.name, f"{step.what} …")
+        began = time.monotonic()
+        scene.remarks.clear()
+        trouble: str | None = None
+        told: list[str] = []
+        try:
+            await scene.errands.do("begin")
+            await step.run(scene)
+            await scene.settled()
+            await scene.errands.do("acknowledges")
+            seen = await scene.errands.do("end")
+            proof = await scene.errands.do("prove")
+            told = [
+                f"{proof['acknowledged']:,} acknowledged records in all, each at its offset",
+                f"longest wait of a writer {seen['longest_wait_s']:.1f} s",
+                f"smallest ISR {seen['isr_min']}",
+                *scene.remarks,
+            ]
+            judge(step, scene, seen)
+        except CannotTest as error:
+            trouble = str(error)
+        outcome = Outcome(step, trouble, "; ".join(told), time.monotonic() - began)
+        outcomes.append(outcome)
+        say("", _verdict(outcome))
+        if trouble is not None:
+            await _tell_logs(scene.kubernetes)
+            break
+    return outcomes
+
+
+async def _tell_logs(kubernetes: Kubernetes) -> None:
+    with contextlib.suppress(CannotTest):
+        say("pods", await kubernetes.inside("get", "pods", "--output", "wide"))
+        for pod in await kubernetes.pods():
+            say("log", f"of {pod.name}:\n{await kubernetes.inside('logs', pod.name, '--tail=12')}")
+
+
+def _verdict(outcome: Outcome) -> str:
+    verdict = "passed" if outcome.trouble is None else f"FAILED: {outcome.trouble}"
+    return f"{verdict} after {outcome.seconds:.0f} s" + (f": {outcome.told}" if outcome.told else "")
+
+
+def conclude(outcomes: Sequence[Outcome]) -> int:
+    failed = [each.step.name for each in outcomes if each.trouble is not None]
+    if failed:
+        sys.stderr.write(f"k8s-test failed: {', '.join(failed)}\n")
+        return 1
+    seconds = sum(each.seconds for each in outcomes)
+    say("done", f"{len(outcomes)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""What is done to the cluster, a step at a time, and what has to hold meanwhile.
+
+Each step has clients that write and read from its beginning to its end. Afterwards all replicas have to be in
+sync, and everything that was acknowledged in this step and in all before it has to be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from deploy.k8s.test.cutting import Scissors
+from deploy.k8s.test.errands import Errands
+from deploy.k8s.test.kubernetes import SETS, Kubernetes
+from deploy.test.commands import CannotTest
+
+__all__ = ["STEPS", "Scene", "Step", "judge"]
+
+_CONTROLLERS, _BROKERS = SETS
+_LOOK_S: Final = 0.5
+_EVICTION_TIMEOUT_S: Final = 300.0
+_CUT_S: Final = 60.0
+_MIN_ISR: Final = 2
+
+
+@dataclass(slots=True)
+class Scene:
+    kubernetes: Kubernetes
+    errands: Errands
+    scissors: Scissors | None
+    next_image: str
+    #: nobody may be without a leader for longer
+    failover_s: float
+    brokers: int = 3
+    #: what the step that runs wants to have told
+    remarks: list[str] = field(default_factory=list)
+
+    async def settled(self) -> None:
+        await self.kubernetes.ready({_CONTROLLERS: 3, _BROKERS: self.brokers})
+        await self.errands.do("whole")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    what: str
+    run: Callable[[Scene], Awaitable[None]]
+    #: writers may wait longer than a failover takes: nobody is there who could answer
+    is_outage: bool = False
+
+
+# -- the steps
+
+
+async def kill_a_leader(scene: Scene) -> None:
+    leader = (await scene.errands.do("describe"))["partitions"][0]["leader"]
+    victim = await scene.kubernetes.pod(f"{_BROKERS}-{leader}")
+    began = time.monotonic()
+    await scene.kubernetes.delete_at_once(victim.name)
+    await scene.errands.do("acknowledges")
+    scene.remarks.append(f"every partition acknowledges {time.monotonic() - began:.1f} s after it")
+    await scene.kubernetes.ready({_BROKERS: scene.brokers}, but=[victim.uid])
+
+
+async def roll_everything(scene: Scene) -> None:
+    async with one_at_a_time(scene):
+        await scene.kubernetes.inside("rollout", "restart", *(f"statefulset/{name}" for name in SETS))
+        for name in SETS:
+            await scene.kubernetes.rolled_out(name)
+
+
+async def cut_two_apart(scene: Scene) -> None:
+    assert scene.scissors is not None
+    described = (await scene.errands.do("describe"))["partitions"][0]
+    leader = described["leader"]
+    follower = next(each for each in described["replicas"] if each != leader)
+    pods = [await scene.kubernetes.pod(f"{_BROKERS}-{each}") for each in (leader, follower)]
+    async with scene.scissors.apart(*pods):
+        await _until_isr(scene, lambda isr: not {leader, follower} <= set(isr))
+        await scene.errands.do("acknowledges")
+        scene.remarks.append(f"{pods[1].name} left the ISR of {pods[0].name}")
+
+
+async def evict_against_the_budget(scene: Scene) -> None:
+    first, second, *_ = await scene.kubernetes.pods(_BROKERS)
+    if (refused := await scene.kubernetes.evict(first.name)) is not None:
+        raise CannotTest(f"nobody was away, and {first.name} was not let go: {refused}")
+    if await scene.kubernetes.evict(second.name) is None:
+        raise CannotTest(f"{first.name} was on its way out, and {second.name} was let go as well")
+    deadline = time.monotonic() + _EVICTION_TIMEOUT_S
+    refusals = 1
+    while await scene.kubernetes.evict(second.name) is not None:
+        refusals += 1
+        if time.monotonic() > deadline:
+            raise CannotTest(f"{second.name} is not let go after {_EVICTION_TIMEOUT_S:g} s")
+        await asyncio.sleep(1.0)
+    found = {pod.name: pod for pod in await scene.kubernetes.pods(_BROKERS)}
+    if not found[first.name].is_ready or found[first.name].uid == first.uid:
+        raise CannotTest(f"{second.name} was let go before {first.name} was back and in sync")
+    scene.remarks.append(f"the second was refused {refusals} time(s), until the first was in sync")
+    await scene.kubernetes.ready({_BROKERS: scene.brokers}, but=[first.uid, second.uid])
+
+
+async def add_a_broker(scene: Scene) -> None:
+    scene.brokers += 1
+    await scene.kubernetes.inside("scale", f"statefulset/{_BROKERS}", f"--replicas={scene.brokers}")
+    await scene.kubernetes.ready({_BROKERS: scene.brokers})
+    await scene.errands.quorate("cluster", "rebalance", "--execute")
+    partitions = (await scene.errands.do("describe"))["partitions"]
+    held = sum(scene.brokers in each["replicas"] for each in partitions)
+    if not held:
+        raise CannotTest(f"broker {scene.brokers} holds nothing after the rebalancing")
+    scene.remarks.append(f"the new broker holds {held} of {len(partitions)} partitions")
+
+
+async def upgrade_the_image(scene: Scene) -> None:
+    async with one_at_a_time(scene):
+        for name in SETS:
+            await scene.kubernetes.inside("set", "image", f"statefulset/{name}", f"*={scene.next_image}")
+        for name in SETS:
+            await scene.kubernetes.rolled_out(name)
+    old = [pod.name for pod in await scene.kubernetes.pods() if pod.images != {scene.next_image}]
+    if old:
+        raise CannotTest(f"still of the old image: {', '.join(old)}")
+    await scene.errands.quorate("cluster", "raise-feature-level")
+
+
+async def delete_all_at_once(scene: Scene) -> None:
+    before = await scene.kubernetes.pods()
+    began = time.monotonic()
+    await scene.kubernetes.delete_at_once(*(pod.name for pod in before))
+    counts = {_CONTROLLERS: 3, _BROKERS: scene.brokers}
+    await scene.kubernetes.ready(counts, but=[pod.uid for pod in before])
+    scene.remarks.append(f"all {len(before)} pods are ready again after {time.monotonic() - began:.1f} s")
+    await scene.errands.do("acknowledges")
+
+
+STEPS: Final = (
+    Step("kill", "delete the pod of a leader, without grace", kill_a_leader),
+    Step("roll", "restart both sets under load", roll_everything),
+    Step("cut", "cut a leader and a follower apart, and heal it", cut_two_apart),
+    Step("evict", "evict two brokers against the budget", evict_against_the_budget),
+    Step("scale", "a fourth broker, and partitions for it", add_a_broker),
+    Step("upgrade", "another image for both sets, under load", upgrade_the_image),
+    Step("all", "delete every pod at once, without grace", delete_all_at_once, is_outage=True),
+)
+
+
+# -- what has to hold meanwhile
+
+
+@asynccontextmanager
+async def one_at_a_time(scene: Scene) -> AsyncIterator[None]:
+    """Never are two pods of a set away, and each that leaves finds all the others ready."""
+    watch = asyncio.create_task(_watch_pods(scene.kubernetes))
+    try:
+        yield
+    finally:
+        watch.cancel()
+        [trouble] = await asyncio.gather(watch, return_exceptions=True)
+    if isinstance(trouble, CannotTest):
+        raise trouble
+
+
+async def _watch_pods(kubernetes: Kubernetes) -> None:
+    while True:
+        pods = await kubernetes.pods()
+        for name in SETS:
+            away = [pod.name for pod in pods if pod.name.startswith(f"{name}-") and not pod.is_ready]
+            if len(away) > 1:
+                raise CannotTest(f"away at the same time: {', '.join(away)}")
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _until_isr(scene: Scene, is_so: Callable[[list[int]], bool]) -> None:
+    deadline = time.monotonic() + _CUT_S
+    while True:
+        isr: list[int] = (await scene.errands.do("describe"))["partitions"][0]["isr"]
+        if is_so(isr):
+            return
+        if time.monotonic() > deadline:
+            raise CannotTest(f"after {_CUT_S:g} s the ISR is still {isr}: are they cut apart at all?")
+        await asyncio.sleep(_LOOK_S)
+
+
+def judge(step: Step, scene: Scene, told: dict[str, Any]) -> None:
+    """What the clients saw from the first record of the step to its last."""
+    if not step.is_outage and told["longest_wait_s"] > scene.failover_s:
+        raise CannotTest(
+            f"a partition acknowledged nothing for {told['longest_wait_s']:.1f} s; a failover may take "
+            f"{scene.failover_s:g} s (--failover)"
+        )
+    if step.name in ("roll", "upgrade") and told["isr_min"] is not None and told["isr_min"] < _MIN_ISR:
+        raise CannotTest(f"an ISR had {told['isr_min']} member(s): the roll did not wait for sync")

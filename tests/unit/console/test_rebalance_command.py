@@ -1,0 +1,151 @@
+"""``quorate cluster rebalance`` and the moves that it starts; the controller answers as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from quorate.client.replica_sizes import ReplicaOf, ReplicaSizes
+from quorate.console.main import main
+from quorate.console.moving import watch
+from quorate.v1 import admin_pb2
+from tests.unit.console.fake_administration import FakeAdministration, json_of
+
+Capsys = pytest.CaptureFixture[str]
+
+CLUSTER = admin_pb2.DescribeClusterResponse(
+    brokers=[admin_pb2.BrokerDescription(broker_id=number, address=f"b{number}:9092") for number in (1, 2)]
+)
+
+
+def topic(*replicas: list[int], isr: list[int] | None = None) -> admin_pb2.TopicDescription:
+    return admin_pb2.TopicDescription(
+        name="t",
+        topic_id="id",
+        partitions=[
+            admin_pb2.PartitionDescription(
+                partition=number, leader=each[0], replicas=each, isr=isr or each, size_bytes=1_000
+            )
+            for number, each in enumerate(replicas)
+        ],
+    )
+
+
+def name(number: int) -> admin_pb2.PartitionName:
+    return admin_pb2.PartitionName(topic="t", partition=number)
+
+
+def moving(*numbers: int) -> list[admin_pb2.Reassignment]:
+    return [
+        admin_pb2.Reassignment(partition=name(number), replicas=[2, 1], adding_replicas=[2])
+        for number in numbers
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses_and_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(
+        _self: ReplicaSizes, wanted: Mapping[int, Iterable[ReplicaOf]]
+    ) -> dict[tuple[int, ReplicaOf], int]:
+        return {(broker_id, each): 250 for broker_id, some in wanted.items() for each in some}
+
+    monkeypatch.setattr(ReplicaSizes, "ask", ask)
+    monkeypatch.setattr(watch, "_POLL_S", 0.0)
+
+
+def rebalanced(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> FakeAdministration:
+    defaults = {
+        "describe_cluster": CLUSTER,
+        "describe_topic": topic([1], [1], [1], [1]),
+        "list_topics": [[admin_pb2.TopicListing(name="t")]],
+        "list_reassignments": [[]],
+        "reassign_partitions": None,
+        "elect_preferred_leaders": admin_pb2.ElectPreferredLeadersResponse(),
+        "alter_configs": [],
+    }
+    return FakeAdministration(**(defaults | answers)).install(monkeypatch)
+
+
+def test_plan_is_shown_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    fake = rebalanced(monkeypatch)
+    told = json_of(capsys, "cluster", "rebalance")
+    assert [each["after"]["replica_count"] for each in told["brokers"]] == [2, 2]
+    assert [each["replicas"] for each in told["partitions"]] == [[2], [2]]
+    assert (told["version"], told["is_executed"], told["copied_bytes"]) == (1, False, 2_000)
+    assert fake.asked("reassign_partitions") == []
+    rebalanced(monkeypatch)
+    assert main(["cluster", "rebalance"]) == 0
+    shown = capsys.readouterr()
+    assert "4 → 2" in shown.out
+    assert "--execute" in shown.err
+
+
+def test_no_more_partitions_move_at_a_time_than_was_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    # Looked for before; then: none yet, the first, none again, the second, none.
+    running = [[], [], moving(0), [], moving(1), []]
+    fake = rebalanced(monkeypatch, list_reassignments=running)
+    told = json_of(capsys, "cluster", "rebalance", "--execute", "--at-a-time", "1")
+    check, *begun = fake.asked("reassign_partitions")
+    assert check.validate_only
+    assert len(check.moves) == 2
+    assert [len(each.moves) for each in begun] == [1, 1]
+    assert told["is_executed"]
+    [elected] = fake.asked("elect_preferred_leaders")
+    assert [each.partition for each in elected.partitions] == [
+        each["partition"] for each in told["partitions"]
+    ]
+
+
+def test_throttle_of_a_rebalancing_is_lifted_when_it_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    fake = rebalanced(monkeypatch, list_reassignments=[[], [], []], alter_configs=[[], []])
+    json_of(capsys, "cluster", "rebalance", "--execute", "--throttle", "10MiB")
+    changes = [change for each in fake.asked("alter_configs") for change in each.changes]
+    assert [change.name for change in changes] == ["follower.replication.throttled.rate"] * 2
+    assert [change.value if change.HasField("value") else None for change in changes] == ["10MiB", None]
+
+
+def test_no_plan_is_made_while_others_are_carried_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    fake = rebalanced(monkeypatch, list_reassignments=[moving(0)])
+    assert main(["cluster", "rebalance", "--execute"]) == 1
+    assert "REASSIGNMENT_IN_PROGRESS" in capsys.readouterr().err
+    assert fake.asked("reassign_partitions") == []
+
+
+def test_partitions_that_are_not_in_sync_stay_where_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    rebalanced(monkeypatch, describe_topic=topic([1, 3], [1, 3], isr=[1]))
+    told = json_of(capsys, "cluster", "rebalance")
+    assert told["partitions"] == []
+    assert [each["partition"] for each in told["left_alone"]] == [0, 1]
+
+
+def test_broker_that_is_draining_takes_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    cluster = admin_pb2.DescribeClusterResponse(
+        brokers=[
+            admin_pb2.BrokerDescription(broker_id=1, address="b1:9092"),
+            admin_pb2.BrokerDescription(broker_id=2, address="b2:9092", is_draining=True),
+        ]
+    )
+    rebalanced(monkeypatch, describe_cluster=cluster)
+    told = json_of(capsys, "cluster", "rebalance")
+    assert told["partitions"] == []
+    assert [each["takes_replicas"] for each in told["brokers"]] == [True, False]
+
+
+def test_moves_under_way_are_told_with_how_far_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    rebalanced(monkeypatch, list_reassignments=[moving(0), moving(0)])
+    [move] = json_of(capsys, "partition", "reassign", "--list")["reassignments"]
+    assert move["copying"] == [{"id": 2, "is_in_sync": False, "copied_bytes": 250, "leader_bytes": 1_000}]
+    assert main(["partition", "reassign", "--list"]) == 0
+    assert "2: 25%" in capsys.readouterr().out

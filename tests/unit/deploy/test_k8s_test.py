@@ -1,0 +1,140 @@
+"""`make k8s-test` where there is no Kubernetes: what it refuses, and what it makes of what it is given."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.k8s.test import __main__ as program
+from deploy.k8s.test import errands, installing, steps
+from deploy.k8s.test.cutting import Scissors
+from deploy.k8s.test.kubernetes import NAMESPACE, SETS, Kubernetes, Pod
+from deploy.test.commands import CannotTest
+from tests.unit.deploy.deploy_files import ROOT
+from tests.unit.deploy.manifests import of_kind, stateful_sets
+
+IMAGES = ["--image", "q:1", "--next-image", "q:2"]
+
+
+def pod(name: str, uid: str, *, ready: bool = True, going: bool = False, ip: str = "10.0.0.1") -> Pod:
+    metadata = {"name": name, "uid": uid, **({"deletionTimestamp": "now"} if going else {})}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return Pod({"metadata": metadata, "status": {"podIP": ip, "conditions": conditions}, "spec": {}})
+
+
+def test_without_a_cluster_it_fails_and_says_so(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "deploy.k8s.test", *IMAGES, "--skip", "cut", "--kubectl", "false"],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 1
+    assert "k8s-test failed: no Kubernetes answers" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--skip", "cut"], "say where the image comes from"),
+        (["--image", "q:1", "--skip", "cut"], "go together"),
+        (IMAGES, "give --cut and --heal, or --skip cut"),
+        ([*IMAGES, "--only", "dance"], "invalid choice"),
+    ],
+)
+def test_what_it_has_to_know_is_asked_for(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        program.parse(arguments)
+    assert told in capsys.readouterr().err
+
+
+def test_steps_run_in_their_order_and_only_those_that_are_wanted() -> None:
+    options = program.parse([*IMAGES, "--only", "all", "kill", "cut", "--skip", "cut"])
+    assert [step.name for step in options.steps] == ["kill", "all"]
+
+
+def test_it_is_about_the_sets_of_the_overlay() -> None:
+    sets = {each.name: each for each in stateful_sets("one-machine")}
+    assert set(sets) == set(SETS)
+    assert set(of_kind("one-machine", "Namespace")) == {NAMESPACE}
+    claims = {f"data-{name}-{ordinal}" for name, each in sets.items() for ordinal in each.ordinals}
+    assert claims < set(installing._CLAIMS), "and one for the broker that is added"
+    for each in sets.values():
+        assert "affinity" not in each.pod, "one machine has room for all"
+
+
+def test_every_container_gets_the_image_that_is_tested() -> None:
+    for each in stateful_sets("one-machine"):
+        adapted = installing.adapted(each.document, "mine:1", has_host_volumes=True)
+        pod_spec: dict[str, Any] = adapted["spec"]["template"]["spec"]
+        containers = [*pod_spec["containers"], *pod_spec.get("initContainers", [])]
+        assert {container["image"] for container in containers} == {"mine:1"}
+        [claim] = adapted["spec"]["volumeClaimTemplates"]
+        assert claim["spec"]["storageClassName"] == installing._CLASS
+
+
+def test_clients_are_let_in_and_may_do_no_more_than_the_namespace_allows() -> None:
+    document = errands._pod_document("q:1")
+    policy = of_kind("one-machine", "NetworkPolicy")["quorate-clients"]["spec"]
+    [rule] = policy["ingress"]
+    [source] = rule["from"]
+    assert source["podSelector"]["matchLabels"].items() <= document["metadata"]["labels"].items()
+    assert "app.kubernetes.io/name" not in document["metadata"]["labels"], "it is no node"
+    [container] = document["spec"]["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert document["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+def test_program_in_the_pod_imports_only_what_the_image_has() -> None:
+    tree = ast.parse(errands._SCRIPT.read_text())
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert all(str(name).partition(".")[0] != "deploy" for name in imported)
+
+
+async def test_pods_are_cut_apart_both_ways_and_healed_whatever_happens(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    scissors = Scissors(f"echo cut {{a}} {{b}} >> {told}", f"echo heal {{a}} {{b}} >> {told}")
+    with pytest.raises(ZeroDivisionError):
+        async with scissors.apart(pod("one", "1", ip="1.1.1.1"), pod("two", "2", ip="2.2.2.2")):
+            raise ZeroDivisionError
+    assert told.read_text().splitlines() == [
+        f"{verb} {way}" for verb in ("cut", "heal") for way in ("1.1.1.1 2.2.2.2", "2.2.2.2 1.1.1.1")
+    ]
+    with pytest.raises(CannotTest, match="name both pods"):
+        Scissors("iptables {a}", "iptables {a} {b}")
+
+
+def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
+    assert pod("quorate-broker-1", "1").is_ready
+    assert not pod("quorate-broker-1", "1", going=True).is_ready
+    assert not pod("quorate-broker-1", "1", ready=False).is_ready
+
+
+@pytest.mark.parametrize(
+    ("step", "told", "trouble"),
+    [
+        ("kill", {"longest_wait_s": 4.0, "isr_min": 1}, None),
+        ("kill", {"longest_wait_s": 11.0, "isr_min": 2}, "acknowledged nothing for 11.0 s"),
+        ("roll", {"longest_wait_s": 1.0, "isr_min": 1}, "did not wait for sync"),
+        ("upgrade", {"longest_wait_s": 1.0, "isr_min": 2}, None),
+        ("all", {"longest_wait_s": 60.0, "isr_min": 1}, None),
+    ],
+)
+def test_verdict_is_about_what_clients_saw(step: str, told: dict[str, Any], trouble: str | None) -> None:
+    [found] = [each for each in steps.STEPS if each.name == step]
+    scene = steps.Scene(Kubernetes("kubectl"), None, None, "q:2", failover_s=10.0)  # type: ignore[arg-type]
+    if trouble is None:
+        steps.judge(found, scene, told)
+    else:
+        with pytest.raises(CannotTest, match=trouble):
+            steps.judge(found, scene, told)
