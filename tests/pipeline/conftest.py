@@ -74,7 +74,7 @@ def quorate_cluster() -> Iterator[LocalCluster]:
     """In place of the one of `quorate.testing`: retention is looked after while a test can wait for it."""
     from quorate.testing import LocalCluster
 
-    with LocalCluster(3, settings={"log.retention.check.interval.ms": "100"}) as cluster:
+    with LocalCluster(3, settings={"log.retention.check.interval.ms": "1000"}) as cluster:
         yield cluster
 
 
