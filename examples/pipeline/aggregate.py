@@ -24,7 +24,7 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
         .option("startingOffsets", "earliest")
         .load()
     )
-    amount = f.get_json_object(f.col("value").cast("string"), "$.amount").cast("decimal(38,9)")
+    amount = f.get_json_object(f.col("value").cast("string"), "$.amount").try_cast("decimal(38,9)")
     per_minute = (
         orders.select("timestamp", f.col("key").cast("string").alias("customer"), amount.alias("amount"))
         # Orders that come later than a minute after the newest one are not counted any more.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -29,13 +30,26 @@ def _needs_java() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def python_of_executors(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """This very Python, without the archive of pyspark's sources that Spark puts first on its path.
+
+    What is imported from there is compiled in every process anew, which is most of what starting one takes;
+    Spark gives it ten seconds, and a busy machine needs them.
+    """
+    script = tmp_path_factory.mktemp("python") / "python"
+    script.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.fixture(scope="session")
+def spark(python_of_executors: str) -> Iterator[SparkSession]:
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     _needs_java()
     from pyspark.sql import SparkSession
 
-    # Before the JVM starts. Executors use this very Python, and nobody talks beyond this machine.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Before the JVM starts. Nobody talks beyond this machine.
+    os.environ["PYSPARK_PYTHON"] = python_of_executors
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
         "spark.ui.enabled": "false",
@@ -60,7 +74,7 @@ def quorate_cluster() -> Iterator[LocalCluster]:
     """In place of the one of `quorate.testing`: retention is looked after while a test can wait for it."""
     from quorate.testing import LocalCluster
 
-    with LocalCluster(3, settings={"log.retention.check.interval.ms": "100"}) as cluster:
+    with LocalCluster(3, settings={"log.retention.check.interval.ms": "1000"}) as cluster:
         yield cluster
 
 

@@ -8,10 +8,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from quorate.pipeline.jobs.aggregate import aggregated
+from quorate.pipeline.jobs.config import AggregateConfig
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content
 from tests.pipeline.job_process import JobProcess, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NewTopic = Callable[..., str]
 Windows = dict[tuple[str, str], tuple[int, Decimal]]
@@ -43,6 +49,49 @@ def _last_words(cluster: LocalCluster, topic: str) -> Windows:
         assert (key["group"], key["start"]) == (result["group"], result["start"])
         found[key["group"], key["start"]] = (result["count"], Decimal(result["sums"]["$.amount"]))
     return found
+
+
+def test_windows_are_of_event_time_and_sums_are_exact(spark: SparkSession) -> None:
+    def record(key: bytes, value: str, second: int) -> tuple[bytes, bytes, datetime]:
+        return key, value.encode(), datetime(2026, 1, 31, 12, 0, second, tzinfo=UTC)
+
+    records = [
+        record(b"a", '{"amount": 0.1, "at": "2026-01-31T10:00:00Z", "by": "x"}', 1),
+        record(b"a", '{"amount": 0.2, "at": "2026-01-31T10:00:07Z", "by": "y"}', 2),
+        record(b"a", '{"amount": "none", "at": "2026-01-31T10:00:12Z", "by": "x"}', 11),
+        record(b"b", "no json", 3),
+    ]
+    frame = spark.createDataFrame(records, "key binary, value binary, timestamp timestamp")
+
+    def results(**settings: Any) -> list[dict[str, Any]]:
+        config = AggregateConfig(
+            topics=("t",), to_topic=("u",), checkpoint_dir="/c", window="10 seconds", **settings
+        )
+        rows = aggregated(frame, config).collect()
+        found = [json.loads(row["value"], parse_float=str) for row in rows]
+        assert [json.loads(row["key"]) for row in rows] == [
+            {n: f[n] for n in ("group", "start")} for f in found
+        ]
+        return sorted(found, key=lambda each: (each["group"] or "", each["start"]))
+
+    by_key = results(sums=("$.amount",))
+    assert [(each["group"], each["start"], each["end"], each["count"]) for each in by_key] == [
+        ("a", "2026-01-31T12:00:00Z", "2026-01-31T12:00:10Z", 2),
+        ("a", "2026-01-31T12:00:10Z", "2026-01-31T12:00:20Z", 1),
+        ("b", "2026-01-31T12:00:00Z", "2026-01-31T12:00:10Z", 1),
+    ]
+    sums = [each["sums"]["$.amount"] for each in by_key]
+    assert [None if each is None else Decimal(each) for each in sums] == [Decimal("0.3"), None, None]
+
+    by_field = results(event_time="$.at", group_by="$.by", slide="5 seconds")
+    assert [(each["group"], each["start"][11:19], each["count"]) for each in by_field] == [
+        ("x", "09:59:55", 1),
+        ("x", "10:00:00", 1),
+        ("x", "10:00:05", 1),
+        ("x", "10:00:10", 1),
+        ("y", "10:00:00", 1),
+        ("y", "10:00:05", 1),
+    ]
 
 
 @LONG

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no type
 import pytest
 
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.table.delta_table import DeltaLatest
 from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content
@@ -100,6 +101,39 @@ def test_a_version_is_current_whole_or_not_at_all(
     store.apply(rows((b"a", None, 5), (b"c", None, 6)), {0: 7}, Batch("q", 2))
     assert _parquet(tmp_path) == {}
     assert {each.name for each in (tmp_path / "versions").iterdir()} == {"000000000002", "000000000003"}
+
+
+def test_a_merge_is_one_entry_of_the_tables_log_with_how_far_it_goes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
+    schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+
+    def opened() -> DeltaLatest:
+        store = DeltaLatest(str(tmp_path))
+        store.open({"t": "A" * 22})
+        return store
+
+    first = [(b"a", b"1", 0, 0, at), (b"b", b"1", 0, 1, at), (b"a", b"1", 1, 0, at), (b"z", None, 1, 1, at)]
+    opened().apply(spark.createDataFrame(first, schema), {0: 2, 1: 2}, Batch("q", 0))
+    assert _delta(tmp_path) == {(0, b"a"): (b"1", 0), (0, b"b"): (b"1", 1), (1, b"a"): (b"1", 0)}
+
+    # Another process: what it has to know stands in the table.
+    store = opened()
+    assert (store.has(Batch("q", 0)), store.has(Batch("q", 1)), store.has(Batch("r", 0))) == (
+        True,
+        False,
+        False,
+    )
+    assert (store.end_of(0), store.end_of(1), store.end_of(2)) == (2, 2, 0)
+    second = [(b"a", b"2", 0, 2, at), (b"b", None, 0, 3, at), (b"c", b"1", 0, 4, at)]
+    store.apply(spark.createDataFrame(second, schema), {0: 5}, Batch("q", 1))
+
+    assert _delta(tmp_path) == {(0, b"a"): (b"2", 2), (0, b"c"): (b"1", 4), (1, b"a"): (b"1", 0)}
+    assert (store.end_of(0), store.end_of(1)) == (5, 2)
+    # Made, and two batches.
+    assert deltalake.DeltaTable(tmp_path).version() == 2
 
 
 @LONG

@@ -46,14 +46,18 @@ def run(config: AggregateConfig, job: Job) -> Outcome:
 
 
 def aggregated(frame: DataFrame, config: AggregateConfig) -> DataFrame:
-    """Rows with the columns key and value, both JSON."""
+    """Rows with the columns key and value, both JSON.
+
+    What is no number or no time where there should be one counts as missing: one bad record must not end the
+    job for ever.
+    """
     from pyspark.sql import functions as f
 
     value = f.col("value").cast("string")
     happened = (
         f.col("timestamp")
         if config.event_time == EVENT_TIME
-        else f.to_timestamp(f.get_json_object(value, config.event_time))
+        else f.get_json_object(value, config.event_time).try_cast("timestamp")
     )
     group = (
         f.col("key").cast("string")
@@ -62,7 +66,7 @@ def aggregated(frame: DataFrame, config: AggregateConfig) -> DataFrame:
     )
     columns = [happened.alias("happened"), group.alias("group")]
     columns += [
-        f.get_json_object(value, path).cast(_NUMBER).alias(f"number_{index}")
+        f.get_json_object(value, path).try_cast(_NUMBER).alias(f"number_{index}")
         for index, path in enumerate(config.sums)
     ]
     counted = (

@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
     from quorate.pipeline.jobs.config.base import StreamingConfig
 
-__all__ = ["Job", "Outcome", "StopRequest", "run_query", "run_stream", "stopping_on_signals"]
+__all__ = ["Gate", "Job", "Outcome", "StopRequest", "run_query", "run_stream", "stopping_on_signals"]
 
 _LOOK_EVERY_S: Final = 0.2
 #: A batch that is being written is waited for so long, and interrupted then.
 _LAST_BATCH_WITHIN_S: Final = 120.0
+#: Spark gives a worker of the source ten seconds to start, whatever else the machine has to do.
+_TOO_BUSY: Final = "Python worker failed to connect back"
+_STARTS_MAX: Final = 10
 
 
 class StopRequest:
@@ -105,7 +108,7 @@ def run_stream(
     on_batch: Callable[[DataFrame, Batch], None],
 ) -> Outcome:
     """``on_batch`` may be called again with a batch that it has seen, after a kill."""
-    gate = _Gate()
+    gate = Gate()
 
     def pass_gate(batch_frame: DataFrame, number: int) -> None:
         with gate.inside():
@@ -133,8 +136,24 @@ def run_query(
 
     None: the next may just have begun.
     """
-    query = start()
+    from pyspark.errors import StreamingQueryException
+
     telling = _Telling(job, config.progress_interval_ms / 1000)
+    for starts_left in reversed(range(_STARTS_MAX)):
+        try:
+            was_stopped = _follow(job, start(), telling, close)
+            break
+        except StreamingQueryException as error:
+            if _TOO_BUSY not in str(error) or not starts_left:
+                raise
+            job.tell("the machine is too busy to start a worker in Spark's ten seconds: trying again")
+    return Outcome(rows=telling.rows, was_stopped=was_stopped)
+
+
+def _follow(
+    job: Job, query: StreamingQuery, telling: _Telling, close: Callable[[StopRequest], None] | None
+) -> bool:
+    """To its end; whether it was stopped."""
     while not job.stop.is_asked and not _ends_within(query, _LOOK_EVERY_S):
         telling.look_at(query)
     was_stopped = query.isActive
@@ -145,7 +164,7 @@ def run_query(
         _silence(query)
         query.stop()
     telling.look_at(query, is_last=True)
-    return Outcome(rows=telling.rows, was_stopped=was_stopped)
+    return was_stopped
 
 
 def _waiting_for(query: StreamingQuery) -> Callable[[StopRequest], None]:
@@ -175,11 +194,13 @@ def _silence(query: StreamingQuery) -> None:
         session.sparkContext.setLogLevel("OFF")
 
 
-class _TooLate(Exception):
+class _TooLate(RuntimeError):
     """The job is being stopped: this batch is the next run's."""
 
 
-class _Gate:
+class Gate:
+    """Who is inside is waited for; once it is closed, nobody comes in."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_closed = False
