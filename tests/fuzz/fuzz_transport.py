@@ -126,7 +126,8 @@ def as_messages(rest: bytes) -> None:
 
 
 def messages(parts: Any) -> tuple[list[bytes], str]:
-    reader, found = MessageReader(BYTES_MAX), []
+    reader = MessageReader(BYTES_MAX)
+    found: list[bytes] = []
     try:
         for part in parts:
             # One by one: what came before a broken one counts.

@@ -97,8 +97,12 @@ class Admissions:
 async def run_unary(
     handler: UnaryHandler[Request, Response], method: Method[Request, Response], request: Request, call: Call
 ) -> Response:
-    with _only_quorate_errors(method, call):
+    try:
         return await handler(request, call)
+    except QuorateError:
+        raise
+    except Exception as error:
+        raise _told_of(error, method, call) from error
 
 
 async def run_stream(
@@ -107,22 +111,20 @@ async def run_stream(
     requests: AsyncIterator[Request],
     call: Call,
 ) -> AsyncGenerator[Response, None]:
-    with _only_quorate_errors(method, call):
+    try:
         async with aclosing(handler(requests, call)) as responses:
             async for response in responses:
                 yield response
-
-
-@contextmanager
-def _only_quorate_errors(method: Method[Any, Any], call: Call) -> Iterator[None]:
-    try:
-        yield
     except QuorateError:
         raise
     except Exception as error:
-        log.exception("handler_failed", method=method.path, peer=call.peer)
-        # What went wrong stays here: a stranger's exception may hold paths, data, anything.
-        raise UnknownServerError("the server failed; its log says why", method=method.path) from error
+        raise _told_of(error, method, call) from error
+
+
+def _told_of(error: Exception, method: Method[Any, Any], call: Call) -> UnknownServerError:
+    """What went wrong stays here: a stranger's exception may hold paths, data, anything."""
+    log.error("handler_failed", method=method.path, peer=call.peer, exc_info=error)
+    return UnknownServerError("the server failed; its log says why", method=method.path)
 
 
 def parse_request(method: Method[Request, Any], content: bytes | memoryview) -> Request:
