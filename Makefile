@@ -21,6 +21,7 @@ H2SPEC_VERSION := v2.2.1+incompatible
 GRPC_INTEROP_VERSION := v1.85.0
 # Of 3.5.0, as modules count.
 PROMETHEUS_VERSION := v0.305.0
+GHZ_VERSION := v0.93.0
 
 BIN := .venv/bin
 INSTALLED := .venv/.set-up
@@ -31,6 +32,7 @@ MANIFEST_SCHEMAS := .tools/manifest-schemas-$(KUBERNETES_VERSION)-$(PROMETHEUS_O
 H2SPEC := .tools/h2spec-$(H2SPEC_VERSION)
 GRPC_INTEROP := .tools/grpc-interop-$(GRPC_INTEROP_VERSION)
 PROMETHEUS := .tools/prometheus-$(PROMETHEUS_VERSION)
+GHZ := .tools/ghz-$(GHZ_VERSION)
 KAFKA_TOOLS := .tools/kafka
 GO_EXAMPLE := .tools/hello-go
 NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
@@ -72,7 +74,7 @@ docs-site: setup ## the documentation as a site, in build/site; fails on a link 
 bench: setup ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
 
-conformance: setup conformancetools languages ## the lean transport against h2spec, gRPC's own tests, and the examples in other languages
+conformance: setup conformancetools languages ## the lean transport against h2spec, gRPC's own tests, ghz, and the examples in other languages
 	@$(BIN)/python -m tools.conformance $(ARGS)
 	@QUORATE_RPC_TRANSPORT=lean $(BIN)/python -m pytest -q tests/interop/test_examples.py
 
@@ -198,7 +200,7 @@ $(MANIFEST_SCHEMAS): tools/make_manifest_schemas.py | $(INSTALLED)
 	fi
 
 # Likewise: the suites that the lean transport is held against.
-conformancetools: $(if $(shell command -v go),$(H2SPEC) $(GRPC_INTEROP))
+conformancetools: $(if $(shell command -v go),$(H2SPEC) $(GRPC_INTEROP) $(GHZ))
 
 $(H2SPEC):
 	@mkdir -p .tools/bin
@@ -207,6 +209,15 @@ $(H2SPEC):
 	    touch $@; \
 	else \
 	    echo 'set-up: h2spec could not be built, its tests will be skipped; see .tools/h2spec.log' >&2; \
+	fi
+
+$(GHZ):
+	@mkdir -p .tools/bin
+	@echo 'set-up: building ghz $(GHZ_VERSION) for the conformance tests (a minute, once)'
+	@if GOBIN='$(CURDIR)/.tools/bin' go install github.com/bojand/ghz/cmd/ghz@$(GHZ_VERSION) 2>.tools/ghz.log; then \
+	    touch $@; \
+	else \
+	    echo 'set-up: ghz could not be built, its test will be skipped; see .tools/ghz.log' >&2; \
 	fi
 
 # Both programs have names that are anybody's, so they are built apart and renamed.

@@ -2,13 +2,15 @@
 
 Usage: python -m bench.transport_process server KIND | client KIND ADDRESS LOAD BYTES SECONDS
 
-KIND is a value of rpc.transport. A client prints how many calls it made a second, and how long they took.
+KIND is a value of rpc.transport, or `tls=DIRECTORY`: lean, encrypted with key.pem and certificate.pem there.
+A client prints how many calls it made a second, and how long they took.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import sys
 import time
 from collections import deque
@@ -22,6 +24,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from quorate.core.config import RpcTransport
 from quorate.core.transport import Call, Channel, Service, Transport, method_of
 from quorate.rpc.choice import client_transport_of
+from quorate.rpc.lean.transport import LeanOptions, LeanTransport
 
 #: calls, or messages of a stream, that are on their way at once
 IN_FLIGHT: Final = 32
@@ -142,9 +145,21 @@ async def _send(transport: Transport, address: str, load: str, size: int, second
     print(json.dumps(told))
 
 
+def _transport(kind: str) -> Transport:
+    if not kind.startswith("tls="):
+        return client_transport_of(RpcTransport(kind), message_bytes_max=_MESSAGE_BYTES_MAX)
+    directory = kind.removeprefix("tls=")
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_tls.load_cert_chain(f"{directory}/certificate.pem", f"{directory}/key.pem")
+    client_tls = ssl.create_default_context(cafile=f"{directory}/certificate.pem")
+    return LeanTransport(
+        LeanOptions(message_bytes_max=_MESSAGE_BYTES_MAX, server_tls=server_tls, client_tls=client_tls)
+    )
+
+
 def main(role: str, kind: str, *arguments: str) -> None:
     uvloop.install()
-    transport = client_transport_of(RpcTransport(kind), message_bytes_max=_MESSAGE_BYTES_MAX)
+    transport = _transport(kind)
     if role == "server":
         asyncio.run(_serve(transport))
     else:

@@ -2,6 +2,7 @@
 
 - h2spec: HTTP/2 and HPACK, against a lean server
 - gRPC's interoperability tests: Go's client against a lean server, and our client against Go's server
+- ghz: load, unary and streams, over several connections at once; every call has to succeed
 
 `make conformance` builds the tools and runs this. With names as arguments, only those suites run.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import re
 import socket
 import sys
@@ -25,7 +27,7 @@ from quorate.rpc.lean.transport import LeanTransport
 from tests.interop.grpc_testing.cases import CASES
 from tests.interop.grpc_testing.service import interop_service
 
-__all__ = ["GO_CASES", "Outcome", "go_client", "h2spec", "main", "our_client", "tool"]
+__all__ = ["GO_CASES", "Outcome", "ghz", "go_client", "h2spec", "main", "our_client", "tool"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: those without credentials, load balancers and metrics of Google's cloud
@@ -46,7 +48,14 @@ GO_CASES: Final = (
     "unimplemented_service",
     "pick_first_unary",
 )
+#: by name: the method, and a request that wants an answer of some size
+_GHZ_CASES: Final = {
+    "unary": ("UnaryCall", {"response_size": 1_000, "payload": {"body": "bG9hZA=="}}),
+    "large answers": ("UnaryCall", {"response_size": 1_000_000}),
+    "streams": ("FullDuplexCall", [{"response_parameters": [{"size": 1_000}] * 5}] * 5),
+}
 _CASE_S_MAX: Final = 30.0
+_GHZ_S_MAX: Final = 300.0
 _H2SPEC_S_MAX: Final = 300.0
 _H2SPEC_TOTAL: Final = re.compile(r"(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed")
 
@@ -120,6 +129,22 @@ async def our_client() -> list[Outcome]:
     return outcomes
 
 
+async def ghz(calls: int = 1_000) -> list[Outcome]:
+    """Fifty callers on ten connections. It learns the messages by reflection."""
+    outcomes = []
+    async with _lean_server() as port:
+        for name, (method, request) in _GHZ_CASES.items():
+            load = ("-n", str(calls), "-c", "50", "--connections", "10", "-t", "60s")
+            call = ("--call", f"grpc.testing.TestService.{method}", "-d", json.dumps(request))
+            command = (str(tool("ghz")), "--insecure", *call, *load, "-O", "json", f"127.0.0.1:{port}")
+            status, output = await _run(*command, limit_s=_GHZ_S_MAX)
+            told = json.loads(output) if status == 0 else {}
+            passed = told.get("statusCodeDistribution") == {"OK": calls}
+            rate = f", {told['rps']:,.0f}/s" if told else ""
+            outcomes.append(Outcome(f"{calls} calls, {name}{rate}", passed, output[-2_000:]))
+    return outcomes
+
+
 @contextlib.asynccontextmanager
 async def _go_server() -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -141,6 +166,7 @@ async def _go_server() -> AsyncIterator[str]:
 _SUITES: Final[dict[str, tuple[str, Callable[[], Awaitable[list[Outcome]]]]]] = {
     "h2spec": ("h2spec against a lean server", h2spec),
     "go-client": ("gRPC's interoperability client in Go against a lean server", go_client),
+    "ghz": ("ghz's load on a lean server", ghz),
     "our-client": ("our client against gRPC's interoperability server in Go", our_client),
 }
 

@@ -33,6 +33,11 @@ async def test_grpcs_interoperability_client_in_go_is_content_with_a_lean_server
     assert len(outcomes) == len(conformance.GO_CASES)
 
 
+@needs("ghz")
+async def test_every_call_of_ghzs_load_succeeds_at_a_lean_server() -> None:
+    assert failures(await conformance.ghz(calls=500)) == []
+
+
 @needs("grpc-interop-server")
 async def test_our_client_is_content_with_grpcs_interoperability_server_in_go() -> None:
     assert failures(await conformance.our_client()) == []

@@ -98,8 +98,12 @@ async def run_unary(
     handler: UnaryHandler[Request, Response], method: Method[Request, Response], request: Request, call: Call
 ) -> Response:
     request_id = number_request()
-    with _only_quorate_errors(method, call, request_id):
+    try:
         return await handler(request, call)
+    except QuorateError:
+        raise
+    except Exception as error:
+        raise _told_of(error, method, call, request_id) from error
 
 
 async def run_stream(
@@ -109,26 +113,24 @@ async def run_stream(
     call: Call,
 ) -> AsyncGenerator[Response, None]:
     request_id = number_request()
-    with _only_quorate_errors(method, call, request_id):
+    try:
         async with aclosing(handler(requests, call)) as responses:
             async for response in responses:
                 yield response
-
-
-@contextmanager
-def _only_quorate_errors(method: Method[Any, Any], call: Call, request_id: int) -> Iterator[None]:
-    try:
-        yield
     except QuorateError:
         raise
     except Exception as error:
-        log.exception("handler_failed", method=method.path, peer=call.peer)
-        # What went wrong stays here: a stranger's exception may hold paths, data, anything.
-        raise UnknownServerError(
-            f"the server failed; its log says why, under request_id {request_id}",
-            method=method.path,
-            request_id=request_id,
-        ) from error
+        raise _told_of(error, method, call, request_id) from error
+
+
+def _told_of(error: Exception, method: Method[Any, Any], call: Call, request_id: int) -> UnknownServerError:
+    """What went wrong stays here: a stranger's exception may hold paths, data, anything."""
+    log.error("handler_failed", method=method.path, peer=call.peer, exc_info=error)
+    return UnknownServerError(
+        f"the server failed; its log says why, under request_id {request_id}",
+        method=method.path,
+        request_id=request_id,
+    )
 
 
 def parse_request(method: Method[Request, Any], content: bytes | memoryview) -> Request:

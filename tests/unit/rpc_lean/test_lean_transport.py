@@ -253,6 +253,10 @@ async def test_reflection_names_every_service_and_describes_it() -> None:
             "quorate.test.EchoService",
         ]
         described = await ask(file_containing_symbol="quorate.test.EchoService")
+        of_method = await ask(file_containing_symbol="quorate.test.EchoService.Echo")
+        assert of_method.file_descriptor_response == described.file_descriptor_response
+        for unknown in ("quorate.test.EchoService.Nothing", "nothing", ""):
+            assert (await ask(file_containing_symbol=unknown)).error_response.error_code == 5
         assert len(described.file_descriptor_response.file_descriptor_proto) == 2, "it stands on another file"
         assert (await ask(file_by_filename="quorate/test/echo.proto")).HasField("file_descriptor_response")
         assert (await ask(file_by_filename="no such")).error_response.error_code == 5

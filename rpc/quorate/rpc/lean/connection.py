@@ -96,7 +96,6 @@ class Connection:
         #: those with something to send for which there was no room, in the order of their turns
         self.blocked: dict[int, Stream] = {}
         self.send_window = WINDOW_DEFAULT
-        self.data_frames_sent = 0
         #: whether the socket takes more
         self.is_writable = True
         #: why nothing is read any more
@@ -135,9 +134,6 @@ class Connection:
         if self.fault is not None:
             return len(view)
         self.rates.now = now
-        if self.data_frames_sent:
-            self.rates.data_sent(self.data_frames_sent)
-            self.data_frames_sent = 0
         try:
             if not self.is_writable and self.output_bytes > self.limits.unsent_control_bytes_max:
                 raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "answers that nobody reads")

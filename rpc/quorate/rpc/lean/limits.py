@@ -91,6 +91,8 @@ class PeerRates:
 
     def __init__(self, limits: Limits, now: float) -> None:
         self.now = now
+        #: frames of DATA that were sent to the peer, and have not been counted in its favour yet
+        self.data_frames_sent = 0
         self._resets = RateLimit(limits.resets, now)
         self._empty_data = RateLimit(limits.empty_data, now)
         self._unknown_frames = RateLimit(limits.unknown_frames, now)
@@ -108,9 +110,13 @@ class PeerRates:
     def count_frame(self, kind: int) -> None:
         limit = self._control_frames.get(kind)
         if limit is not None:
+            if self.data_frames_sent:
+                self._earn()
             self._count(limit, f"control frames of type {kind}")
 
-    def data_sent(self, frames: int) -> None:
+    def _earn(self) -> None:
+        """Not as they are sent: that is far more often."""
+        frames, self.data_frames_sent = self.data_frames_sent, 0
         for kind in _GROWING:
             if kind in self._control_frames:
                 self._control_frames[kind].earn(frames * _CONTROL_FRAMES_PER_DATA)

@@ -31,14 +31,14 @@ def message_prefix(message_bytes: int) -> bytes:
 
 
 class MessageReader:
-    __slots__ = ("_bytes_max", "_collected", "_whole")
+    __slots__ = ("_bytes_max", "_collected", "begun_bytes")
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         #: the beginning of a message, with its prefix
         self._collected = bytearray()
-        #: its bytes with its prefix, once the prefix is there
-        self._whole = 0
+        #: the length of the message that has begun, with its prefix, once that is there
+        self.begun_bytes = 0
 
     @property
     def is_between_messages(self) -> bool:
@@ -52,12 +52,7 @@ class MessageReader:
     @property
     def missing_bytes(self) -> int:
         """Of the message that has begun; 0: none has, or its length is not known yet."""
-        return self._whole - len(self._collected) if self._whole else 0
-
-    @property
-    def begun_bytes(self) -> int:
-        """The length of the message that has begun, with its prefix."""
-        return self._whole
+        return self.begun_bytes - len(self._collected) if self.begun_bytes else 0
 
     def feed(self, part: memoryview) -> Iterator[memoryview]:
         """The messages that are complete now. Each is only lent until the next is asked for."""
@@ -69,19 +64,19 @@ class MessageReader:
                     yield part[at + PREFIX_BYTES : at + whole]
                     at += whole
                     continue
-                self._whole = whole
+                self.begun_bytes = whole
             at += self._collect(part, at)
-            if self._whole and len(self._collected) == self._whole:
-                content, self._collected, self._whole = self._collected, bytearray(), 0
+            if self.begun_bytes and len(self._collected) == self.begun_bytes:
+                content, self._collected, self.begun_bytes = self._collected, bytearray(), 0
                 yield memoryview(content)[PREFIX_BYTES:]
 
     def _collect(self, part: memoryview, at: int) -> int:
         """How much of it was taken: up to the end of the prefix, or of the message."""
-        wanted = (self._whole or PREFIX_BYTES) - len(self._collected)
+        wanted = (self.begun_bytes or PREFIX_BYTES) - len(self._collected)
         taken = part[at : at + wanted]
         self._collected += taken
-        if not self._whole and len(self._collected) == PREFIX_BYTES:
-            self._whole = PREFIX_BYTES + self._length(self._collected, 0)
+        if not self.begun_bytes and len(self._collected) == PREFIX_BYTES:
+            self.begun_bytes = PREFIX_BYTES + self._length(self._collected, 0)
         return len(taken)
 
     def _length(self, content: memoryview | bytearray, at: int) -> int:

@@ -33,7 +33,13 @@ from quorate.rpc.lean.grpc_headers import (
     status_trailers,
 )
 from quorate.rpc.lean.header_codec import HeaderList
-from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge, message_prefix
+from quorate.rpc.lean.messages import (
+    PREFIX_BYTES,
+    BrokenMessage,
+    MessageReader,
+    MessageTooLarge,
+    message_prefix,
+)
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.status import OK, Status, StatusCode, StatusError
 from quorate.rpc.lean.stream import Stream
@@ -360,6 +366,7 @@ class StreamCall(ServerCall):
         #: with what each holds of the window
         self._requests: deque[tuple[Message | QuorateError, int]] = deque()
         self._is_ended = False
+        self._window_bytes = self._surroundings.options.window_bytes
         #: somebody waits for a request, or for room to send
         self._waits_for_request: asyncio.Future[None] | None = None
         self._waits_for_room: asyncio.Future[None] | None = None
@@ -367,7 +374,7 @@ class StreamCall(ServerCall):
 
     def _on_message(self, content: memoryview) -> None:
         self._route.traffic.received(len(content))
-        size = len(content) + len(message_prefix(0))
+        size = PREFIX_BYTES + len(content)
         try:
             request: Message | QuorateError = parse_request(self._route.method, content)
         except QuorateError as error:
@@ -380,12 +387,9 @@ class StreamCall(ServerCall):
 
     def _welcome_rest(self) -> None:
         """Of a message that has begun: at once if it is small, and otherwise if somebody waits for it."""
-        missing = self._reader.missing_bytes
-        if missing > self._stream.receive_window and (
-            self._reader.begun_bytes <= self._surroundings.options.window_bytes
-            or self._waits_for_request is not None
-        ):
-            self._stream.expect(missing)
+        begun = self._reader.begun_bytes
+        if begun and (begun <= self._window_bytes or self._waits_for_request is not None):
+            self._stream.expect(self._reader.missing_bytes)
 
     def on_end(self) -> None:
         self._is_ended = True

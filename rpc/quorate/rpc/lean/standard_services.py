@@ -108,7 +108,13 @@ class _Reflection:
         return _files(self._pool.FindFileByName(name))
 
     def _file_of_symbol(self, symbol: str) -> dict[str, Any]:
-        return _files(self._pool.FindFileContainingSymbol(symbol))
+        try:
+            return _files(self._pool.FindFileContainingSymbol(symbol))
+        except KeyError:
+            # A method is a symbol too, of which the pool does not know.
+            service_name, _, method_name = symbol.rpartition(".")
+            service = self._pool.FindServiceByName(service_name)
+            return _files(service.methods_by_name[method_name].containing_service.file)
 
     def _file_of_extension(self, asked: Any) -> dict[str, Any]:
         message = self._pool.FindMessageTypeByName(asked.containing_type)

@@ -122,7 +122,7 @@ class Stream:
             return
         self.send_window -= size
         connection.send_window -= size
-        connection.data_frames_sent += 1
+        connection.rates.data_frames_sent += 1
         head = frame_header(size, FrameType.DATA, Flag.END_STREAM if ends else 0, self.id) + prefix
         if len(content) <= _COPIED_BYTES_MAX:
             connection.write(head + content)
@@ -168,7 +168,7 @@ class Stream:
         self.send_window -= size
         connection.send_window -= size
         self.waiting_bytes -= size
-        connection.data_frames_sent += 1
+        connection.rates.data_frames_sent += 1
         is_last = not self.waiting_bytes and self._trailers == ()
         flags = Flag.END_STREAM if is_last else 0
         connection.write(frame_header(size, FrameType.DATA, flags, self.id))
