@@ -3,7 +3,9 @@
 Two ways, because on a machine that others use the difference between two nodes drowns in noise:
 
 - *Directly*: a stream of produce requests through the measured handlers and through bare ones, in turns, in
-  this process. What is added for each request is set beside what a request costs a real node.
+  this process. What is added for each request is set beside what a node takes for each partition of a request
+  (of which there is one at least): in batches, as producers write when there is much to write; and one by
+  one, the worst case.
 - *End to end*: two nodes, one with a ``metrics.address`` and one that records nothing, take turns within
   every round; processor time of the node's threads for each record.
 
@@ -15,12 +17,15 @@ Nobody reads the page meanwhile: that costs what ``python -m bench.metrics`` say
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import re
 import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +33,7 @@ from bench.cluster.processes import running
 from bench.figure import Figure
 from quorate.client import AsyncAdmin, AsyncProducer
 from quorate.core.transport import Call, Handler, methods_of
-from quorate.node.cluster_layout import HOST
+from quorate.node.cluster_layout import HOST, free_ports
 from quorate.node.metrics.measured_transport import MeasuredTransport
 from quorate.node.metrics.request import RequestMeter
 from quorate.node.metrics.topic import TopicMeter
@@ -41,7 +46,7 @@ __all__ = ["run_overhead"]
 _PARTITIONS: Final = 8
 _VALUE: Final = b"v" * 100
 _BAR_PERCENT: Final = 2.0
-_KINDS: Final = {"without": (), "with": (f"metrics.address={HOST}:0",)}
+_KINDS: Final = ("without", "with")
 _STREAM: Final = methods_of(broker_pb2.DESCRIPTOR.services_by_name["BrokerService"])["ProduceStream"]
 #: of one direct turn
 _REQUESTS: Final = 20_000
@@ -97,6 +102,20 @@ async def _recording_us(rounds: int) -> list[float]:
 class Node(NamedTuple):
     process_id: int
     producer: AsyncProducer
+    metrics_address: str
+
+    async def appends(self) -> float:
+        """Partitions of requests to write so far, as its page tells."""
+
+        def read() -> str:
+            with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=60) as page:
+                return str(page.read().decode())
+
+        # A page is kept for a second.
+        await asyncio.sleep(1.1)
+        page = await asyncio.to_thread(read)
+        found = re.search(r"^quorate_topic_produce_seconds_count\{.*\} (.*)$", page, re.MULTILINE)
+        return 0.0 if found is None else float(found[1])
 
     def cpu_s(self) -> float:
         """Of all threads, by the scheduler's own count: ticks are too coarse for a turn."""
@@ -109,33 +128,38 @@ class Node(NamedTuple):
 
 async def _in_batches(producer: AsyncProducer) -> int:
     """As fast as can be: a request has about a thousand records for each of some partitions."""
-    for _ in range(400):
+    for _ in range(_RECORDS["in batches"] // 1_000):
         await producer.send_many("orders", [_VALUE] * 1_000)
     await producer.flush()
-    return 400_000
+    return _RECORDS["in batches"]
 
 
 async def _one_by_one(producer: AsyncProducer) -> int:
     """The worst case: one writer that waits for each answer, so that every record is a request."""
-    for number in range(1_000):
+    for number in range(_RECORDS["one by one"]):
         await (await producer.send("orders", _VALUE, partition=number % _PARTITIONS))
-    return 1_000
+    return _RECORDS["one by one"]
 
 
 _Load = Callable[[AsyncProducer], Awaitable[int]]
+#: of one turn
+_RECORDS: Final = {"in batches": 400_000, "one by one": 1_000}
 _LOADS: Final[dict[str, _Load]] = {"in batches": _in_batches, "one by one": _one_by_one}
 
 
 @contextlib.asynccontextmanager
-async def _node(directory: str, *settings: str) -> AsyncIterator[Node]:
+async def _node(directory: str, *, is_measured: bool) -> AsyncIterator[Node]:
     command = (sys.executable, "-m", "quorate.console.main", "node", "run")
-    wanted = ("node.id=1", f"data.dir={directory}", f"listeners={HOST}:0", "logging.level=error", *settings)
+    address = f"{HOST}:{free_ports(1)[0]}"
+    wanted = ["node.id=1", f"data.dir={directory}", f"listeners={HOST}:0", "logging.level=error"]
+    if is_measured:
+        wanted.append(f"metrics.address={address}")
     async with running(*command, *(f"--set={each}" for each in wanted)) as process:
         assert process.stdout is not None
         bootstrap = (await process.stdout.readline()).decode().strip().removeprefix(READY_PREFIX)
         async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
             await admin.create_topic("orders", partitions=_PARTITIONS, replication_factor=1)
-            yield Node(process.pid, producer)
+            yield Node(process.pid, producer, address)
 
 
 async def _in_turns(load: _Load, nodes: dict[str, Node], rounds: int) -> dict[str, list[float]]:
@@ -164,17 +188,25 @@ async def run_overhead(rounds: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         async with contextlib.AsyncExitStack() as stack:
             nodes = {
-                kind: await stack.enter_async_context(_node(f"{directory}/{kind}", *settings))
-                for kind, settings in _KINDS.items()
+                kind: await stack.enter_async_context(
+                    _node(f"{directory}/{kind}", is_measured=kind == "with")
+                )
+                for kind in _KINDS
             }
             for name, load in _LOADS.items():
+                before = await nodes["with"].appends()
                 found = await _in_turns(load, nodes, rounds)
+                appends = (await nodes["with"].appends() - before) / (rounds + 1)
+                figures.append(_directly(name, found, appends, await _recording_us(rounds)))
                 figures.append(_end_to_end(name, found))
-    # The last load has a record in every request.
-    request_us = statistics.median(found["without"])
-    added = await _recording_us(rounds)
+    return figures
+
+
+def _directly(name: str, found: dict[str, list[float]], appends: float, added: list[float]) -> Figure:
+    """``appends``: of one turn; ``added``: microseconds for each."""
+    append_us = statistics.median(found["without"]) * _RECORDS[name] / appends
     added_us = statistics.median(added)
-    spread = f"{added_us:.2f} us, from {min(added):.2f} to {max(added):.2f}"
-    how = f"{spread}, of {request_us:.0f} us for a request of one record"
-    share = added_us / request_us * 100
-    return [Figure.at_most("recording one request, directly: added", share, "%", _BAR_PERCENT, how), *figures]
+    spread = f"{added_us:.1f} us (from {min(added):.1f} to {max(added):.1f})"
+    how = f"{spread} of {append_us:.0f} us for an append of {_RECORDS[name] / appends:,.0f} record(s)"
+    bar = _BAR_PERCENT if name == "in batches" else None
+    return Figure.at_most(f"records {name}, directly: added", added_us / append_us * 100, "%", bar, how)
