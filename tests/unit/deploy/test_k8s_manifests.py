@@ -126,6 +126,15 @@ def test_every_mount_has_its_volume(overlay: str) -> None:
         assert mounted == volumes
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_claims_are_whole(overlay: str) -> None:
+    """The API takes a set with a claim that it would refuse: its pods then never start."""
+    for each in stateful_sets(overlay):
+        [claim] = each.spec["volumeClaimTemplates"]
+        assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+        assert claim["spec"]["resources"]["requests"]["storage"]
+
+
 @pytest.mark.parametrize("overlay", PROD)
 def test_one_node_of_a_kind_may_be_away_and_no_two_share_a_machine(overlay: str) -> None:
     budgets = of_kind(overlay, "PodDisruptionBudget")
