@@ -60,7 +60,9 @@ def test_cluster_goes_on_after_a_drill_on_it_and_after_one_that_was_killed(
     assert main(check) == 1
     assert "the cluster has to be asked" in capsys.readouterr().err
     status = main([*check, "--live", f"--bootstrap={cluster.bootstrap}"])
-    checks = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+    said = capsys.readouterr()
+    assert said.out, said.err
+    checks = {each["check"]: each for each in json.loads(said.out)}
     assert status == 0, checks
     assert checks["lost-write"]["examined"] > 50
     assert checks["unseen"]["examined"] > 50

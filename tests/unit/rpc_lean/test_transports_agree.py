@@ -1,7 +1,8 @@
 """The same random calls through grpcio and through the lean transport, each as client and as server.
 
 Whatever a caller can see has to be the same: answers, errors with their facts, statuses and trailers. Only
-the words of errors that the transport itself makes (not the handler) may differ, and they are left out.
+the words of errors that the transport itself makes (not the handler) may differ, and they are left out; so is
+the number of a request, which each process counts by itself.
 """
 
 from __future__ import annotations
@@ -116,11 +117,12 @@ async def stream(channel: Channel, method: Method[Any, Any], said: list[str]) ->
 
 
 def as_outcome(error: QuorateError) -> Outcome:
-    facts = {key: value for key, value in error.facts.items() if key != "address"}
+    facts = {key: value for key, value in error.facts.items() if key not in ("address", "request_id")}
     is_the_transports = "grpc_status" in facts
+    message = error.message.removesuffix(str(error.facts.get("request_id", "")))
     return (
         type(error).__name__,
-        "" if is_the_transports else error.message,
+        "" if is_the_transports else message,
         tuple(sorted(facts.items(), key=str)),
     )
 

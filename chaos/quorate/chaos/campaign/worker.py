@@ -56,9 +56,17 @@ def run_job(world: World, job: dict[str, Any]) -> RunOutcome:
 
 
 def _memory_bytes() -> int:
-    """The most that the process ever had in memory; Linux counts in KiB, macOS in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    """The most that the process ever had in memory.
+
+    On Linux not by ``getrusage``: a process inherits the peak of whoever forked it, a test's that is full of
+    libraries for instance, and would be worn out before its first run.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            peak = next(line for line in status if line.startswith("VmHWM:"))
+    except FileNotFoundError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts in bytes
+    return int(peak.split()[1]) * 1024
 
 
 if __name__ == "__main__":
