@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from operator import add
 from typing import Any, NamedTuple
 
 from quorate.client.arguments import shown
@@ -175,9 +176,11 @@ def _picked(columns: Columns, indices: Sequence[int]) -> Columns:
 
 def _run(columns: Columns, timestamp_ms: int) -> Run:
     values, keys, headers = columns
-    if keys is None and headers is None and None not in values:
+    if headers is None and None not in values and (keys is None or None not in keys):
         # In one pass of the interpreter's own loops: this is the path of bulk loads.
         sizes: Iterable[int] = map(RECORD_OVERHEAD_BYTES.__add__, map(len, values))  # type: ignore[arg-type]
+        if keys is not None:
+            sizes = map(add, sizes, map(len, keys))  # type: ignore[arg-type]
     else:
         no_keys: list[None] = [None] * len(values)
         sizes = map(record_bytes, values, keys or no_keys, headers or no_keys)
