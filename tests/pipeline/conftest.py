@@ -80,9 +80,10 @@ def quorate_cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def new_topic(quorate_cluster: LocalCluster) -> Callable[..., str]:
-    """Makes a topic that no other test knows."""
+    """Makes a topic that no other test knows, and that keeps records of any age unless it is told otherwise."""
 
     def make(partitions: int = 3, **configs: str) -> str:
+        configs = {"retention.ms": "-1", **configs}
         name = f"topic-{os.getpid()}-{next(_numbers)}"
         with quorate_cluster.admin() as admin:
             admin.create_topic(name, partitions=partitions, replication_factor=3, configs=configs)

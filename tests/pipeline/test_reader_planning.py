@@ -155,7 +155,8 @@ def test_records_that_retention_took_are_an_error_or_are_left_out_as_asked_for(
     lenient = stream(quorate_cluster, topic, failOnDataLoss="false")
     found = offsets_in(lenient, start, end)
     assert found[0] >= begins_at
-    assert found == list(range(found[0], end[topic]["offsets"]["0"]))
+    assert found == sorted(set(found)), "retention goes on meanwhile: there may be more than one gap"
+    assert found[-1] == end[topic]["offsets"]["0"] - 1
 
 
 def test_a_task_reads_on_when_the_leader_dies(quorate_cluster: LocalCluster, new_topic: NewTopic) -> None:

@@ -29,7 +29,9 @@ def records_of(cluster: LocalCluster, topic: str) -> list[ConsumerRecord]:
     found: list[ConsumerRecord] = []
     with cluster.consumer(topics=[topic]) as consumer:
         while len(found) < total:
-            found += consumer.poll(timeout=30)
+            more = consumer.poll(timeout=30)
+            assert more, f"{len(found)} of {total} records are there"
+            found += more
     return sorted(found)
 
 
