@@ -25,6 +25,7 @@ GHZ_VERSION := v0.93.0
 
 BIN := .venv/bin
 INSTALLED := .venv/.set-up
+SPARK := .venv/.spark
 CODEC := .venv/.codec
 GRPCURL := .tools/grpcurl-$(GRPCURL_VERSION)
 MANIFEST_TOOLS := .tools/manifest-tools-$(KUSTOMIZE_VERSION)-$(KUBECONFORM_VERSION)
@@ -50,10 +51,10 @@ setup: $(CODEC) ## make .venv with everything in it; the other targets do this f
 demo: setup ## three nodes under load, read by a group: kill -9 two leaders, verify every record on every node
 	@$(BIN)/python -m quorate.chaos.demo
 
-test: setup grpcurl conformancetools kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
+test: setup $(SPARK) grpcurl conformancetools kafkatools languages check ## everything CI runs: make check, then every suite, within its time budget
 	@QUORATE_RPC_TRANSPORT=$(TRANSPORT) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --enforce-budgets --durations 5 $(ARGS)
 
-check: setup manifesttools promtool ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, alerts, links
+check: setup $(SPARK) manifesttools promtool ## format, lint, types, import rules, proto lint, generated stubs, namespace, manifests, alerts, links
 	@$(BIN)/python tools/check.py $(PARTS)
 
 format: setup ## rewrite the sources in the one format
@@ -71,14 +72,14 @@ docs-site: setup ## the documentation as a site, in build/site; fails on a link 
 	@# Not --quiet: warnings that are not told do not count as such, and --strict would find none.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: setup ## the benchmarks, each against its bar
+bench: setup $(SPARK) ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
 
 conformance: setup conformancetools languages ## the lean transport against h2spec, gRPC's own tests, ghz, and the examples in other languages
 	@$(BIN)/python -m tools.conformance $(ARGS)
 	@QUORATE_RPC_TRANSPORT=lean $(BIN)/python -m pytest -q tests/interop/test_examples.py
 
-pipeline-test: setup ## Spark as a cluster, executors, brokers and drivers killed; and every job, killed at chosen places
+pipeline-test: setup $(SPARK) ## Spark as a cluster, executors, brokers and drivers killed; and every job, killed at chosen places
 	@PIPELINE_STANDALONE=1 $(BIN)/python -m pytest -v tests/pipeline/standalone tests/pipeline/test_job_*.py $(ARGS)
 
 sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOBS=2
@@ -141,6 +142,12 @@ endif
 
 $(CODEC): $(INSTALLED) build_codec.py $(CODEC_SOURCES)
 	@test "$$QUORATE_BUILD_CODEC" = off || $(BIN)/python build_codec.py || ! command -v cc >/dev/null
+	@touch $@
+
+# Apart, because only the pipeline's checks, tests and figures need half a gigabyte more. Its version is in constraints.txt.
+$(SPARK): $(INSTALLED)
+	@echo 'set-up: installing Spark for the pipeline (a minute, once)'
+	@PIP_CONSTRAINT='$(CURDIR)/constraints.txt' $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --no-compile pyspark deltalake
 	@touch $@
 
 # Only one test wants grpcurl, and it is skipped, saying so, where grpcurl is missing.

@@ -31,7 +31,7 @@ def main() -> int:
         venv.create(directory, with_pip=True)
         pip = [f"{directory}/bin/python", "-m", "pip", "--disable-pip-version-check"]
         unpinned = {name: value for name, value in os.environ.items() if "CONSTRAINT" not in name}
-        wanted = [*build_requirements, EDITABLE_REQUIREMENT, f"{ROOT}[dev]"]
+        wanted = [*build_requirements, EDITABLE_REQUIREMENT, f"{ROOT}[dev,delta]"]
         subprocess.run([*pip, "install", "--quiet", *wanted], env=unpinned, check=True)
         frozen = subprocess.run(
             [*pip, "freeze", "--all", "--exclude", "pip", "--exclude", "quorate"],

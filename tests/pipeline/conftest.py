@@ -80,7 +80,7 @@ def quorate_cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def new_topic(quorate_cluster: LocalCluster) -> Callable[..., str]:
-    """Makes a topic that no other test knows, and that keeps records of any age unless it is told otherwise."""
+    """Makes a topic that no other test knows; it keeps records of any age unless it is told otherwise."""
 
     def make(partitions: int = 3, **configs: str) -> str:
         configs = {"retention.ms": "-1", **configs}
