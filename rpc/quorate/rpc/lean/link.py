@@ -168,7 +168,9 @@ class Link(asyncio.BufferedProtocol):
     def flush(self) -> None:
         self._flush_is_due = False
         transport, connection = self._transport, self.connection
-        if transport is None:
+        # One that broke while it was written to is told of by `connection_lost`, in a later turn of the loop;
+        # uvloop takes nothing more until then.
+        if transport is None or transport.is_closing():
             return
         while connection.output and self.paused_since is None and not self.is_closed:
             pieces = connection.take_output()
