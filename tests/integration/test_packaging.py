@@ -82,15 +82,15 @@ def sources_in_tree(pattern: str) -> set[str]:
 
 #: pytest imports it, where there is one
 _FOR_PYTEST_ALONE = "quorate.testing.pytest_plugin"
-#: what is imported with the extra `spark`; the second is the name by which Spark finds the first
-_FOR_SPARK_ALONE = ("quorate.pipeline", "pyspark_quorate")
+#: what is imported with an extra: `spark`, under the name by which Spark finds it too, and `otel`
+_WITH_AN_EXTRA = ("quorate.pipeline", "pyspark_quorate", "quorate.client.tracing")
 
 
 def modules_of(wheel: Path) -> list[str]:
     """Names to import; not ``__main__``, which would run something."""
     paths = {path.removesuffix(".py") for path in files_of(wheel) if path.endswith(".py")}
     names = {path.removesuffix("/__init__").replace("/", ".") for path in paths}
-    names -= {_FOR_PYTEST_ALONE, *(name for name in names if name.startswith(_FOR_SPARK_ALONE))}
+    names -= {_FOR_PYTEST_ALONE, *(name for name in names if name.startswith(_WITH_AN_EXTRA))}
     return sorted(name for name in names if not name.endswith(".__main__"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
 from tests.unit.rpc_lean.peers import HELLO
@@ -15,6 +16,8 @@ class BreakingSocket:
 
     def __init__(self) -> None:
         self.is_broken = False
+        #: it was closed by the loop itself, which says so nowhere
+        self.is_silent = False
         self.writes = 0
 
     def write(self, _piece: bytes) -> None:
@@ -26,27 +29,44 @@ class BreakingSocket:
         self.write(b"".join(pieces))
 
     def is_closing(self) -> bool:
-        return self.is_broken
+        return self.is_broken and not self.is_silent
 
     def get_extra_info(self, _name: str) -> Any:
         return None
 
     def set_write_buffer_limits(self, high: int) -> None: ...
     def close(self) -> None: ...
+    def abort(self) -> None: ...
 
 
-async def test_what_is_left_to_say_to_a_broken_socket_is_not_said() -> None:
+def opened_link() -> tuple[Link, BreakingSocket]:
     server = LeanServer("127.0.0.1:0", [EchoServer().service], LeanOptions())
     link, socket = server._make_link(), BreakingSocket()
     link.connection_made(socket)
     link.get_buffer(-1)[: len(HELLO)] = HELLO
     link.buffer_updated(len(HELLO))
     link.flush()
+    assert socket.writes > 0
+    return link, socket
+
+
+async def test_what_is_left_to_say_to_a_broken_socket_is_not_said() -> None:
+    link, socket = opened_link()
     before = socket.writes
-    assert before > 0
     socket.is_broken = True
     link.connection.ping(b"12345678")
     link.flush()
     link.close()
     assert socket.writes == before
     link.connection_lost(ConnectionResetError())
+
+
+async def test_nothing_is_said_after_connecting_was_given_up() -> None:
+    """Whoever gives up connecting has uvloop close the socket: there is no ``connection_lost`` then."""
+    link, socket = opened_link()
+    before = socket.writes
+    socket.is_broken = socket.is_silent = True
+    link.connection.ping(b"12345678")
+    link.abort()
+    link.flush()
+    assert socket.writes == before

@@ -91,6 +91,8 @@ class Link(asyncio.BufferedProtocol):
         #: since when the socket takes nothing
         self.paused_since: float | None = None
         self._flush_is_due = False
+        #: uvloop closes the socket of whoever gives up connecting without a word, and does not call it closing
+        self._is_aborted = False
         self._keep_alive = keep_alive
         self._on_opened = on_opened
         self._on_closed = on_closed
@@ -170,7 +172,7 @@ class Link(asyncio.BufferedProtocol):
         transport, connection = self._transport, self.connection
         # One that broke while it was written to is told of by `connection_lost`, in a later turn of the loop;
         # uvloop takes nothing more until then.
-        if transport is None or transport.is_closing():
+        if transport is None or self._is_aborted or transport.is_closing():
             return
         while connection.output and self.paused_since is None and not self.is_closed:
             pieces = connection.take_output()
@@ -194,6 +196,9 @@ class Link(asyncio.BufferedProtocol):
         self._loop.call_later(_LAST_WORDS_S, self.abort)
 
     def abort(self) -> None:
+        self._is_aborted = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._transport is not None and not self.is_closed:
             self._transport.abort()
 
