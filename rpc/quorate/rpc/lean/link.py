@@ -91,7 +91,7 @@ class Link(asyncio.BufferedProtocol):
         #: since when the socket takes nothing
         self.paused_since: float | None = None
         self._flush_is_due = False
-        #: uvloop closes the socket of whoever gives up connecting without a word, and does not call it closing
+        #: uvloop closes the socket of whoever gives up connecting, and tells neither us nor whoever asks it
         self._is_aborted = False
         self._keep_alive = keep_alive
         self._on_opened = on_opened
