@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from quorate.core.topic_names import check_topic_name
+from quorate.errors import InvalidTopic
+
 __all__ = ["EVENT_TIME", "RECORD_KEY", "Field", "Pairs", "Text", "Time", "TopicNames", "Window", "Words"]
 
 #: words that stand for what a record has besides its value
 RECORD_KEY: Final = "key"
 EVENT_TIME: Final = "timestamp"
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _JSON_PATH: Final = re.compile(r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[\d+\])+")
 _WINDOW: Final = re.compile(r"[1-9][0-9]{0,6} (second|minute|hour|day)s?")
 
@@ -61,8 +63,10 @@ class TopicNames:
     def parse(self, raw: object) -> tuple[str, ...]:
         names = tuple(_members(raw))
         for name in names:
-            if _TOPIC.fullmatch(name) is None:
-                raise ValueError(f"{name!r} is no name of a topic")
+            try:
+                check_topic_name(name)
+            except InvalidTopic as error:
+                raise ValueError(f"{name!r} is no name of a topic: {error.message}") from None
         if not 1 <= len(names) <= self.count_max or len(set(names)) != len(names):
             raise ValueError(f"{raw!r} names {len(names)} topics, or one twice")
         return names
