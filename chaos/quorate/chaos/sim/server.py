@@ -86,6 +86,7 @@ class _Session:
         self._inbox: asyncio.Queue[Message | HalfClose] = asyncio.Queue()
         self._loop = conversation.network.loop
         self._deadline = math.inf if head.timeout_s is None else self._loop.time() + head.timeout_s
+        self._half_closed = False
         self._on_over: list[Callable[[], None]] = []
 
     # ---- what a handler sees
@@ -129,16 +130,17 @@ class _Session:
         self._conversation.down.send(Message(response.SerializeToString()))
 
     async def _run_stream(self) -> None:
-        async with aclosing(
-            run_stream(self._handler, self._head.method, self._requests(), self)
-        ) as responses:
+        async with aclosing(run_stream(self._handler, self._head.method, _Requests(self), self)) as responses:
             async for response in responses:
                 await self._conversation.down.send_message(response.SerializeToString())
 
-    async def _requests(self) -> AsyncIterator[Any]:
-        while isinstance(frame := await self._inbox.get(), Message):
+    async def next_request(self) -> Any:
+        """None at the end, and from then on."""
+        if not self._half_closed and isinstance(frame := await self._inbox.get(), Message):
             self._conversation.up.message_taken()
-            yield parse_request(self._head.method, frame.content)
+            return parse_request(self._head.method, frame.content)
+        self._half_closed = True
+        return None
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         error = Unavailable("the server cancelled the call") if task.cancelled() else task.exception()
@@ -148,3 +150,19 @@ class _Session:
         for callback in self._on_over:
             callback()
         self._conversation.side_done()
+
+
+class _Requests:
+    """No generator: one that its handler leaves in a cycle of references is closed by a task of its own
+    once the garbage collector comes across it, so at a moment that no seed decides."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        if (request := await self._session.next_request()) is None:
+            raise StopAsyncIteration
+        return request
