@@ -65,7 +65,7 @@ def test_nothing_waits_for_the_garbage_collector_to_be_closed(monkeypatch: pytes
     left: list[str] = []
 
     def leave(_loop: SimLoop, generator: AsyncGenerator[Any, Any]) -> None:
-        left.append(generator.__qualname__)
+        left.append(repr(generator))
 
     monkeypatch.setattr(SimLoop, "_asyncgen_finalizer_hook", leave)
     thresholds = gc.get_threshold()
