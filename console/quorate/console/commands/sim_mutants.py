@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.console.session import LocalCommand, Session, pass_session
 from quorate.console.simulating.options import jobs_option
 from quorate.console.source_checkout import source_checkout
 
 __all__ = ["mutants"]
 
 
-@click.command(cls=QuorateCommand)
+@click.command(cls=LocalCommand)
 @click.option("--rule", type=click.IntRange(1, 66), help="Only mutations of this safety rule.")
 @click.option("--name", "names", multiple=True, help="Only this mutation; can be given several times.")
 @jobs_option
