@@ -18,7 +18,6 @@ from quorate.core.transport import Method
 from quorate.errors import (
     BatchTooLarge,
     InvalidRequest,
-    Overloaded,
     QuorateError,
     RequestTimedOut,
     Unavailable,
@@ -41,7 +40,9 @@ _KIND_BY_STATUS: Final[dict[str, type[QuorateError]]] = {
     "UNAVAILABLE": Unavailable,
     # Cancelled by the server: it is stopping. The caller's own cancellation never gets here.
     "CANCELLED": Unavailable,
-    "RESOURCE_EXHAUSTED": Overloaded,
+    # Not Overloaded, which says that nothing was done: whoever is ours says so in a detail. gRPC itself makes
+    # this status of a stream that was reset with ENHANCE_YOUR_CALM, whatever had become of the call by then.
+    "RESOURCE_EXHAUSTED": Unavailable,
     "UNIMPLEMENTED": InvalidRequest,
     "INVALID_ARGUMENT": InvalidRequest,
 }

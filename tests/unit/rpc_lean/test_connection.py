@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from hpack import Encoder
 
 from quorate.rpc.lean.connection import Connection
 from quorate.rpc.lean.frames import (
@@ -30,6 +31,18 @@ def client() -> tuple[Connection, Recorder]:
         is_client=True, settings=LocalSettings(), limits=Limits(), acceptor=recorder, now=0.0
     )
     return connection, recorder
+
+
+def frame_content(content: bytes) -> bytes:
+    [found] = frames_in(content)
+    return found.content
+
+
+def response_headers(headers: tuple[tuple[str, str], ...], *, ends: bool = False) -> bytes:
+    """Of stream 1, in a block of its own, which touches no table."""
+    block = Encoder().encode([(name, value, True) for name, value in headers])
+    flags = Flag.END_HEADERS | (Flag.END_STREAM if ends else 0)
+    return frame(FrameType.HEADERS, block, flags=flags, stream_id=1)
 
 
 def receive(connection: Connection, content: bytes) -> None:
@@ -102,6 +115,60 @@ def test_data_of_a_stream_that_this_side_has_reset_is_passed_over() -> None:
     wire.answers()
     assert wire.exchange(data(b"late", 1, ends=True)) == []
     assert wire.connection.fault is None
+
+
+def test_something_late_of_a_stream_too_old_to_be_remembered_is_passed_over() -> None:
+    """A connection may have more calls at once than it remembers, and all of them be cancelled at once."""
+    wire = Wire(streams_max=3_000)
+    ids = range(1, 4_001, 2)
+    for stream_id in ids:
+        wire.send(request_headers(stream_id))
+    for stream in wire.recorder.streams:
+        stream.reset(ErrorCode.CANCEL)
+    wire.answers()
+    for stream_id in ids:
+        assert wire.exchange(data(b"late", stream_id)) == []
+    assert wire.exchange(request_headers(1, flags=WHOLE_REQUEST)) == []
+    assert wire.connection.fault is None
+
+
+def test_number_that_was_passed_over_is_no_old_stream() -> None:
+    wire = Wire()
+    wire.send(request_headers(1, flags=WHOLE_REQUEST) + request_headers(5, flags=WHOLE_REQUEST))
+    [goaway] = wire.exchange(request_headers(3))
+    assert goaway.code is ErrorCode.PROTOCOL_ERROR
+
+
+def test_stream_that_depends_on_itself_leaves_no_header_block_unread() -> None:
+    """HPACK's tables would no longer be the same, and another's request be taken for something else."""
+    wire = Wire()
+    priority = struct.pack(">IB", 1, 0)
+    block = frame_content(request_headers(1))
+    flags = Flag.END_HEADERS | Flag.PRIORITY
+    [goaway] = wire.exchange(frame(FrameType.HEADERS, priority + block, flags=flags, stream_id=1))
+    assert goaway.code is ErrorCode.PROTOCOL_ERROR
+    assert wire.events == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        response_headers((("content-type", "application/grpc"),)),
+        response_headers(((":status", "100"),), ends=True),
+        data(b"x", 1),
+        response_headers(((":status", "200"),)) + response_headers((("grpc-status", "0"),)),
+        response_headers(((":status", "200"),)) + response_headers(((":status", "200"),), ends=True),
+    ],
+    ids=["no status", "no response", "data first", "trailers that end nothing", "a second response"],
+)
+def test_answer_that_is_none_resets_its_stream_and_nothing_else(content: bytes) -> None:
+    connection, recorder = client()
+    receive(connection, settings_frame())
+    connection.open(recorder).send_headers(((b":path", b"/x"),))
+    receive(connection, content)
+    assert connection.fault is None
+    assert recorder.events[-1][:2] == ("lost", ErrorCode.PROTOCOL_ERROR)
+    assert not connection.streams
 
 
 # ---- sending
@@ -209,6 +276,35 @@ def test_server_that_goes_away_finishes_what_it_has_and_takes_nothing_new() -> N
     assert [event[:2] for event in wire.events] == [("stream", 1), ("data", b"x"), ("end",)]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        data(b"x", 3, ends=True),
+        frame(FrameType.RST_STREAM, bytes(4), stream_id=3),
+        window_update_frame(3, 100),
+        request_headers(3, flags=WHOLE_REQUEST),
+    ],
+    ids=["data", "a reset", "a window", "trailers"],
+)
+def test_request_that_crosses_a_goaway_harms_no_call_under_way(more: bytes) -> None:
+    wire = Wire()
+    wire.send(request_headers(1))
+    wire.connection.go_away("stopping")
+    wire.answers()
+    assert wire.exchange(request_headers(3) + more + data(b"x", 1, ends=True)) == []
+    assert wire.connection.fault is None
+    assert [event[:2] for event in wire.events] == [("stream", 1), ("data", b"x"), ("end",)]
+
+
+def test_last_goaway_does_not_take_back_what_an_earlier_one_said() -> None:
+    wire = Wire()
+    wire.send(request_headers(1))
+    wire.connection.go_away("stopping")
+    wire.answers()
+    [goaway] = wire.exchange(request_headers(3) + frame(FrameType.PUSH_PROMISE, bytes(8), stream_id=3))
+    assert struct.unpack_from(">II", goaway.content) == (1, ErrorCode.PROTOCOL_ERROR)
+
+
 def test_client_loses_the_streams_that_a_leaving_server_has_not_seen() -> None:
     connection, recorder = client()
     receive(connection, settings_frame())
@@ -236,5 +332,6 @@ def test_server_that_does_what_no_server_may_is_left(content: bytes) -> None:
     connection.open(recorder).send_headers(((b":path", b"/x"),))
     receive(connection, content)
     assert connection.fault is not None
-    assert recorder.events[-1][0] == "lost"
+    # Without a code: what was wrong with the connection says nothing of what became of the call.
+    assert recorder.events[-1][:2] == ("lost", None)
     assert connection.receive(memoryview(b"anything"), 0.0) == 8, "nothing is read after it"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hpack import Decoder, Encoder
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from quorate.rpc.lean.faults import ConnectionFault, StreamFault
 from quorate.rpc.lean.grpc_headers import (
     ending,
+    metadata_of,
     parse_timeout,
     request_head,
     request_headers,
@@ -178,3 +181,38 @@ def test_status_that_nobody_knows_is_unknown() -> None:
 def test_content_type_tells_grpc_from_the_rest(content_type: bytes, expected: bool) -> None:
     found = HeaderList(((b":status", b"200"), (b"content-type", content_type)))
     assert response_head(found).is_grpc is expected
+
+
+def test_size_of_the_table_that_changes_all_the_time_is_noted_once() -> None:
+    """A peer could set it ten times a second and never make this side send a header."""
+    encoder, decoder = HeaderEncoder(), HeaderDecoder(16 << 10)
+    headers = ((b"name", b"value"),)
+    decoder.decode(encoder.encode(headers))
+    for _ in range(1_000):
+        encoder.allow_table_bytes(0)
+        encoder.allow_table_bytes(4096)
+    block = encoder.encode(headers)
+    assert len(block) < 40
+    assert decoder.decode(block).headers == headers
+
+
+def test_block_that_stands_for_a_lot_is_not_remembered() -> None:
+    packer, decoder = Encoder(), HeaderDecoder(1 << 20)
+    large = [("large", "x" * 3_000)]
+    decoder.decode(packer.encode(large))
+    first = packer.encode(large * 2)
+    assert decoder.decode(first) is not decoder.decode(first)
+
+
+def test_binary_values_that_were_joined_are_taken_apart() -> None:
+    found = HeaderList(((b"x-bin", b"AQ,Ag=="), (b"x", b"a,b")))
+    assert metadata_of(found) == (("x-bin", b"\x01"), ("x-bin", b"\x02"), ("x", b"a,b"))
+
+
+@pytest.mark.parametrize("number", [b"1_0", b"+1", b" 5", b"", b"99"])
+def test_status_that_is_no_number_of_one_is_unknown(number: bytes) -> None:
+    assert ending(HeaderList(((b"grpc-status", number),))).status.code is StatusCode.UNKNOWN
+
+
+def test_timeout_without_an_end_is_the_longest_there_is() -> None:
+    assert text_timeout(math.inf) == b"99999999H"

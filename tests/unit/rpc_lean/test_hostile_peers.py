@@ -194,17 +194,20 @@ def test_data_beyond_the_connections_window_ends_the_connection() -> None:
     assert refusal(wire.exchange(request_headers(1) + data(bytes(70_001), 1))) is ErrorCode.FLOW_CONTROL_ERROR
 
 
-def test_window_of_a_byte_costs_a_frame_per_opening_and_no_more() -> None:
+def test_who_opens_a_window_byte_by_byte_earns_nothing_by_what_it_gets() -> None:
     hello = HELLO[:24] + settings_frame([(4, 1)])
     wire = Wire(FEW, hello=hello)
     wire.send(request_headers(1, flags=Flag.END_HEADERS | Flag.END_STREAM))
     [stream] = wire.recorder.streams
     stream.send(b"x" * 1_000, b"")
     assert [len(each.content) for each in wire.answers()] == [1]
-    for opened in range(1, 100):
+    few = FEW.control_frames[FrameType.WINDOW_UPDATE].burst
+    for opened in range(1, few + 1):
         [answer] = wire.exchange(window_update_frame(1, 1))
         assert (answer.kind, len(answer.content)) == (FrameType.DATA, 1)
         assert stream.waiting_bytes == 999 - opened
+    [goaway] = wire.exchange(window_update_frame(1, 1))
+    assert goaway.code is ErrorCode.ENHANCE_YOUR_CALM
 
 
 # ---- on real connections

@@ -38,8 +38,9 @@ def peer_name(transport: Any) -> str:
     """Where a connection comes from, as gRPC names it."""
     connection = transport.get_extra_info("socket")
     name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        # A Unix socket, or one that is gone already: uvloop has no name for it then.
+        return "unix:"
     if connection is not None and connection.family == socket.AF_INET6:
         return f"ipv6:[{name[0]}]:{name[1]}"
-    if isinstance(name, tuple):
-        return f"ipv4:{name[0]}:{name[1]}"
-    return "unix:"
+    return f"ipv4:{name[0]}:{name[1]}"

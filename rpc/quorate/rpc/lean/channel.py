@@ -1,7 +1,10 @@
 """The calling side of the lean transport: one connection to one address, made again when it is lost.
 
 A call waits for a connection that is being made, and fails if that fails. For a moment after a failure, calls
-fail at once instead of trying again (``_Backoff``): a peer that is away gets no storm of attempts.
+fail at once instead of trying again (``_Backoff``): a peer that is away gets no storm of attempts. Nor does
+one that answers, and sends everybody away again.
+
+Where the server grants no more streams, calls wait in line, and whoever comes later stands behind them.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from quorate.core.transport import Method, Request, Response
-from quorate.errors import QuorateError, Unavailable
+from quorate.errors import Overloaded, QuorateError, Unavailable
 from quorate.rpc.lean.addresses import UnixAddress, parse
 from quorate.rpc.lean.client_call import ClientCall, StreamClientCall, UnaryClientCall
 from quorate.rpc.lean.frames import ErrorCode
@@ -32,6 +35,10 @@ __all__ = ["LeanChannel"]
 
 _BACKOFF_S_MIN: Final = 0.1
 _BACKOFF_FACTOR: Final = 1.6
+#: One that takes no more calls sooner than this was no success.
+_CONNECTION_S_MIN: Final = 1.0
+#: calls that wait for the server to grant another stream
+_WAITING_MAX: Final = 10_000
 _DEADLINE: Final = Status(StatusCode.DEADLINE_EXCEEDED, "the deadline passed")
 _CLOSED: Final = Status(StatusCode.UNAVAILABLE, "the channel is closed")
 
@@ -75,6 +82,7 @@ class LeanChannel:
         server = self._server
         if server is None or not server.takes_calls:
             server = await self._find_server(method, deadline)
+            timeout_s = deadline - loop.time()
         ended: asyncio.Future[None] = loop.create_future()
         call = UnaryClientCall(method, self._options.message_bytes_max, lambda: _end(ended))
         headers = request_headers(method.path, self._authority, self._scheme, timeout_s, metadata)
@@ -104,6 +112,7 @@ class LeanChannel:
         server = self._server
         if server is None or not server.takes_calls:
             server = await self._find_server(method, deadline)
+            timeout_s = None if deadline is None else deadline - loop.time()
         call = StreamClientCall(method, self._options.message_bytes_max, lambda: None)
         headers = request_headers(method.path, self._authority, self._scheme, timeout_s, metadata)
         stream = server.open(call)
@@ -153,15 +162,17 @@ class LeanChannel:
     # ---- connections
 
     async def _find_server(self, method: Method[Any, Any], deadline: float | None) -> _Server:
-        """One that takes a call, now."""
+        """One that takes a call, now: whoever asked opens it before anybody else has a turn."""
+        server: _Server | None = None
         try:
             async with asyncio.timeout_at(deadline):
                 while True:
                     server = self._server or await self._connected()
-                    if server.takes_calls:
+                    if server.takes_calls or await server.is_place_granted():
                         return server
-                    await server.room()
         except TimeoutError:
+            if server is not None:
+                server.grant_places()  # it may have been granted one in its last moment
             raise self._error(_DEADLINE, method) from None
         except Unavailable as error:
             raise self._error(Status(StatusCode.UNAVAILABLE, error.message), method) from error.__cause__
@@ -188,6 +199,8 @@ class LeanChannel:
         try:
             async with asyncio.timeout(options.connect_s_max):
                 await server.connect(self.address)
+            if server.link.connection.is_used_up:
+                raise Unavailable("the server takes no more calls")
         except (OSError, TimeoutError, ValueError, Unavailable) as error:
             server.link.abort()
             reason = "it took too long" if isinstance(error, TimeoutError) else str(error)
@@ -199,6 +212,7 @@ class LeanChannel:
         finally:
             self._connecting = None
         self._backoff.succeeded()
+        server.connected_at = asyncio.get_running_loop().time()
         self._server = server
         return server
 
@@ -206,6 +220,9 @@ class LeanChannel:
         """It takes no more calls, or is gone."""
         if self._server is server:
             self._server = None
+            now = asyncio.get_running_loop().time()
+            if now - server.connected_at < _CONNECTION_S_MIN:
+                self._backoff.failed(now, "the server takes no more calls")
         if not server.link.is_closed:
             self._leaving.add(server)
             server.call_ended()
@@ -236,7 +253,11 @@ class _Server:
         self._channel = channel
         self._options = options
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        #: in line for a place; told whether there is one
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+        #: granted to who has not opened a stream yet
+        self._places_granted = 0
+        self.connected_at = 0.0
         self.gone = asyncio.Event()
         self.link = Link(
             self,
@@ -250,8 +271,15 @@ class _Server:
 
     @property
     def takes_calls(self) -> bool:
+        """Of somebody who has not waited."""
+        return not self._waiting and self._has_place
+
+    @property
+    def _has_place(self) -> bool:
         connection = self.link.connection
-        return not connection.is_used_up and not self.link.is_closed and connection.has_room
+        if connection.is_used_up or self.link.is_closed:
+            return False
+        return len(connection.streams) + self._places_granted < connection.peer.streams_max
 
     async def connect(self, address: str) -> None:
         loop = asyncio.get_running_loop()
@@ -279,22 +307,32 @@ class _Server:
             self._channel.server_leaves(self)
         return stream
 
-    async def room(self) -> None:
-        """Until another call may begin, or the connection is used up."""
-        connection = self.link.connection
-        if self.link.is_closed or connection.is_used_up:
+    async def is_place_granted(self) -> bool:
+        """In line, for one call that begins at once. False: the connection takes no more of them."""
+        if self.link.is_closed or self.link.connection.is_used_up:
             self._channel.server_leaves(self)
-            return
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            return False
+        if len(self._waiting) >= _WAITING_MAX:
+            address = self._channel.address
+            raise Overloaded(
+                f"{_WAITING_MAX} calls wait already for {address} to take one more: send less at once"
+            )
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         try:
-            await waiting
+            is_granted = await waiting
         except asyncio.CancelledError:
-            self._wake_next()
+            if waiting.done() and not waiting.cancelled() and waiting.result():
+                self._places_granted -= 1
+            self.grant_places()
             raise
+        self._places_granted -= is_granted
+        # A place on a connection that has gone meanwhile is none.
+        return is_granted and not self.link.is_closed and not self.link.connection.is_used_up
 
     def call_ended(self) -> None:
-        self._wake_next()
+        if self._waiting:
+            self.grant_places()
         connection = self.link.connection
         if connection.is_used_up and not connection.streams:
             self.link.close()
@@ -309,13 +347,13 @@ class _Server:
     def on_settings(self) -> None:
         if not self._ready.done():
             self._ready.set_result(None)
-        self._wake_next()
+        self.grant_places()
 
     def on_stream(self, stream: Stream, found: HeaderList) -> StreamListener:  # noqa: ARG002 - the acceptor's
         raise AssertionError("a client accepts no streams")
 
     def on_goaway(self) -> None:
-        self._wake_all()
+        self._send_away()
         self._channel.server_leaves(self)
 
     def _link_closed(self, _link: Link) -> None:
@@ -325,21 +363,22 @@ class _Server:
             reason = "it hangs up" if fault is None else f"it does not speak HTTP/2: {fault.reason}"
             self._ready.set_exception(Unavailable(reason))
             self._ready.exception()  # looked at, also if nobody waits for it any more
-        self._wake_all()
+        self._send_away()
         self._channel.server_gone(self)
 
-    def _wake_next(self) -> None:
-        while self._waiting and self.takes_calls:
+    def grant_places(self) -> None:
+        """To as many as there is room for, in the order in which they came."""
+        while self._waiting and self._has_place:
             waiting = self._waiting.popleft()
             if not waiting.done():
-                waiting.set_result(None)
-                return
+                waiting.set_result(True)
+                self._places_granted += 1
 
-    def _wake_all(self) -> None:
+    def _send_away(self) -> None:
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
-                waiting.set_result(None)
+                waiting.set_result(False)
 
 
 class _Requests:

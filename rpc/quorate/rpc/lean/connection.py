@@ -106,7 +106,12 @@ class Connection:
         self.on_output: Callable[[], None] = lambda: None
         self.is_peer_going_away = False
         self.is_going_away = False
+        #: opened by the peer, whether or not this side takes them
         self.last_peer_stream_id = 0
+        #: what GOAWAY tells: no later one has been, or will be, looked at
+        self.last_taken_stream_id = 0
+        #: of those that have ended, the latest that is no longer among ``ended``
+        self._last_forgotten_id = 0
         self._next_stream_id = 1
         self._receiver = Receiver(self)
         self._greet()
@@ -186,11 +191,6 @@ class Connection:
     # ---- streams
 
     @property
-    def has_room(self) -> bool:
-        """Whether the peer lets this side open one more stream."""
-        return len(self.streams) < self.peer.streams_max
-
-    @property
     def is_used_up(self) -> bool:
         """Takes no more streams: the peer said so, or the numbers are all used."""
         return self.is_peer_going_away or self.fault is not None or self._next_stream_id > STREAM_ID_MAX
@@ -209,6 +209,19 @@ class Connection:
         if self.is_client:
             return stream_id >= self._next_stream_id or not stream_id % 2
         return stream_id > self.last_peer_stream_id or not stream_id
+
+    def is_late(self, stream_id: int) -> bool:
+        """What a peer sends on a stream that this side has reset was on its way, and is harmless. So is what
+        comes on one that ended too long ago to be remembered: nobody knows any more whether it was reset."""
+        was_reset = self.ended.get(stream_id)
+        if was_reset is None:
+            return stream_id <= self._last_forgotten_id and stream_id not in self.streams
+        return was_reset
+
+    def ignore(self, stream_id: int) -> None:
+        """The peer was told that its stream will not be seen; it may not have known when it opened it."""
+        self.last_peer_stream_id = stream_id
+        self._remember_ended(stream_id, was_reset=True)
 
     def forget(self, stream: Stream, *, was_reset: bool = False) -> None:
         """It has ended on both sides, or was reset by this one."""
@@ -234,7 +247,8 @@ class Connection:
     def _remember_ended(self, stream_id: int, *, was_reset: bool) -> None:
         self.ended[stream_id] = was_reset
         if len(self.ended) > _ENDED_REMEMBERED_MAX:
-            self.ended.popitem(last=False)
+            forgotten_id, _ = self.ended.popitem(last=False)
+            self._last_forgotten_id = max(self._last_forgotten_id, forgotten_id)
 
     # ---- the end
 
@@ -245,15 +259,16 @@ class Connection:
         """Takes no more streams; those under way go on."""
         if not self.is_going_away:
             self.is_going_away = True
-            self.write(goaway_frame(self.last_peer_stream_id, ErrorCode.NO_ERROR, reason))
+            self.write(goaway_frame(self.last_taken_stream_id, ErrorCode.NO_ERROR, reason))
 
     def fail(self, fault: ConnectionFault) -> None:
         """Nothing is read from now on, and GOAWAY is the last that is sent."""
         if self.fault is None:
             self.fault = fault
             reason = fault.reason[:_REASON_CHARACTERS_MAX]
-            self.write(goaway_frame(self.last_peer_stream_id, fault.code, reason))
-            self.lose_all(fault.code, fault.reason)
+            self.write(goaway_frame(self.last_taken_stream_id, fault.code, reason))
+            # Without its code: that is about the connection, and says nothing of what became of a call.
+            self.lose_all(None, fault.reason)
 
     def lose_all(self, code: ErrorCode | None, reason: str) -> None:
         for stream in list(self.streams.values()):

@@ -135,7 +135,7 @@ def request_headers(
 def text_timeout(timeout_s: float) -> bytes:
     """Rounded up to three digits: the caller itself knows its deadline better, and headers that repeat are
     cheap on both sides (see header_codec)."""
-    number = max(1, min(math.ceil(timeout_s * 10**6), _TIMEOUT_NUMBER_MAX * _US_PER_HOUR))
+    number = max(1, math.ceil(min(timeout_s * 10**6, _TIMEOUT_NUMBER_MAX * _US_PER_HOUR)))
     rounding = 10 ** max(0, len(str(number)) - _TIMEOUT_DIGITS)
     timeout_us = -(-number // rounding) * rounding
     for unit in (b"u", b"m", b"S", b"M", b"H"):
@@ -219,9 +219,10 @@ def _ending(found: HeaderList) -> Ending:
 def metadata_of(found: HeaderList) -> Metadata:
     """What the other side added of its own."""
     return tuple(
-        (name.decode("latin-1"), _from_base64(value) if name.endswith(b"-bin") else value)
+        (name.decode("latin-1"), each)
         for name, value in found.headers
         if not name.startswith((b":", b"grpc-")) and name not in _NOT_METADATA
+        for each in (_binary_values(value) if name.endswith(b"-bin") else (value,))
     )
 
 
@@ -231,8 +232,9 @@ def metadata_headers(metadata: Metadata) -> Iterable[Header]:
 
 
 def _status_code(number: bytes) -> StatusCode:
+    # Not whatever int() takes: "+1" and "1_0" are no statuses.
     try:
-        return StatusCode(int(number))
+        return StatusCode(int(number)) if number.isdigit() else StatusCode.UNKNOWN
     except ValueError:
         return StatusCode.UNKNOWN
 
@@ -240,6 +242,11 @@ def _status_code(number: bytes) -> StatusCode:
 def _percent_encoded(text: str) -> bytes:
     encoded = text.encode("utf-8", "replace")
     return b"".join(bytes((byte,)) if byte in _PLAIN else b"%%%02X" % byte for byte in encoded)
+
+
+def _binary_values(value: bytes) -> Iterable[bytes]:
+    """Several may have been joined on their way; no base64 has a comma."""
+    return map(_from_base64, value.split(b","))
 
 
 def _base64(content: bytes) -> bytes:

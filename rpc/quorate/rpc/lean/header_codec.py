@@ -28,6 +28,9 @@ Header: TypeAlias = tuple[bytes, bytes]
 _REMEMBERED_MAX: Final = 256
 #: longer ones are not remembered: they do not repeat, and a peer must not fill our memory with its own
 _REMEMBERED_BYTES_MAX: Final = 512
+#: of one that is remembered, unpacked: a byte can stand for a long header, and for many
+_UNPACKED_BYTES_MAX: Final = 4096
+_HEADER_OVERHEAD_BYTES: Final = 32  # as HPACK counts
 #: of the dynamic table that we pack with, whatever the peer allows
 _TABLE_BYTES_MAX: Final = 4096
 #: names whose values are rarely the same twice
@@ -92,7 +95,7 @@ class HeaderDecoder:
         found = HeaderList(headers)
         if self._table.changes != changes:
             self._known.clear()
-        elif len(block) <= _REMEMBERED_BYTES_MAX:
+        elif len(block) <= _REMEMBERED_BYTES_MAX and _unpacked_bytes(headers) <= _UNPACKED_BYTES_MAX:
             if len(self._known) >= _REMEMBERED_MAX:
                 self._known.clear()
             self._known[block] = found
@@ -105,16 +108,27 @@ class HeaderEncoder:
         self._table = _WatchedTable()
         self._encoder.header_table = self._table
         self._known: dict[tuple[Header, ...], bytes] = {}
+        #: of sizes that the peer has set since the last block: the least, and the last
+        self._sizes_to_tell: tuple[int, int] | None = None
 
     def allow_table_bytes(self, bytes_max: int) -> None:
         """The peer's SETTINGS_HEADER_TABLE_SIZE."""
         table_bytes = min(bytes_max, _TABLE_BYTES_MAX)
-        # To set what is set already would make hpack forget to tell the peer of a change before it.
-        if table_bytes != self._encoder.header_table_size:
-            self._encoder.header_table_size = table_bytes
-            self._known.clear()
+        least, _ = self._sizes_to_tell or (table_bytes, 0)
+        self._sizes_to_tell = min(least, table_bytes), table_bytes
+
+    def _resize_table(self) -> None:
+        """Only now: hpack notes every change until the next block, and a peer could make it any number."""
+        sizes, self._sizes_to_tell = self._sizes_to_tell, None
+        for table_bytes in sizes or ():
+            # To set what is set already would make hpack forget to tell the peer of a change before it.
+            if table_bytes != self._encoder.header_table_size:
+                self._encoder.header_table_size = table_bytes
+                self._known.clear()
 
     def encode(self, headers: tuple[Header, ...]) -> bytes:
+        if self._sizes_to_tell is not None:
+            self._resize_table()
         known = self._known.get(headers)
         if known is not None:
             return known
@@ -130,6 +144,10 @@ class HeaderEncoder:
                 self._known.clear()
             self._known[headers] = block
         return block
+
+
+def _unpacked_bytes(headers: Iterable[Header]) -> int:
+    return sum(len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in headers)
 
 
 def _marked(headers: Iterable[Header]) -> list[Header]:

@@ -100,6 +100,8 @@ class IncomingData:
             self._connection.write(window_update_frame(0, lacking))
 
     def _count_for_stream(self, stream: Stream, length: int) -> None:
+        if not stream.has_headers:
+            raise StreamFault(ErrorCode.PROTOCOL_ERROR, "data before any headers")
         stream.receive_window -= length
         stream.held_bytes += length
         if stream.receive_window < 0:
@@ -119,10 +121,10 @@ class IncomingData:
 
 
 def check_unwanted(connection: Connection, stream_id: int) -> None:
-    """What a peer sends on a stream that this side has reset was on its way, and is harmless."""
+    """Something came on a stream that is not, or no longer, there."""
     if connection.is_idle(stream_id):
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "something of a stream that was never opened")
-    if not connection.ended.get(stream_id, False):
+    if not connection.is_late(stream_id):
         raise ConnectionFault(ErrorCode.STREAM_CLOSED, "something of a stream that has ended")
 
 

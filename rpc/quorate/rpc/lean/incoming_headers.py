@@ -16,7 +16,7 @@ from quorate.rpc.lean.stream import Stream
 if TYPE_CHECKING:
     from quorate.rpc.lean.connection import Connection
 
-__all__ = ["IncomingHeaders", "check_priority"]
+__all__ = ["IncomingHeaders", "depends_on_itself"]
 
 _UINT32: Final = struct.Struct(">I")
 _PRIORITY_BYTES: Final = 5
@@ -60,7 +60,9 @@ class IncomingHeaders:
         if flags & Flag.PRIORITY:
             if end - at < _PRIORITY_BYTES:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "the priority is cut short")
-            check_priority(content[at:], stream_id)
+            if depends_on_itself(content[at:], stream_id):
+                # To reset the stream would do, if its headers were unpacked first, for who comes after it.
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
             at += _PRIORITY_BYTES
         if at > end:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "there is more padding than frame")
@@ -95,13 +97,17 @@ class IncomingHeaders:
             self._on_new_stream(found, stream_id, ends_stream=ends_stream)
 
     def _on_more_headers(self, stream: Stream, found: HeaderList, *, ends_stream: bool) -> None:
-        is_client = self._connection.is_client
         if stream.is_remote_ended:
             raise StreamFault(ErrorCode.STREAM_CLOSED, "headers after the end of the stream")
-        if not is_client and not ends_stream:
-            raise StreamFault(ErrorCode.PROTOCOL_ERROR, "trailers that end nothing")
-        is_response = is_client and any(name == b":status" for name, _ in found.headers)
-        check(found, Role.RESPONSE if is_response else Role.TRAILERS)
+        if stream.has_headers:
+            if not ends_stream:
+                raise StreamFault(ErrorCode.PROTOCOL_ERROR, "trailers that end nothing")
+            check(found, Role.TRAILERS)
+        else:
+            check(found, Role.RESPONSE)
+            stream.has_headers = not _is_interim(found)
+            if ends_stream and not stream.has_headers:
+                raise StreamFault(ErrorCode.PROTOCOL_ERROR, "the end before any response")
         stream.listener.on_headers(found)
         # The listener may have reset it meanwhile.
         if ends_stream and not stream.is_remote_ended:
@@ -110,19 +116,21 @@ class IncomingHeaders:
     def _on_new_stream(self, found: HeaderList, stream_id: int, *, ends_stream: bool) -> None:
         connection = self._connection
         if not connection.is_idle(stream_id):
-            if stream_id not in connection.ended:
+            if stream_id not in connection.ended and not connection.is_late(stream_id):
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the stream's number is not a new one")
             check_unwanted(connection, stream_id)
             return
         if not stream_id % 2:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the stream's number is a server's")
         if connection.is_going_away:
-            return  # the client has been told that this one will not be seen
-        connection.last_peer_stream_id = stream_id
+            connection.ignore(stream_id)
+            return
+        connection.last_peer_stream_id = connection.last_taken_stream_id = stream_id
         if len(connection.streams) >= connection.settings.streams_max:
             raise StreamFault(ErrorCode.REFUSED_STREAM, "too many streams")
         check(found, Role.REQUEST)
         stream = Stream(connection, stream_id)
+        stream.has_headers = True
         stream.content_bytes_left = content_length(found.headers)
         connection.streams[stream_id] = stream
         stream.listener = connection.acceptor.on_stream(stream, found)
@@ -131,7 +139,11 @@ class IncomingHeaders:
             end_remote(stream)
 
 
-def check_priority(content: memoryview, stream_id: int) -> None:
-    """Nobody heeds it; but it has to be one."""
-    if _UINT32.unpack_from(content)[0] & STREAM_ID_MAX == stream_id:
-        raise StreamFault(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+def depends_on_itself(priority: memoryview, stream_id: int) -> bool:
+    """Nobody heeds priorities; but they have to be some."""
+    return bool(_UINT32.unpack_from(priority)[0] & STREAM_ID_MAX == stream_id)
+
+
+def _is_interim(found: HeaderList) -> bool:
+    """1xx: the response is yet to come."""
+    return any(name == b":status" and value.startswith(b"1") for name, value in found.headers)

@@ -30,7 +30,7 @@ from quorate.rpc.lean.frames import (
     settings_frame,
 )
 from quorate.rpc.lean.incoming_data import IncomingData
-from quorate.rpc.lean.incoming_headers import IncomingHeaders, check_priority
+from quorate.rpc.lean.incoming_headers import IncomingHeaders, depends_on_itself
 
 if TYPE_CHECKING:
     from quorate.rpc.lean.connection import Connection
@@ -123,7 +123,8 @@ class Receiver:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the priority of no stream")
         if len(content) != 5:
             raise StreamFault(ErrorCode.FRAME_SIZE_ERROR, "a priority has five bytes")
-        check_priority(content, stream_id)
+        if depends_on_itself(content, stream_id):
+            raise StreamFault(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
 
     def _on_reset(self, content: memoryview, _flags: int, stream_id: int) -> None:
         connection = self._connection

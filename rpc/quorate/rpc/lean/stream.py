@@ -33,6 +33,9 @@ __all__ = ["Stream", "StreamListener"]
 _COPIED_BYTES_MAX: Final = 16 << 10
 #: of one turn of the loop, before streams wait for the socket: it must not all be held here
 _OUTPUT_BYTES_MAX: Final = 512 << 10
+#: A smaller one that is not the last was cut short by the peer's window, and earns the peer nothing: who
+#: opens a window byte by byte would earn as many frames as it sends.
+_WHOLE_FRAME_BYTES_MIN: Final = 1 << 10
 
 
 class StreamListener(Protocol):
@@ -65,6 +68,7 @@ class Stream:
         "_waiting",
         "connection",
         "content_bytes_left",
+        "has_headers",
         "held_bytes",
         "id",
         "is_local_ended",
@@ -84,6 +88,8 @@ class Stream:
         self.receive_window = connection.settings.window_bytes
         #: received, and not consumed yet
         self.held_bytes = 0
+        #: the peer's request or response has begun: further headers of it are trailers
+        self.has_headers = False
         self.is_local_ended = False
         self.is_remote_ended = False
         #: of the content-length that the peer has announced
@@ -168,7 +174,8 @@ class Stream:
         self.send_window -= size
         connection.send_window -= size
         self.waiting_bytes -= size
-        connection.rates.data_frames_sent += 1
+        if size >= _WHOLE_FRAME_BYTES_MIN or not self.waiting_bytes:
+            connection.rates.data_frames_sent += 1
         is_last = not self.waiting_bytes and self._trailers == ()
         flags = Flag.END_STREAM if is_last else 0
         connection.write(frame_header(size, FrameType.DATA, flags, self.id))
