@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deploy.k8s.test.cutting import Scissors
+from deploy.k8s.test.dev_overlay import try_dev_overlay
 from deploy.k8s.test.errands import Errands
+from deploy.k8s.test.images import Images
+from deploy.k8s.test.installing import Volumes
 from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
 from deploy.test.commands import CannotTest
 
@@ -32,7 +35,8 @@ class Scene:
     kubernetes: Kubernetes
     errands: Errands
     scissors: Scissors | None
-    next_image: str
+    images: Images
+    volumes: Volumes | None
     #: nobody may be without a leader for longer
     failover_s: float
     brokers: int = 3
@@ -126,10 +130,10 @@ async def add_a_broker(scene: Scene) -> None:
 async def upgrade_the_image(scene: Scene) -> None:
     async with one_at_a_time(scene):
         for name in SETS:
-            await scene.kubernetes.inside("set", "image", f"statefulset/{name}", f"*={scene.next_image}")
+            await scene.kubernetes.inside("set", "image", f"statefulset/{name}", f"*={scene.images.next}")
         for name in SETS:
             await scene.kubernetes.rolled_out(name)
-    old = [pod.name for pod in await scene.kubernetes.pods() if pod.images != {scene.next_image}]
+    old = [pod.name for pod in await scene.kubernetes.pods() if pod.images != {scene.images.next}]
     if old:
         raise CannotTest(f"still of the old image: {', '.join(old)}")
     await scene.errands.quorate("cluster", "raise-feature-level")
@@ -145,6 +149,10 @@ async def delete_all_at_once(scene: Scene) -> None:
     await scene.errands.do("acknowledges")
 
 
+async def run_the_single_node(scene: Scene) -> None:
+    scene.remarks.append(await try_dev_overlay(scene.kubernetes, scene.images.first, scene.volumes))
+
+
 STEPS: Final = (
     Step("kill", "delete the pod of a leader, without grace", kill_a_leader),
     Step("roll", "restart both sets under load", roll_everything),
@@ -153,6 +161,7 @@ STEPS: Final = (
     Step("scale", "a fourth broker, and partitions for it", add_a_broker),
     Step("upgrade", "another image for both sets, under load", upgrade_the_image),
     Step("all", "delete every pod at once, without grace", delete_all_at_once, is_outage=True),
+    Step("dev", "the overlay for a single node, beside it", run_the_single_node),
 )
 
 

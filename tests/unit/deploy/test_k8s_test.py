@@ -14,7 +14,8 @@ import pytest
 from deploy.k8s.test import __main__ as program
 from deploy.k8s.test import errands, installing, steps
 from deploy.k8s.test.cutting import Scissors
-from deploy.k8s.test.kubernetes import NAMESPACE, SETS, Kubernetes, Pod
+from deploy.k8s.test.images import Images
+from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
 from deploy.test.commands import CannotTest
 from tests.unit.deploy.deploy_files import ROOT
 from tests.unit.deploy.manifests import of_kind, stateful_sets
@@ -66,11 +67,35 @@ def test_steps_run_in_their_order_and_only_those_that_are_wanted() -> None:
 def test_it_is_about_the_sets_of_the_overlay() -> None:
     sets = {each.name: each for each in stateful_sets("one-machine")}
     assert set(sets) == set(SETS)
-    assert set(of_kind("one-machine", "Namespace")) == {NAMESPACE}
-    claims = {f"data-{name}-{ordinal}" for name, each in sets.items() for ordinal in each.ordinals}
-    assert claims < set(installing._CLAIMS), "and one for the broker that is added"
+    assert claims_of("one-machine") < set(installing.ONE_MACHINE.claims), (
+        "and one for the broker that is added"
+    )
     for each in sets.values():
         assert "affinity" not in each.pod, "one machine has room for all"
+
+
+def claims_of(overlay: str) -> set[str]:
+    return {f"data-{each.name}-{ordinal}" for each in stateful_sets(overlay) for ordinal in each.ordinals}
+
+
+@pytest.mark.parametrize("overlay", [installing.ONE_MACHINE, installing.DEV], ids=lambda each: each.name)
+def test_what_it_makes_and_deletes_is_what_the_overlay_has(overlay: installing.Overlay) -> None:
+    assert set(of_kind(overlay.name, "Namespace")) == {overlay.namespace}
+    assert claims_of(overlay.name) <= set(overlay.claims)
+    assert set(of_kind(overlay.name, "ClusterRole")) == set(overlay.cluster_roles)
+    assert set(of_kind(overlay.name, "ClusterRoleBinding")) == set(overlay.cluster_roles)
+
+
+def test_volumes_of_two_overlays_do_not_meet(tmp_path: Path) -> None:
+    volumes = installing.Volumes(str(tmp_path))
+    overlays = (installing.ONE_MACHINE, installing.DEV)
+    documents = [document for each in overlays for document in volumes.documents(each)]
+    paths = {document["spec"]["hostPath"]["path"] for document in documents}
+    assert len(paths) == len({document["metadata"]["name"] for document in documents}) == len(documents)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "one-machine").mkdir()
+    volumes.remove(installing.DEV)
+    assert [each.name for each in tmp_path.iterdir()] == ["one-machine"]
 
 
 def test_every_container_gets_the_image_that_is_tested() -> None:
@@ -132,7 +157,8 @@ def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
 )
 def test_verdict_is_about_what_clients_saw(step: str, told: dict[str, Any], trouble: str | None) -> None:
     [found] = [each for each in steps.STEPS if each.name == step]
-    scene = steps.Scene(Kubernetes("kubectl"), None, None, "q:2", failover_s=10.0)  # type: ignore[arg-type]
+    nobody: Any = None
+    scene = steps.Scene(Kubernetes("kubectl"), nobody, None, Images("q:1", "q:2"), None, failover_s=10.0)
     if trouble is None:
         steps.judge(found, scene, told)
     else:
