@@ -19,6 +19,8 @@ _OVERLAYS: Final = Path(__file__).resolve().parents[1] / "overlays"
 _CLASS: Final = "quorate-k8s-test"
 #: of the user in the image; a directory of the machine does not follow a pod's fsGroup
 _OWNER: Final = 10001
+#: no overlay that is tested asks for more; nobody measures it
+_CAPACITY: Final = "10Gi"
 _DELETE_TIMEOUT_S: Final = 300.0
 
 
@@ -73,7 +75,7 @@ class Volumes:
                 "kind": "PersistentVolume",
                 "metadata": {"name": f"{_CLASS}-{claim}", "labels": _labels(overlay)},
                 "spec": {
-                    "capacity": {"storage": "1Gi"},
+                    "capacity": {"storage": _CAPACITY},
                     "accessModes": ["ReadWriteOnce"],
                     "persistentVolumeReclaimPolicy": "Retain",
                     "storageClassName": _CLASS,

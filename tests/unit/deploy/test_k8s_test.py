@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from deploy.k8s.test.cutting import Scissors
 from deploy.k8s.test.images import Images
 from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
 from deploy.test.commands import CannotTest
+from quorate.core.config import NodeConfig
 from tests.unit.deploy.deploy_files import ROOT
 from tests.unit.deploy.manifests import of_kind, stateful_sets
 
@@ -82,6 +84,11 @@ def claims_of(overlay: str) -> set[str]:
 def test_what_it_makes_and_deletes_is_what_the_overlay_has(overlay: installing.Overlay) -> None:
     assert set(of_kind(overlay.name, "Namespace")) == {overlay.namespace}
     assert claims_of(overlay.name) <= set(overlay.claims)
+    for each in stateful_sets(overlay.name):
+        [claim] = each.spec["volumeClaimTemplates"]
+        assert claim["spec"]["resources"]["requests"]["storage"] in ("1Gi", installing._CAPACITY), (
+            "or none is bound"
+        )
     assert set(of_kind(overlay.name, "ClusterRole")) == set(overlay.cluster_roles)
     assert set(of_kind(overlay.name, "ClusterRoleBinding")) == set(overlay.cluster_roles)
 
@@ -139,6 +146,12 @@ async def test_pods_are_cut_apart_both_ways_and_healed_whatever_happens(tmp_path
         Scissors("iptables {a}", "iptables {a} {b}")
 
 
+def test_leader_waits_for_a_follower_that_is_cut_off_as_long_as_its_setting_says() -> None:
+    [cut] = [each for each in steps.STEPS if each.name == "cut"]
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(NodeConfig)}
+    assert cut.patience_s == defaults["replica_lag_time_max_ms"] / 1_000
+
+
 def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
     assert pod("quorate-broker-1", "1").is_ready
     assert not pod("quorate-broker-1", "1", going=True).is_ready
@@ -150,6 +163,8 @@ def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
     [
         ("kill", {"longest_wait_s": 4.0, "isr_min": 1}, None),
         ("kill", {"longest_wait_s": 11.0, "isr_min": 2}, "acknowledged nothing for 11.0 s"),
+        ("cut", {"longest_wait_s": 19.0, "isr_min": 2}, None),
+        ("cut", {"longest_wait_s": 21.0, "isr_min": 2}, "acknowledged nothing for 21.0 s; 20 s are allowed"),
         ("roll", {"longest_wait_s": 1.0, "isr_min": 1}, "did not wait for sync"),
         ("upgrade", {"longest_wait_s": 1.0, "isr_min": 2}, None),
         ("all", {"longest_wait_s": 60.0, "isr_min": 1}, None),
