@@ -96,6 +96,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 async def test(options: argparse.Namespace) -> RunRecord:
     began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    commit = commit_of(_ROOT)
     kubernetes = Kubernetes(options.kubectl)
     volumes = None if options.host_volumes is None else Volumes(options.host_volumes)
     await check_room(kubernetes, volumes)
@@ -115,7 +116,6 @@ async def test(options: argparse.Namespace) -> RunRecord:
         await sent_out.do("create", partitions=_PARTITIONS)
         steps = await _walk(scene, options.steps)
         version = json.loads(await kubernetes.call("version", "--output", "json"))["serverVersion"]
-    commit = commit_of(_ROOT)
     return RunRecord(
         began=began,
         commit=commit.name,

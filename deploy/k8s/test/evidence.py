@@ -30,6 +30,8 @@ Two producers and a reader work from a pod of their own for as long as a step la
 record that was acknowledged since the first one is looked for at its offset, and everything else is checked
 that [drills](../checks.md) check.
 """
+#: than a failover
+_MORE: Final = "; in `cut` besides what `replica.lag.time.max.ms` says, in `all` until the pods are back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,10 @@ def _in_full(run: RunRecord) -> str:
             ("Kubernetes", run.kubernetes),
             ("image", run.image),
             ("machine", run.system),
-            ("longest wait that is allowed", f"{run.failover_s:g} s (`--failover {run.failover_s:g}`)"),
+            (
+                "longest wait that is allowed",
+                f"{run.failover_s:g} s (`--failover {run.failover_s:g}`){_MORE}",
+            ),
             ("three controllers and three brokers ready after", f"{run.up_s:.0f} s"),
         ),
     )

@@ -147,12 +147,10 @@ async def uninstall(kubernetes: Kubernetes, overlay: Overlay, volumes: Volumes |
         await kubernetes.call(
             "delete", "clusterrolebinding,clusterrole", name, "--ignore-not-found", is_checked=False
         )
-    # Without the wait of their hooks: nobody is left to hand over to.
-    await kubernetes.call(
-        *("--namespace", overlay.namespace, "delete", "statefulset,pod", "--all"),
-        *("--grace-period=1", "--wait=false"),
-        is_checked=False,
-    )
+    # Nobody is left to hand over to; pods that go with their set have its grace, and wait for their hooks.
+    inside = ("--namespace", overlay.namespace, "delete")
+    await kubernetes.call(*inside, "statefulset", "--all", "--cascade=orphan", is_checked=False)
+    await kubernetes.call(*inside, "pod", "--all", "--grace-period=1", is_checked=False)
     await kubernetes.call(
         *("delete", "namespace", overlay.namespace, "--ignore-not-found"),
         timeout_s=_DELETE_TIMEOUT_S,
