@@ -1,7 +1,7 @@
 """Puts the manifests on a real Kubernetes, breaks the cluster step by step, and checks every record.
 
-It works on whatever kubectl points to, in the namespace `quorate`, which it makes and deletes. Exit status 0:
-every step passed; 1: one did not, or could not be done.
+It works on whatever kubectl points to, in the namespaces `quorate` and `quorate-dev`, which it makes and
+deletes. Exit status 0: every step passed; 1: one did not, or could not be done.
 """
 
 from __future__ import annotations
@@ -9,30 +9,29 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
+import os
+import platform
 import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
 
 from deploy.k8s.test.cutting import Scissors
 from deploy.k8s.test.errands import errands
+from deploy.k8s.test.evidence import RunRecord, StepRecord, record
 from deploy.k8s.test.images import Images, built_images
-from deploy.k8s.test.installing import Volumes, check_room, install, uninstall
+from deploy.k8s.test.installing import ONE_MACHINE, Volumes, check_room, install, uninstall
 from deploy.k8s.test.kubernetes import SETS, Kubernetes
 from deploy.k8s.test.steps import STEPS, Scene, Step, judge
 from deploy.test.commands import CannotTest, say
+from quorate.chaos.evidence.checkout import commit_of
 
-_PARTITIONS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    step: Step
-    #: why it failed; None: it passed
-    trouble: str | None
-    told: str
-    seconds: float
+_PARTITIONS: Final = 6
+_ROOT: Final = Path(__file__).resolve().parents[3]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,13 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Whoever ends it by SIGTERM wants the same as with Ctrl-C: nothing is to be left over.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        outcomes = asyncio.run(test(options))
+        run = asyncio.run(test(options))
     except CannotTest as error:
         sys.stderr.write(f"k8s-test failed: {error}\n")
         return 1
     except KeyboardInterrupt:
         return 130
-    return conclude(outcomes)
+    if options.record:
+        record(_ROOT, run)
+    return conclude(run)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -78,6 +79,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--skip", nargs="+", choices=names, default=[], metavar="STEP")
     parser.add_argument("--keep", action="store_true", help="leave the cluster there")
+    parser.add_argument("--record", action="store_true", help="add the run to docs/evidence/kubernetes.md")
     options = parser.parse_args(arguments)
     if (options.image is None) != (options.next_image is None):
         parser.error("--image and --next-image go together")
@@ -92,24 +94,40 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-async def test(options: argparse.Namespace) -> list[Outcome]:
+async def test(options: argparse.Namespace) -> RunRecord:
+    began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    commit = commit_of(_ROOT)
     kubernetes = Kubernetes(options.kubectl)
     volumes = None if options.host_volumes is None else Volumes(options.host_volumes)
     await check_room(kubernetes, volumes)
     async with (
         _images(options) as images,
-        _installed(kubernetes, images, volumes, keep=options.keep),
+        _installed(kubernetes, images, volumes, keep=options.keep) as up_s,
         errands(kubernetes, images.first) as sent_out,
     ):
         scene = Scene(
             kubernetes=kubernetes,
             errands=sent_out,
             scissors=None if options.cut is None else Scissors(options.cut, options.heal),
-            next_image=images.next,
+            images=images,
+            volumes=volumes,
             failover_s=options.failover,
         )
         await sent_out.do("create", partitions=_PARTITIONS)
-        return await _walk(scene, options.steps)
+        steps = await _walk(scene, options.steps)
+        version = json.loads(await kubernetes.call("version", "--output", "json"))["serverVersion"]
+    return RunRecord(
+        began=began,
+        commit=commit.name,
+        is_clean=commit.is_clean,
+        kubernetes=version["gitVersion"],
+        image="built from this commit" if options.image is None else "one that was there",
+        system=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores here, "
+        f"load average {os.getloadavg()[2]:.0f}",
+        failover_s=options.failover,
+        up_s=round(up_s, 1),
+        steps=tuple(steps),
+    )
 
 
 @contextlib.asynccontextmanager
@@ -124,21 +142,23 @@ async def _images(options: argparse.Namespace) -> AsyncIterator[Images]:
 @contextlib.asynccontextmanager
 async def _installed(
     kubernetes: Kubernetes, images: Images, volumes: Volumes | None, *, keep: bool
-) -> AsyncIterator[None]:
+) -> AsyncIterator[float]:
+    """How long it took."""
     try:
         began = time.monotonic()
-        await install(kubernetes, images.first, volumes)
+        await install(kubernetes, ONE_MACHINE, images.first, volumes)
         await kubernetes.ready(dict.fromkeys(SETS, 3))
-        say("up", f"three controllers and three brokers, ready after {time.monotonic() - began:.1f} s")
-        yield
+        seconds = time.monotonic() - began
+        say("up", f"three controllers and three brokers, ready after {seconds:.1f} s")
+        yield seconds
     finally:
         if not keep:
-            await uninstall(kubernetes, volumes)
+            await uninstall(kubernetes, ONE_MACHINE, volumes)
 
 
-async def _walk(scene: Scene, steps: Sequence[Step]) -> list[Outcome]:
+async def _walk(scene: Scene, steps: Sequence[Step]) -> list[StepRecord]:
     """After a step that failed the cluster may be anything: the rest would say nothing."""
-    outcomes: list[Outcome] = []
+    outcomes: list[StepRecord] = []
     for step in steps:
         say(step.name, f"{step.what} …")
         began = time.monotonic()
@@ -161,7 +181,8 @@ async def _walk(scene: Scene, steps: Sequence[Step]) -> list[Outcome]:
             judge(step, scene, seen)
         except CannotTest as error:
             trouble = str(error)
-        outcome = Outcome(step, trouble, "; ".join(told), time.monotonic() - began)
+        seconds = round(time.monotonic() - began, 1)
+        outcome = StepRecord(step.name, step.what, trouble, seconds, "; ".join(told))
         outcomes.append(outcome)
         say("", _verdict(outcome))
         if trouble is not None:
@@ -177,18 +198,17 @@ async def _tell_logs(kubernetes: Kubernetes) -> None:
             say("log", f"of {pod.name}:\n{await kubernetes.inside('logs', pod.name, '--tail=12')}")
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: StepRecord) -> str:
     verdict = "passed" if outcome.trouble is None else f"FAILED: {outcome.trouble}"
     return f"{verdict} after {outcome.seconds:.0f} s" + (f": {outcome.told}" if outcome.told else "")
 
 
-def conclude(outcomes: Sequence[Outcome]) -> int:
-    failed = [each.step.name for each in outcomes if each.trouble is not None]
-    if failed:
-        sys.stderr.write(f"k8s-test failed: {', '.join(failed)}\n")
+def conclude(run: RunRecord) -> int:
+    if run.failed:
+        sys.stderr.write(f"k8s-test failed: {', '.join(run.failed)}\n")
         return 1
-    seconds = sum(each.seconds for each in outcomes)
-    say("done", f"{len(outcomes)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
+    seconds = sum(each.seconds for each in run.steps)
+    say("done", f"{len(run.steps)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
     return 0
 
 

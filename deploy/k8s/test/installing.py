@@ -1,9 +1,10 @@
-"""Puts the cluster there: the overlay for one machine, with the image that is tested, and volumes."""
+"""Puts a cluster there: an overlay, with the image that is tested, and volumes."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,18 +13,38 @@ import yaml
 from deploy.k8s.test.kubernetes import NAMESPACE, Kubernetes
 from deploy.test.commands import CannotTest, say
 
-__all__ = ["Volumes", "check_room", "install", "uninstall"]
+__all__ = ["DEV", "ONE_MACHINE", "Overlay", "Volumes", "check_room", "install", "uninstall"]
 
-_OVERLAY: Final = Path(__file__).resolve().parents[1] / "overlays" / "one-machine"
+_OVERLAYS: Final = Path(__file__).resolve().parents[1] / "overlays"
 _CLASS: Final = "quorate-k8s-test"
 #: of the user in the image; a directory of the machine does not follow a pod's fsGroup
 _OWNER: Final = 10001
-#: one broker more than there are at first
-_CLAIMS: Final = (
-    *(f"data-quorate-broker-{number}" for number in range(1, 5)),
-    *(f"data-quorate-controller-{number}" for number in range(101, 104)),
-)
+#: no overlay that is tested asks for more; nobody measures it
+_CAPACITY: Final = "10Gi"
 _DELETE_TIMEOUT_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    name: str
+    namespace: str
+    #: of its pods
+    claims: tuple[str, ...]
+    #: that are in no namespace, and so do not go with it
+    cluster_roles: tuple[str, ...] = ()
+
+
+DEV: Final = Overlay("dev", "quorate-dev", ("data-quorate-1",))
+ONE_MACHINE: Final = Overlay(
+    "one-machine",
+    NAMESPACE,
+    (
+        # one broker more than there are at first
+        *(f"data-quorate-broker-{number}" for number in range(1, 5)),
+        *(f"data-quorate-controller-{number}" for number in range(101, 104)),
+    ),
+    cluster_roles=("quorate-rack",),
+)
 
 
 class Volumes:
@@ -32,9 +53,9 @@ class Volumes:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.abspath(directory)
 
-    def make(self) -> None:
-        for claim in _CLAIMS:
-            path = f"{self._directory}/{claim}"
+    def make(self, overlay: Overlay) -> None:
+        for claim in overlay.claims:
+            path = self._path(overlay, claim)
             try:
                 os.makedirs(path)
                 os.chown(path, _OWNER, _OWNER)
@@ -44,27 +65,33 @@ class Volumes:
                     "that is empty, and root"
                 ) from error
 
-    def remove(self) -> None:
-        for claim in _CLAIMS:
-            shutil.rmtree(f"{self._directory}/{claim}", ignore_errors=True)
+    def remove(self, overlay: Overlay) -> None:
+        shutil.rmtree(f"{self._directory}/{overlay.name}", ignore_errors=True)
 
-    def documents(self) -> list[dict[str, Any]]:
+    def documents(self, overlay: Overlay) -> list[dict[str, Any]]:
         return [
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolume",
-                "metadata": {"name": f"{_CLASS}-{claim}", "labels": {"app.kubernetes.io/part-of": _CLASS}},
+                "metadata": {"name": f"{_CLASS}-{claim}", "labels": _labels(overlay)},
                 "spec": {
-                    "capacity": {"storage": "1Gi"},
+                    "capacity": {"storage": _CAPACITY},
                     "accessModes": ["ReadWriteOnce"],
                     "persistentVolumeReclaimPolicy": "Retain",
                     "storageClassName": _CLASS,
-                    "claimRef": {"namespace": NAMESPACE, "name": claim},
-                    "hostPath": {"path": f"{self._directory}/{claim}", "type": "Directory"},
+                    "claimRef": {"namespace": overlay.namespace, "name": claim},
+                    "hostPath": {"path": self._path(overlay, claim), "type": "Directory"},
                 },
             }
-            for claim in _CLAIMS
+            for claim in overlay.claims
         ]
+
+    def _path(self, overlay: Overlay, claim: str) -> str:
+        return f"{self._directory}/{overlay.name}/{claim}"
+
+
+def _labels(overlay: Overlay) -> dict[str, str]:
+    return {"app.kubernetes.io/part-of": f"{_CLASS}-{overlay.name}"}
 
 
 async def check_room(kubernetes: Kubernetes, volumes: Volumes | None) -> None:
@@ -75,9 +102,11 @@ async def check_room(kubernetes: Kubernetes, volumes: Volumes | None) -> None:
         raise CannotTest(
             f"no Kubernetes answers: point kubectl to one, or name it with --kubectl\n{error}"
         ) from error
-    found = await kubernetes.call("get", "namespace", NAMESPACE, "--ignore-not-found", "--output", "name")
-    if found.strip():
-        raise CannotTest(f"there is a namespace {NAMESPACE} already: the test makes one, and deletes it")
+    for overlay in (ONE_MACHINE, DEV):
+        name = overlay.namespace
+        found = await kubernetes.call("get", "namespace", name, "--ignore-not-found", "--output", "name")
+        if found.strip():
+            raise CannotTest(f"there is a namespace {name} already: the test makes one, and deletes it")
     if volumes is None and "(default)" not in await kubernetes.call("get", "storageclass"):
         raise CannotTest(
             "no default storage class provides volumes; on a cluster of this one machine, --host-volumes "
@@ -85,14 +114,14 @@ async def check_room(kubernetes: Kubernetes, volumes: Volumes | None) -> None:
         )
 
 
-async def install(kubernetes: Kubernetes, image: str, volumes: Volumes | None) -> None:
-    built = await kubernetes.call("kustomize", str(_OVERLAY))
+async def install(kubernetes: Kubernetes, overlay: Overlay, image: str, volumes: Volumes | None) -> None:
+    built = await kubernetes.call("kustomize", str(_OVERLAYS / overlay.name))
     documents = [
         adapted(each, image, has_host_volumes=volumes is not None) for each in yaml.safe_load_all(built)
     ]
     if volumes is not None:
-        volumes.make()
-        documents += volumes.documents()
+        volumes.make(overlay)
+        documents += volumes.documents(overlay)
     # The namespace first: the others are in it.
     documents.sort(key=lambda each: each["kind"] != "Namespace")
     await kubernetes.apply(yaml.safe_dump_all(documents))
@@ -111,20 +140,23 @@ def adapted(document: dict[str, Any], image: str, *, has_host_volumes: bool) -> 
     return document
 
 
-async def uninstall(kubernetes: Kubernetes, volumes: Volumes | None) -> None:
+async def uninstall(kubernetes: Kubernetes, overlay: Overlay, volumes: Volumes | None) -> None:
     """Whatever there is of it."""
-    say("clean", "deleting the namespace, with its claims")
-    for kind in ("clusterrolebinding", "clusterrole"):
-        await kubernetes.call("delete", kind, "quorate-rack", "--ignore-not-found", is_checked=False)
-    # Without the wait of their hooks: nobody is left to hand over to.
+    say("clean", f"deleting the namespace {overlay.namespace}, with its claims")
+    for name in overlay.cluster_roles:
+        await kubernetes.call(
+            "delete", "clusterrolebinding,clusterrole", name, "--ignore-not-found", is_checked=False
+        )
+    # Nobody is left to hand over to; pods that go with their set have its grace, and wait for their hooks.
+    inside = ("--namespace", overlay.namespace, "delete")
+    await kubernetes.call(*inside, "statefulset", "--all", "--cascade=orphan", is_checked=False)
+    await kubernetes.call(*inside, "pod", "--all", "--grace-period=1", is_checked=False)
     await kubernetes.call(
-        *("--namespace", NAMESPACE, "delete", "statefulset,pod", "--all", "--grace-period=1", "--wait=false"),
+        *("delete", "namespace", overlay.namespace, "--ignore-not-found"),
+        timeout_s=_DELETE_TIMEOUT_S,
         is_checked=False,
     )
-    await kubernetes.call(
-        "delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=_DELETE_TIMEOUT_S, is_checked=False
-    )
     if volumes is not None:
-        selector = f"app.kubernetes.io/part-of={_CLASS}"
-        await kubernetes.call("delete", "persistentvolume", "--selector", selector, is_checked=False)
-        volumes.remove()
+        [(key, value)] = _labels(overlay).items()
+        await kubernetes.call("delete", "persistentvolume", "--selector", f"{key}={value}", is_checked=False)
+        volumes.remove(overlay)

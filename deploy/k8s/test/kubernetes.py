@@ -16,6 +16,11 @@ __all__ = ["NAMESPACE", "SETS", "Kubernetes", "Pod"]
 NAMESPACE: Final = "quorate"
 SETS: Final = ("quorate-controller", "quorate-broker")
 _POLL_S: Final = 0.5
+#: The image's Python runs the node and nothing else; process 1 is tini, which ends when its child does.
+_KILL: Final = (
+    "for process in /proc/[0-9]*; do case $(tr '\\0' ' ' <$process/cmdline) in "
+    "/opt/quorate/bin/python*) kill -9 ${process#/proc/};; esac; done"
+)
 #: a pod that starts on a busy machine, with its preStop hook before
 _READY_TIMEOUT_S: Final = 420.0
 
@@ -99,6 +104,13 @@ class Kubernetes:
     async def delete_at_once(self, *names: str) -> None:
         """No grace, no hook, nobody is asked."""
         await self.inside("delete", "pod", *names, "--grace-period=0", "--force", "--wait=false")
+
+    async def kill_process(self, name: str) -> None:
+        """Of the node, with no last word. The container ends with it, and so does the command in there."""
+        await self.call(
+            *("--namespace", NAMESPACE, "exec", name, "--container", "quorate", "--", "sh", "-c", _KILL),
+            is_checked=False,
+        )
 
     async def evict(self, name: str) -> str | None:
         """As a drain of its machine does it. None: it goes; else why it may not."""

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 from deploy.k8s.test import __main__ as program
 from deploy.k8s.test import errands, installing, steps
 from deploy.k8s.test.cutting import Scissors
-from deploy.k8s.test.kubernetes import NAMESPACE, SETS, Kubernetes, Pod
+from deploy.k8s.test.images import Images
+from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
 from deploy.test.commands import CannotTest
+from quorate.core.config import NodeConfig
 from tests.unit.deploy.deploy_files import ROOT
 from tests.unit.deploy.manifests import of_kind, stateful_sets
 
@@ -66,11 +69,40 @@ def test_steps_run_in_their_order_and_only_those_that_are_wanted() -> None:
 def test_it_is_about_the_sets_of_the_overlay() -> None:
     sets = {each.name: each for each in stateful_sets("one-machine")}
     assert set(sets) == set(SETS)
-    assert set(of_kind("one-machine", "Namespace")) == {NAMESPACE}
-    claims = {f"data-{name}-{ordinal}" for name, each in sets.items() for ordinal in each.ordinals}
-    assert claims < set(installing._CLAIMS), "and one for the broker that is added"
+    assert claims_of("one-machine") < set(installing.ONE_MACHINE.claims), (
+        "and one for the broker that is added"
+    )
     for each in sets.values():
         assert "affinity" not in each.pod, "one machine has room for all"
+
+
+def claims_of(overlay: str) -> set[str]:
+    return {f"data-{each.name}-{ordinal}" for each in stateful_sets(overlay) for ordinal in each.ordinals}
+
+
+@pytest.mark.parametrize("overlay", [installing.ONE_MACHINE, installing.DEV], ids=lambda each: each.name)
+def test_what_it_makes_and_deletes_is_what_the_overlay_has(overlay: installing.Overlay) -> None:
+    assert set(of_kind(overlay.name, "Namespace")) == {overlay.namespace}
+    assert claims_of(overlay.name) <= set(overlay.claims)
+    for each in stateful_sets(overlay.name):
+        [claim] = each.spec["volumeClaimTemplates"]
+        assert claim["spec"]["resources"]["requests"]["storage"] in ("1Gi", installing._CAPACITY), (
+            "or none is bound"
+        )
+    assert set(of_kind(overlay.name, "ClusterRole")) == set(overlay.cluster_roles)
+    assert set(of_kind(overlay.name, "ClusterRoleBinding")) == set(overlay.cluster_roles)
+
+
+def test_volumes_of_two_overlays_do_not_meet(tmp_path: Path) -> None:
+    volumes = installing.Volumes(str(tmp_path))
+    overlays = (installing.ONE_MACHINE, installing.DEV)
+    documents = [document for each in overlays for document in volumes.documents(each)]
+    paths = {document["spec"]["hostPath"]["path"] for document in documents}
+    assert len(paths) == len({document["metadata"]["name"] for document in documents}) == len(documents)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "one-machine").mkdir()
+    volumes.remove(installing.DEV)
+    assert [each.name for each in tmp_path.iterdir()] == ["one-machine"]
 
 
 def test_every_container_gets_the_image_that_is_tested() -> None:
@@ -114,6 +146,12 @@ async def test_pods_are_cut_apart_both_ways_and_healed_whatever_happens(tmp_path
         Scissors("iptables {a}", "iptables {a} {b}")
 
 
+def test_leader_waits_for_a_follower_that_is_cut_off_as_long_as_its_setting_says() -> None:
+    [cut] = [each for each in steps.STEPS if each.name == "cut"]
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(NodeConfig)}
+    assert cut.patience_s == defaults["replica_lag_time_max_ms"] / 1_000
+
+
 def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
     assert pod("quorate-broker-1", "1").is_ready
     assert not pod("quorate-broker-1", "1", going=True).is_ready
@@ -125,6 +163,8 @@ def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
     [
         ("kill", {"longest_wait_s": 4.0, "isr_min": 1}, None),
         ("kill", {"longest_wait_s": 11.0, "isr_min": 2}, "acknowledged nothing for 11.0 s"),
+        ("cut", {"longest_wait_s": 19.0, "isr_min": 2}, None),
+        ("cut", {"longest_wait_s": 21.0, "isr_min": 2}, "acknowledged nothing for 21.0 s; 20 s are allowed"),
         ("roll", {"longest_wait_s": 1.0, "isr_min": 1}, "did not wait for sync"),
         ("upgrade", {"longest_wait_s": 1.0, "isr_min": 2}, None),
         ("all", {"longest_wait_s": 60.0, "isr_min": 1}, None),
@@ -132,7 +172,8 @@ def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
 )
 def test_verdict_is_about_what_clients_saw(step: str, told: dict[str, Any], trouble: str | None) -> None:
     [found] = [each for each in steps.STEPS if each.name == step]
-    scene = steps.Scene(Kubernetes("kubectl"), None, None, "q:2", failover_s=10.0)  # type: ignore[arg-type]
+    nobody: Any = None
+    scene = steps.Scene(Kubernetes("kubectl"), nobody, None, Images("q:1", "q:2"), None, failover_s=10.0)
     if trouble is None:
         steps.judge(found, scene, told)
     else:
