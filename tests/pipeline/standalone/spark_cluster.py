@@ -29,7 +29,8 @@ _DRIVER: Final = Path(__file__).with_name("driver.py")
 
 
 class SparkCluster:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, python: str) -> None:
+        """``python``: of all executors, and of what plans for the driver."""
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
         self._drivers: list[Driver] = []
@@ -37,8 +38,8 @@ class SparkCluster:
             **os.environ,
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_NO_DAEMONIZE": "1",
-            # One Python everywhere, by its absolute path.
-            "PYSPARK_PYTHON": sys.executable,
+            # One everywhere, by its absolute path.
+            "PYSPARK_PYTHON": python,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         }
         self.master = ""

@@ -56,13 +56,13 @@ def _fill_ours(cluster: LocalCluster, topic: str, records: list[dict[str, Any]])
         producer.flush()
 
 
-async def _run(*command: str | Path, given: str = "") -> None:
+async def _run(*command: str | Path, given: str = "", **environment: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, **environment},
     )
     try:
         said, _ = await process.communicate(given.encode())
@@ -81,7 +81,7 @@ def _installed() -> tuple[Installation, list[Path]]:
 
 
 async def test_a_job_finds_the_same_rows_when_only_the_name_of_its_format_changes(
-    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+    quorate_cluster: LocalCluster, new_topic: NewTopic, python_of_executors: str, tmp_path: Path
 ) -> None:
     installation, jars = _installed()
     topic, target = new_topic(_PARTITIONS), new_topic(_PARTITIONS)
@@ -98,7 +98,9 @@ async def test_a_job_finds_the_same_rows_when_only_the_name_of_its_format_change
         out = tmp_path / "rows.json"
         sides = (f"kafka={kafka.bootstrap}", f"quorate={quorate_cluster.bootstrap}")
         program = (sys.executable, _HERE / "either_format.py")
-        await _run(*program, ",".join(map(str, jars)), topic, str(start_ms), target, str(out), *sides)
+        arguments = (",".join(map(str, jars)), topic, str(start_ms), target, str(out), *sides)
+        surroundings = {"PYSPARK_PYTHON": python_of_executors, "SPARK_LOCAL_IP": "127.0.0.1"}
+        await _run(*program, *arguments, **surroundings)
     found = json.loads(out.read_text(encoding="utf-8"))
     assert len(found["kafka"]["whole"]) == _RECORDS
     for part, rows in found["kafka"].items():

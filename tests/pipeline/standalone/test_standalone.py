@@ -22,8 +22,10 @@ RECORDS = 200_000
 
 
 @pytest.fixture(scope="module")
-def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with SparkCluster(tmp_path_factory.mktemp("spark")) as cluster:
+def spark_cluster(
+    tmp_path_factory: pytest.TempPathFactory, python_of_executors: str
+) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("spark"), python_of_executors) as cluster:
         yield cluster
 
 
