@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _HOST: Final = "127.0.0.1"
 _WORKERS: Final = 2
-_TIMEOUT_S: Final = 300.0
+_TIMEOUT_S: Final = 900.0
 _POLL_S: Final = 0.1
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _EXECUTOR: Final = "CoarseGrainedExecutorBackend"
