@@ -40,7 +40,7 @@ NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format protos docs docs-site bench pipeline-test sim drill deploy-test observability-test k8s-test drill-quorum fuzz pins clean grpcurl manifesttools promtool kafkatools languages stale conformance conformancetools
+.PHONY: help setup demo test check format protos docs docs-site bench spark pipeline-test sim drill deploy-test observability-test k8s-test drill-quorum fuzz pins clean grpcurl manifesttools promtool kafkatools languages stale conformance conformancetools
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -79,8 +79,10 @@ conformance: setup conformancetools languages ## the lean transport against h2sp
 	@$(BIN)/python -m tools.conformance $(ARGS)
 	@QUORATE_RPC_TRANSPORT=lean $(BIN)/python -m pytest -q tests/interop/test_examples.py
 
-pipeline-test: setup $(SPARK) ## Spark as a cluster, executors, brokers and drivers killed; and every job, killed at chosen places
-	@PIPELINE_STANDALONE=1 $(BIN)/python -m pytest -v tests/pipeline/standalone tests/pipeline/test_job_*.py $(ARGS)
+spark: setup $(SPARK) ## Spark and Delta Lake into .venv; the other targets do this where they need them
+
+pipeline-test: setup $(SPARK) ## Spark as a cluster, executors, brokers and drivers killed; beside Kafka; every job, killed at chosen places
+	@PIPELINE_STANDALONE=1 $(BIN)/python -m pytest -v tests/pipeline $(ARGS)
 
 sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOBS=2
 	@$(BIN)/quorate sim run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS)) $(ARGS)

@@ -2,7 +2,8 @@
 
 Both clusters have three nodes on this machine, and topics with six partitions and three replicas; Spark is
 local[2]. Within every round each side does each work once; a figure is the ratio of the medians, so that
-what else the machine does disturbs both. The first round warms up, and is not counted. Needs Java 17, and
+what else the machine does disturbs both; beside it stands the processor time of Spark, JVM and Python, which
+that disturbs little. The first round warms up, and is not counted. Needs Java 17, and
 Maven for Kafka and for Spark's Kafka source.
 
     python -m bench.pipeline [--rounds 3] [--share 1.0]
@@ -29,6 +30,7 @@ from bench.peers.kafka.installation import install as install_kafka
 from bench.peers.kafka.peer import KafkaPeer
 from bench.peers.spark_kafka.installation import install as install_spark_kafka
 from bench.pipeline import works
+from bench.pipeline.took import Took
 from bench.pipeline.works import PARTITIONS, Load, Side
 from quorate.testing import AsyncLocalCluster
 
@@ -37,8 +39,8 @@ READ_BAR: Final = 1.0
 WRITE_BAR: Final = 0.7
 IDLE_BAR: Final = 2.0
 
-#: seconds of each round, by work, load and format
-Measured = dict[tuple[str, str, str], list[float]]
+#: of each round, by work, load and format
+Measured = dict[tuple[str, str, str], list[Took]]
 
 
 async def run(rounds: int = 3, share: float = 1.0) -> list[Figure]:
@@ -64,16 +66,16 @@ def _measure(spark: SparkSession, sides: tuple[Side, Side], loads: list[Load], r
         for number in range(rounds + 1):
             for load in loads:
                 found = _one_round(spark, sides, load, number, Path(directory))
-                for key, seconds in found.items():
+                for key, took in found.items():
                     if number:  # the first one warms up
-                        measured[key].append(seconds)
+                        measured[key].append(took)
         figures = [each for load in loads for each in _figures(measured, load)]
         return [*figures, _idle(spark, sides[0], Path(directory))]
 
 
 def _one_round(
     spark: SparkSession, sides: tuple[Side, Side], load: Load, number: int, directory: Path
-) -> dict[tuple[str, str, str], float]:
+) -> dict[tuple[str, str, str], Took]:
     topic = f"{load.records}-{number}"
     # Who is first may find the machine in another state: they take turns.
     in_turn = sides if number % 2 else sides[::-1]
@@ -92,10 +94,17 @@ def _one_round(
 def _figures(measured: Measured, load: Load) -> list[Figure]:
     figures = []
     for work, bar in (("batch read", READ_BAR), ("stream", READ_BAR), ("write", WRITE_BAR)):
-        ours, theirs = (measured[work, load.name, name] for name in ("quorate", "kafka"))
+        both = [measured[work, load.name, name] for name in ("quorate", "kafka")]
+        ours, theirs = ([each.seconds for each in found] for found in both)
         rates = [f"{load.records / statistics.median(each):,.0f}/s" for each in (ours, theirs)]
+        costs = [
+            f"{statistics.median(each.processor_s for each in found) / load.records * 1e6:.1f}"
+            for found in both
+        ]
         spread = ", ".join(f"{b / a:.2f}" for a, b in zip(ours, theirs, strict=True))
-        detail = f"{rates[0]} beside {rates[1]}; rounds {spread}"
+        detail = (
+            f"{' beside '.join(rates)}; rounds {spread}; Spark's processor {' beside '.join(costs)} us/row"
+        )
         ratio = statistics.median(theirs) / statistics.median(ours)
         figures.append(Figure.against(f"{work}, {load.records:,} x {load.name}", ratio, "x", bar, detail))
     return figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import time
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+
+from bench.pipeline.took import Took, took
+from quorate.pipeline.source.data_source import QuorateDataSource
 
 __all__ = ["Load", "Side", "check_same", "idle_ms", "open_spark", "read_batch", "read_stream", "write_batch"]
 
@@ -32,9 +36,11 @@ class Side(NamedTuple):
 
 
 def open_spark(jars: list[Path]) -> SparkSession:
+    # Before the JVM starts: whoever looks for sources, and every worker, is this Python.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
         "spark.jars": ",".join(map(str, jars)),
-        "spark.pyspark.python": sys.executable,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
@@ -49,6 +55,8 @@ def open_spark(jars: list[Path]) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("FATAL")
+    # Not looked for: on a busy machine that fails when it takes more than ten seconds.
+    spark.dataSource.register(QuorateDataSource)
     return spark
 
 
@@ -59,31 +67,21 @@ def records_of(spark: SparkSession, load: Load) -> DataFrame:
     return frame.selectExpr("cast(id as string) as key", f"{text} as value")
 
 
-def write_batch(spark: SparkSession, side: Side, load: Load, topic: str) -> float:
+def write_batch(spark: SparkSession, side: Side, load: Load, topic: str) -> Took:
     writer = records_of(spark, load).write.format(side.format)
-    began = time.perf_counter()
-    writer.option("kafka.bootstrap.servers", side.bootstrap).option("topic", topic).mode("append").save()
-    return time.perf_counter() - began
+    writer = writer.option("kafka.bootstrap.servers", side.bootstrap).option("topic", topic).mode("append")
+    return took(spark, writer.save)
 
 
-def read_batch(spark: SparkSession, side: Side, topic: str) -> float:
-    began = time.perf_counter()
+def read_batch(spark: SparkSession, side: Side, topic: str) -> Took:
     # The sink that throws away, and so has every column made.
-    _read(spark.read, side, topic).write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
+    return took(spark, lambda: _read(spark.read, side, topic).write.format("noop").mode("overwrite").save())
 
 
-def read_stream(spark: SparkSession, side: Side, topic: str, checkpoint: Path) -> float:
-    frame = _read(spark.readStream, side, topic)
-    began = time.perf_counter()
-    query = (
-        frame.writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return time.perf_counter() - began
+def read_stream(spark: SparkSession, side: Side, topic: str, checkpoint: Path) -> Took:
+    writer = _read(spark.readStream, side, topic).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    return took(spark, lambda: writer.start().awaitTermination())
 
 
 def idle_ms(spark: SparkSession, side: Side | None, topic: str, checkpoint: Path) -> float:

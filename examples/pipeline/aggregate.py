@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 
@@ -36,11 +36,15 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
         f.to_json(f.struct("customer", "window.start")).alias("key"),
         f.to_json(f.struct("customer", "window", "orders", "amount")).alias("value"),
     )
+
+    def write(changed: DataFrame, _number: int) -> None:
+        writer = changed.write.format("quorate").option("kafka.bootstrap.servers", bootstrap)
+        writer.option("topic", target).mode("append").save()
+
     query = (
-        results.writeStream.format("quorate")
+        # Spark takes updates from sinks written in Python only batch by batch.
+        results.writeStream.foreachBatch(write)
         .outputMode("update")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", target)
         .option("checkpointLocation", checkpoint)
         # Everything that is there, then the end. To go on for ever: processingTime="10 seconds".
         .trigger(availableNow=True)

@@ -50,10 +50,9 @@ def main(master: str, what: str, bootstrap: str, source: str, target: str, check
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("WARN")  # tasks that are lost, among others
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": source, "startingOffsets": "earliest"}
     columns = ("key", "value")
-    print("reading", flush=True)  # noqa: T201 - the test waits for it
     if what == "copy":
         frame = spark.read.format("quorate").options(**options, minPartitions="12").load()
         frame.select(*columns).write.format("quorate").option("kafka.bootstrap.servers", bootstrap).option(

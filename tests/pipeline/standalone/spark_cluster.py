@@ -15,11 +15,13 @@ from typing import Final, Self, TypeVar
 
 import pyspark
 
+__all__ = ["Driver", "SparkCluster", "eventually"]
+
 T = TypeVar("T")
 
 _HOST: Final = "127.0.0.1"
 _WORKERS: Final = 2
-_TIMEOUT_S: Final = 300.0
+_TIMEOUT_S: Final = 900.0
 _POLL_S: Final = 0.1
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _EXECUTOR: Final = "CoarseGrainedExecutorBackend"
@@ -27,15 +29,17 @@ _DRIVER: Final = Path(__file__).with_name("driver.py")
 
 
 class SparkCluster:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, python: str) -> None:
+        """``python``: of all executors, and of what plans for the driver."""
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._drivers: list[Driver] = []
         self._environment = {
             **os.environ,
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_NO_DAEMONIZE": "1",
-            # One Python everywhere, by its absolute path.
-            "PYSPARK_PYTHON": sys.executable,
+            # One everywhere, by its absolute path.
+            "PYSPARK_PYTHON": python,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         }
         self.master = ""
@@ -43,7 +47,7 @@ class SparkCluster:
     def __enter__(self) -> Self:
         try:
             log = self._daemon("master", "master.Master", "--host", _HOST, "--port", "0", "--webui-port", "0")
-            self.master = _eventually(lambda: _found(_MASTER, log))
+            self.master = eventually(lambda: _found(_MASTER, log))
             for number in range(_WORKERS):
                 log = self._daemon(
                     f"worker-{number}",
@@ -51,7 +55,7 @@ class SparkCluster:
                     *("--host", _HOST, "--webui-port", "0", "-c", "1", "-m", "1g"),
                     *("--work-dir", str(self._directory / f"work-{number}"), self.master),
                 )
-                _eventually(lambda log=log: _found(re.compile("(Successfully registered)"), log))  # type: ignore[misc]
+                eventually(lambda log=log: _found(re.compile("(Successfully registered)"), log))  # type: ignore[misc]
         except BaseException:
             self.stop()
             raise
@@ -63,17 +67,33 @@ class SparkCluster:
         self.stop()
 
     def stop(self) -> None:
+        for driver in self._drivers:
+            driver.kill()
         for process in reversed(self._processes):
             process.send_signal(signal.SIGKILL)
             process.wait()
-        for pid in self.executors():
+        for pid, _ in self._executors():
             os.kill(pid, signal.SIGKILL)
 
     def driver(self, *arguments: str, **environment: str) -> Driver:
-        return Driver(self.master, self._directory, arguments, {**self._environment, **environment})
+        self._drivers.append(
+            Driver(self.master, self._directory, arguments, {**self._environment, **environment})
+        )
+        return self._drivers[-1]
 
-    def executors(self) -> list[int]:
-        """Their process ids; only those of this cluster's own work directories."""
+    def kill_an_executor_at_work(self) -> None:
+        """As soon as one has a task that it has not finished."""
+        os.kill(eventually(self._executor_at_work), signal.SIGKILL)
+
+    def _executor_at_work(self) -> int | None:
+        for pid, log in self._executors():
+            said = log.read_text(errors="replace") if log.exists() else ""
+            if said.count("Running task") > said.count("Finished task"):
+                return pid
+        return None
+
+    def _executors(self) -> list[tuple[int, Path]]:
+        """Process id and log of each; only those of this cluster's own work directories."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal():
@@ -83,12 +103,8 @@ class SparkCluster:
                 except OSError:
                     continue  # it ended meanwhile
                 if _EXECUTOR in command and place.startswith(str(self._directory)):
-                    found.append(int(entry.name))
+                    found.append((int(entry.name), Path(place, "stderr")))
         return found
-
-    def kill_an_executor(self) -> None:
-        """Once there is one."""
-        os.kill(_eventually(lambda: next(iter(self.executors()), None)), signal.SIGKILL)
 
     def _daemon(self, name: str, main_class: str, *arguments: str) -> Path:
         log = self._directory / f"{name}.log"
@@ -122,18 +138,21 @@ class Driver:
                 start_new_session=True,
             )
 
-    def wait_until_said(self, text: str) -> None:
-        _eventually(lambda: text in self._log.read_text(errors="replace") or None)
+    @property
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
 
     def succeed(self) -> None:
-        assert self.wait() == 0, self._log.read_text(errors="replace")[-5000:]
+        assert self.wait() == 0, self.said[-5000:]
 
     def wait(self) -> int:
         return self._process.wait(_TIMEOUT_S)
 
     def kill(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """With its JVM; nothing happens where it has ended."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
 
 def _found(pattern: re.Pattern[str], log: Path) -> str | None:
@@ -141,7 +160,8 @@ def _found(pattern: re.Pattern[str], log: Path) -> str | None:
     return found[1] if found else None
 
 
-def _eventually(look: Callable[[], T | None]) -> T:
+def eventually(look: Callable[[], T | None]) -> T:
+    """What it finds, once it does."""
     deadline = time.monotonic() + _TIMEOUT_S
     while (found := look()) is None:
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -47,9 +47,9 @@ class _Query:
         self.isActive = False
 
 
-def _run(job: Listener, *queries: _Query, **more: Any) -> Any:
+def _run(job: Listener, *queries: _Query, gate: Gate | None = None) -> Any:
     left = iter(queries)
-    return run_query(job, lambda: cast("Any", next(left)), _CONFIG, **more)
+    return run_query(job, lambda: cast("Any", next(left)), _CONFIG, gate or Gate())
 
 
 def test_rows_of_all_batches_are_counted_once_and_told() -> None:
@@ -78,8 +78,14 @@ def test_any_other_failure_is_told_and_so_is_a_machine_that_stays_busy() -> None
 def test_asked_to_stop_it_closes_the_gate_before_it_stops_the_query() -> None:
     job, query = Listener(), _Query(_report(0, 10), _report(1, 10))
     seen: list[bool] = []
+
+    class Watched(Gate):
+        def close(self, stop: StopRequest) -> None:
+            seen.append(query.was_stopped)
+            super().close(stop)
+
     job.stop.ask()
-    outcome = _run(job, query, close=lambda _: seen.append(query.was_stopped))
+    outcome = _run(job, query, gate=Watched())
 
     assert outcome.was_stopped
     assert seen == [False]

@@ -4,17 +4,21 @@ A result says all of its window so far, not what has changed, and its key is the
 result that is written twice, after a kill, says the same twice, and the last one of each key is the truth:
 in a compacted topic nothing else stays. A batch is done again with the same records on the same state, and
 the next one begins when it is done, so no older result can follow a newer one.
+
+Spark's Python sinks cannot be told of updates, only of rows that are appended; so each batch of updates is
+written as a batch of its own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.config.aggregate import AggregateConfig, Emit
 from quorate.pipeline.jobs.config.kinds import EVENT_TIME, RECORD_KEY
 from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.reading import read_stream
-from quorate.pipeline.jobs.running import Job, Outcome, run_query
+from quorate.pipeline.jobs.running import Job, Outcome, run_stream
 from quorate.pipeline.jobs.session import FORMAT, open_session
 
 if TYPE_CHECKING:
@@ -29,20 +33,25 @@ _NUMBER: Final = "decimal(38,9)"
 def run(config: AggregateConfig, job: Job) -> Outcome:
     with only_one_job(config.checkpoint):
         spark = open_session("aggregate", config)
-        frame = aggregated(read_stream(spark, config, config.topics), config)
-        writer = (
-            frame.writeStream.format(FORMAT)
-            .outputMode("append" if config.emit is Emit.FINAL else "update")
-            .option("kafka.bootstrap.servers", config.bootstrap_servers)
-            .option("topic", config.to_topic[0])
-            .option("checkpointLocation", config.checkpoint)
+        results = aggregated(read_stream(spark, config, config.topics), config)
+
+        def on_batch(changed: DataFrame, _batch: Batch) -> None:
+            (
+                changed.write.format(FORMAT)
+                .option("kafka.bootstrap.servers", config.bootstrap_servers)
+                .option("topic", config.to_topic[0])
+                .mode("append")
+                .save()
+            )
+
+        return run_stream(
+            job,
+            results,
+            config,
+            checkpoint=config.checkpoint,
+            on_batch=on_batch,
+            output_mode="append" if config.emit is Emit.FINAL else "update",
         )
-        triggered = (
-            writer.trigger(availableNow=True)
-            if config.is_once
-            else writer.trigger(processingTime=f"{config.trigger_ms} milliseconds")
-        )
-        return run_query(job, triggered.start, config)
 
 
 def aggregated(frame: DataFrame, config: AggregateConfig) -> DataFrame:

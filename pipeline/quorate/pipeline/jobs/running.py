@@ -106,6 +106,7 @@ def run_stream(
     *,
     checkpoint: str,
     on_batch: Callable[[DataFrame, Batch], None],
+    output_mode: str = "append",
 ) -> Outcome:
     """``on_batch`` may be called again with a batch that it has seen, after a kill."""
     gate = Gate()
@@ -116,32 +117,23 @@ def run_stream(
             assert query_id is not None, "Spark tells every batch whose it is"
             on_batch(batch_frame, Batch(query_id, number))
 
-    writer = frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(pass_gate)
+    writer = frame.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
+    writer = writer.foreachBatch(pass_gate)
     triggered = (
         writer.trigger(availableNow=True)
         if config.is_once
         else writer.trigger(processingTime=f"{config.trigger_ms} milliseconds")
     )
-    return run_query(job, triggered.start, config, close=gate.close)
+    return run_query(job, triggered.start, config, gate)
 
 
-def run_query(
-    job: Job,
-    start: Callable[[], StreamingQuery],
-    config: StreamingConfig,
-    *,
-    close: Callable[[StopRequest], None] | None = None,
-) -> Outcome:
-    """``close``: waits until no batch is written, and lets no other begin.
-
-    None: the next may just have begun.
-    """
+def run_query(job: Job, start: Callable[[], StreamingQuery], config: StreamingConfig, gate: Gate) -> Outcome:
     from pyspark.errors import StreamingQueryException
 
     telling = _Telling(job, config.progress_interval_ms / 1000)
     for starts_left in reversed(range(_STARTS_MAX)):
         try:
-            was_stopped = _follow(job, start(), telling, close)
+            was_stopped = _follow(job, start(), telling, gate)
             break
         except StreamingQueryException as error:
             if _TOO_BUSY not in str(error) or not starts_left:
@@ -150,36 +142,19 @@ def run_query(
     return Outcome(rows=telling.rows, was_stopped=was_stopped)
 
 
-def _follow(
-    job: Job, query: StreamingQuery, telling: _Telling, close: Callable[[StopRequest], None] | None
-) -> bool:
+def _follow(job: Job, query: StreamingQuery, telling: _Telling, gate: Gate) -> bool:
     """To its end; whether it was stopped."""
     while not job.stop.is_asked and not _ends_within(query, _LOOK_EVERY_S):
         telling.look_at(query)
     was_stopped = query.isActive
     if was_stopped:
         job.tell("stopping: the batch that is being written is finished first")
-        (close or _waiting_for(query))(job.stop)
+        gate.close(job.stop)
         # From here on Spark would report the batch that came too late.
         _silence(query)
         query.stop()
     telling.look_at(query, is_last=True)
     return was_stopped
-
-
-def _waiting_for(query: StreamingQuery) -> Callable[[StopRequest], None]:
-    """Until the batch that runs is done."""
-
-    def wait(stop: StopRequest) -> None:
-        seen = len(query.recentProgress), query.lastProgress
-        waited_s = 0.0
-        while query.isActive and query.status["isTriggerActive"] and not stop.is_urgent:
-            if (len(query.recentProgress), query.lastProgress) != seen or waited_s > _LAST_BATCH_WITHIN_S:
-                return
-            _ends_within(query, _LOOK_EVERY_S)
-            waited_s += _LOOK_EVERY_S
-
-    return wait
 
 
 def _ends_within(query: StreamingQuery, seconds: float) -> bool | None:

@@ -39,6 +39,8 @@ def open_session(name: str, config: JobConfig) -> SparkSession:
     need_package("pyspark", "spark")
     from pyspark.sql import SparkSession
 
+    from quorate.pipeline.source.data_source import QuorateDataSource
+
     logging = os.path.join(os.path.dirname(__file__), "log4j2.properties")
     # Spark looks for sources, and runs workers, with whatever python3 it finds, unless it is told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -53,6 +55,8 @@ def open_session(name: str, config: JobConfig) -> SparkSession:
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    # Spark would find it by itself: with one more process, which has ten seconds to tell, or there is none.
+    spark.dataSource.register(QuorateDataSource)
     return spark
 
 
