@@ -33,6 +33,8 @@ class Pod:
         self.name: str = document["metadata"]["name"]
         self.uid: str = document["metadata"]["uid"]
         self.ip: str = document["status"].get("podIP", "")
+        #: the machine that it runs on
+        self.machine: str = document["spec"].get("nodeName", "")
         self.is_going = "deletionTimestamp" in document["metadata"]
 
     @property
@@ -85,6 +87,11 @@ class Kubernetes:
 
     async def pod(self, name: str) -> Pod:
         return Pod(json.loads(await self.inside("get", "pod", name, "--output", "json")))
+
+    async def zone(self, machine: str) -> str | None:
+        labels = json.loads(await self.call("get", "node", machine, "--output", "json"))["metadata"]["labels"]
+        zone: str | None = labels.get("topology.kubernetes.io/zone")
+        return zone
 
     async def ready(self, counts: dict[str, int], *, but: Sequence[str] = ()) -> None:
         """Until each set has so many ready pods; ``but``: pods by uid that do not count."""

@@ -7,6 +7,7 @@ sync, and everything that was acknowledged in this step and in all before it has
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -62,6 +63,17 @@ class Step:
 
 
 # -- the steps
+
+
+async def compare_racks(scene: Scene) -> None:
+    told = json.loads(await scene.errands.quorate("broker", "list", "--output", "json"))
+    racks = {f"{_BROKERS}-{each['id']}": each["rack"] for each in told["brokers"]}
+    zones = {
+        pod.name: await scene.kubernetes.zone(pod.machine) for pod in await scene.kubernetes.pods(_BROKERS)
+    }
+    if racks != zones:
+        raise CannotTest(f"the machines of brokers are in the zones {zones}, and their racks are {racks}")
+    scene.remarks.append(f"zones: {', '.join(sorted({zone or 'none' for zone in zones.values()}))}")
 
 
 async def kill_a_leader(scene: Scene) -> None:
@@ -174,6 +186,7 @@ async def run_the_single_node(scene: Scene) -> None:
 
 
 STEPS: Final = (
+    Step("racks", "compare racks of brokers with the zones of their machines", compare_racks),
     Step("kill", "delete the pod of a leader, without grace", kill_a_leader),
     Step("crash", "kill -9 of a leader's process, in its pod", crash_a_leader),
     Step("roll", "restart both sets under load", roll_everything),
