@@ -53,11 +53,16 @@ async def run(rounds: int = 3, share: float = 1.0) -> list[Figure]:
                 await kafka.create_topic(topic, PARTITIONS)
                 await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
         sides = (Side("quorate", ours.bootstrap), Side("kafka", kafka.bootstrap))
-        spark = works.open_spark(jars)
-        try:
-            return await asyncio.to_thread(_measure, spark, sides, loads, rounds)
-        finally:
-            spark.stop()
+        return await asyncio.to_thread(_in_spark, jars, sides, loads, rounds)
+
+
+def _in_spark(jars: list[Path], sides: tuple[Side, Side], loads: list[Load], rounds: int) -> list[Figure]:
+    # In the thread that uses it: sources in Python are found by the session, and that by its thread.
+    spark = works.open_spark(jars)
+    try:
+        return _measure(spark, sides, loads, rounds)
+    finally:
+        spark.stop()
 
 
 def _measure(spark: SparkSession, sides: tuple[Side, Side], loads: list[Load], rounds: int) -> list[Figure]:
