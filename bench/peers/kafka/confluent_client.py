@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import threading
 import time
 from typing import Any, Final
 
@@ -32,9 +33,11 @@ _POLL_RECORDS: Final = 10_000
 _SENT_AT: Final = struct.Struct("<q")
 
 
-def create_topic(bootstrap: str, topic: str, partitions: str) -> None:
+def create_topic(bootstrap: str, topic: str, partitions: str, *settings: str) -> None:
+    """``settings``: as ``flush.messages=1``."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = NewTopic(topic, num_partitions=int(partitions), replication_factor=3)
+    config = dict(setting.split("=") for setting in settings)
+    asked = NewTopic(topic, num_partitions=int(partitions), replication_factor=3, config=config)
     admin.create_topics([asked])[topic].result()
     # Created is not yet known: wait until every partition has its three replicas in sync.
     deadline = time.monotonic() + _TIMEOUT_S
@@ -84,6 +87,34 @@ def _send_and_wait(producer: Any, topic: str, value: bytes, partition: int = 0) 
         producer.poll(_TIMEOUT_S)
     if outcome[0] is not None:
         sys.exit(str(outcome[0]))
+
+
+def many_producers(
+    bootstrap: str, topic: str, producers: str, value_bytes: str, warm_up_s: str, seconds: str
+) -> None:
+    """Each in a thread of its own, with one record on its way; the library works outside Python's lock."""
+    value = bytes(int(value_bytes))
+    made = [_producer(bootstrap) for _ in range(int(producers))]
+    for producer in made:
+        _send_and_wait(producer, topic, value, -1)
+    begins_at = time.monotonic() + float(warm_up_s)
+    ends_at = begins_at + float(seconds)
+    counts = [0] * len(made)
+
+    def send_on(number: int) -> None:
+        while True:
+            _send_and_wait(made[number], topic, value, -1)
+            now = time.monotonic()
+            if now >= ends_at:
+                return
+            counts[number] += now >= begins_at
+
+    threads = [threading.Thread(target=send_on, args=(number,)) for number in range(len(made))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(json.dumps({"records_per_s": sum(counts) / float(seconds)}))
 
 
 def send_paced(
@@ -158,7 +189,7 @@ def _value_of(message: Any) -> bytes:
 
 _COMMANDS: Final = {
     command.__name__.replace("_", "-"): command
-    for command in (create_topic, describe, send_alone, write, send_paced, receive, consume)
+    for command in (create_topic, describe, send_alone, write, many_producers, send_paced, receive, consume)
 }
 
 if __name__ == "__main__":

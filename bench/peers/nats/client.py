@@ -1,4 +1,4 @@
-"""A drill's clients on nats-py.
+"""A drill's clients, and a lone sender, on nats-py.
 
 Usage: PYTHON -m bench.peers.nats.client COMMAND SERVERS ARGUMENT...
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -93,6 +94,21 @@ async def send(servers: str) -> None:
     await connection.close()
 
 
+async def send_alone(servers: str, topic: str, records: str, value_bytes: str, warm_up_records: str) -> None:
+    """One message at a time, each acknowledged before the next."""
+    connection = await _connect(servers)
+    context = connection.jetstream()
+    value = bytes(int(value_bytes))
+    latencies_ms = []
+    for number in range(int(warm_up_records) + int(records)):
+        began = time.perf_counter()
+        await context.publish(_subject(topic, 0), value)
+        if number >= int(warm_up_records):
+            latencies_ms.append((time.perf_counter() - began) * 1e3)
+    say({"latencies_ms": latencies_ms})
+    await connection.close()
+
+
 async def _publish(context: Any, number: int, topic: str, partition: int, value: str) -> None:
     try:
         answer = await context.publish(_subject(topic, partition), value.encode("latin-1"))
@@ -170,6 +186,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., Coroutine[Any, Any, None]]]] = {
     "create-topic": create_topic,
     "look": look,
     "send": send,
+    "send-alone": send_alone,
     "read": read_from,
 }
 

@@ -10,14 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from quorate.core.records import murmur2
+from quorate.core.records import murmur2, partition_for_key
 
 __all__ = ["StickyChoice", "murmur2", "partition_for_key"]
-
-
-def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The same key goes to the same partition for as long as their number does not change."""
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class StickyChoice:

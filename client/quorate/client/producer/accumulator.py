@@ -12,8 +12,7 @@ import random
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import repeat
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from quorate.client.partitioner import StickyChoice, partition_for_key
 from quorate.client.producer.batch import OnDelivery, ProducerBatch
@@ -23,35 +22,17 @@ from quorate.client.producer.partition_queue import PartitionQueue
 from quorate.client.producer.record_future import RecordFuture
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
-from quorate.core.records import HEADER_BYTES, EncodableHeaders
+from quorate.core.records import HEADER_BYTES, EncodableHeaders, record_bytes
 from quorate.errors import BatchTooLarge, ClientClosed, InvalidRequest, QuorateError
 from quorate.v1 import broker_pb2
 
 __all__ = [
-    "RECORD_OVERHEAD_BYTES",
     "Accumulator",
     "NoRoom",
     "Placed",
     "Run",
     "TopicQueues",
-    "record_bytes",
 ]
-
-#: What a record takes in a batch beside its key, value and headers, about: lengths, deltas, attributes
-RECORD_OVERHEAD_BYTES: Final = 16
-
-
-def record_bytes(value: bytes | None, key: bytes | None, headers: EncodableHeaders | None) -> int:
-    """What a record takes in a batch, about, and never less."""
-    size = RECORD_OVERHEAD_BYTES
-    if value is not None:
-        size += len(value)
-    if key is not None:
-        size += len(key)
-    if headers:
-        for name, content in headers:
-            size += RECORD_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
-    return size
 
 
 class TopicQueues:
@@ -75,8 +56,11 @@ class TopicQueues:
         """The partition for a record without a key."""
         sticky = self.sticky
         sticky.bytes_left -= size
-        if sticky.bytes_left >= 0:
-            return sticky.partition
+        return sticky.partition if sticky.bytes_left >= 0 else self.move_on(size)
+
+    def move_on(self, size: int) -> int:
+        """Another partition, for this record and those that follow."""
+        sticky = self.sticky
         queued = [len(queue.waiting) + len(queue.undecided) for queue in self.queues]
         partition = sticky.move_on(queued, self.available)
         sticky.bytes_left -= size
@@ -86,9 +70,9 @@ class TopicQueues:
 class Run(NamedTuple):
     """Consecutive records for one partition, as columns."""
 
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None] | None
-    headers: Sequence[EncodableHeaders] | None
+    values: list[bytes | None]
+    keys: list[bytes | None] | None
+    headers: list[EncodableHeaders] | None
     timestamp_ms: int
     #: ``ends[i]``: bytes of records 0 to i together
     ends: Sequence[int]
@@ -130,6 +114,7 @@ class Accumulator:
         self.incomplete: dict[ProducerBatch, None] = {}
         self._options = options
         self._clock = clock
+        self._wall_ms = clock.wall_ms
         self._rng = rng
         self._wake = wake
         self._is_on_loop = is_on_loop
@@ -184,17 +169,23 @@ class Accumulator:
         record, and names would have to be matched every time.
         """
         size = record_bytes(value, key, headers)
-        if partition is None and (key is not None or self._partitioner is not None):
-            partition = self.partition_for(topic, key)
+        if partition is None:
+            if self._partitioner is not None:
+                partition = self.partition_for(topic, key)
+            elif key is not None:
+                partition = partition_for_key(key, len(topic.queues))
         if timestamp_ms is None:
-            timestamp_ms = self._clock.wall_ms()
+            timestamp_ms = self._wall_ms()
         with self.lock:
-            if ticket is not None:
-                self._check_open()
-            elif not self._take_room(size):
+            if self._is_closed:
+                raise _closed()
+            if ticket is None and not self.buffer.take(size):
+                self._check_size(size)
                 return NoRoom(size, partition)
-            if partition is None:
-                partition = topic.stick(size)
+            if partition is None:  # as `TopicQueues.stick`, without its call
+                sticky = topic.sticky
+                sticky.bytes_left -= size
+                partition = sticky.partition if sticky.bytes_left >= 0 else topic.move_on(size)
             queue = topic.queues[partition]
             batch = queue.open
             if (
@@ -205,23 +196,10 @@ class Accumulator:
                 or batch.expected_offset is not None
             ):
                 batch = self._open_batch(queue, acks, expected_offset)
-            timestamps = batch.timestamps
-            index = len(timestamps)
-            timestamps.append(timestamp_ms)
-            batch.values.append(value)
+            index = batch.columns.append(value, key, headers, timestamp_ms)
             batch.bytes += size
             if ticket is not None:
                 ticket.is_granted = False
-            if batch.keys is not None:
-                batch.keys.append(key)
-            elif key is not None:
-                batch.keys = [None] * index
-                batch.keys.append(key)
-            if batch.headers is not None:
-                batch.headers.append(headers or ())
-            elif headers:
-                batch.headers = [()] * index
-                batch.headers.append(headers)
             if on_delivery is not None:
                 batch.on_delivery(index, on_delivery)
         return RecordFuture(batch, index)
@@ -244,14 +222,14 @@ class Accumulator:
                 batch = None
             end = self._end_of_chunk(batch, run, start, expected_offset, ticket)
             size = run.bytes_between(start, end)
-            if ticket is not None:
-                self._check_open()
-            elif not self._take_room(size):
+            if self._is_closed:
+                raise _closed()
+            if ticket is None and not self.buffer.take(size):
+                self._check_size(size)
                 return None
             if batch is None:
                 batch = self._open_batch(queue, acks, expected_offset)
-            index = len(batch.timestamps)
-            _extend(batch, run, start, end)
+            index = batch.columns.extend(run.values, run.keys, run.headers, run.timestamp_ms, start, end)
             batch.bytes += size
             if ticket is not None:
                 ticket.is_granted = False
@@ -305,14 +283,15 @@ class Accumulator:
             deadline=0.0,
         )
         count = len(run.ends) - start
-        batch.timestamps.extend(repeat(run.timestamp_ms, count))
+        batch.columns.timestamps = [run.timestamp_ms] * count
         batch.finish(None, error)
         return Placed(batch, 0, count)
 
     def queue_up(self, size: int, wake: Callable[[], None]) -> Ticket:
         """Wait for room: ``wake`` is called when the ticket is granted, or the producer closed."""
         with self.lock:
-            self._check_open()
+            if self._is_closed:
+                raise _closed()
             ticket = self.buffer.queue_up(size, wake)
             granted = self.buffer.grant()  # there may be room by now
         for each in granted:
@@ -326,18 +305,12 @@ class Accumulator:
         for each in granted:
             each.wake()
 
-    def _take_room(self, size: int) -> bool:
-        self._check_open()
+    def _check_size(self, size: int) -> None:
         if size > self.buffer.bytes_max:
             raise BatchTooLarge(
                 f"too large: {size} bytes at once do not fit into buffer_bytes={self.buffer.bytes_max}",
                 bytes_max=self.buffer.bytes_max,
             )
-        return self.buffer.take(size)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ClientClosed("the producer was closed")
 
     def partition_for(self, topic: TopicQueues, key: bytes | None) -> int:
         count = len(topic.queues)
@@ -425,15 +398,5 @@ class Accumulator:
             ticket.wake()
 
 
-def _extend(batch: ProducerBatch, run: Run, start: int, end: int) -> None:
-    before, count = len(batch.timestamps), end - start
-    batch.values.extend(run.values[start:end])
-    batch.timestamps.extend(repeat(run.timestamp_ms, count))
-    if run.keys is not None or batch.keys is not None:
-        if batch.keys is None:
-            batch.keys = [None] * before
-        batch.keys.extend(repeat(None, count) if run.keys is None else run.keys[start:end])
-    if run.headers is not None or batch.headers is not None:
-        if batch.headers is None:
-            batch.headers = [()] * before
-        batch.headers.extend(repeat((), count) if run.headers is None else run.headers[start:end])
+def _closed() -> ClientClosed:
+    return ClientClosed("the producer was closed")

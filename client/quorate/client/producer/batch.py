@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.logging import get_logger
-from quorate.core.records import EncodableHeaders
+from quorate.core.records import ColumnBuilder
 from quorate.errors import InvalidRequest, QuorateError, copy_of
 from quorate.v1 import broker_pb2
 
@@ -50,21 +50,18 @@ class ProducerBatch:
         "base_offset",
         "base_sequence",
         "bytes",
+        "columns",
         "created_at",
         "deadline",
         "encoded",
         "error",
         "expected_offset",
-        "headers",
         "is_done",
         "is_numbered",
-        "keys",
         "may_be_written",
         "producer_epoch",
         "producer_id",
         "queue",
-        "timestamps",
-        "values",
     )
 
     def __init__(
@@ -84,13 +81,8 @@ class ProducerBatch:
         self.expected_offset = expected_offset
         self.created_at = created_at
         self.deadline = deadline
-        # -- the records, as columns
-        self.values: list[bytes | None] = []
-        #: None: no record has a key
-        self.keys: list[bytes | None] | None = None
-        #: None: no record has headers
-        self.headers: list[EncodableHeaders] | None = None
-        self.timestamps: list[int] = []
+        #: the records; once they are encoded, only their timestamps
+        self.columns = ColumnBuilder()
         #: about; what counts against the buffer
         self.bytes = 0
         # -- on its way
@@ -112,7 +104,7 @@ class ProducerBatch:
 
     @property
     def record_count(self) -> int:
-        return len(self.timestamps)
+        return len(self.columns.timestamps)
 
     # -- waiting
 
@@ -148,7 +140,8 @@ class ProducerBatch:
             self.error = error
             self.is_done = True
             waiters, self._waiters = self._waiters, []
-        self.values, self.keys, self.headers, self.encoded = [], None, None, b""
+        self.columns.drop_fields()
+        self.encoded = b""
         for wake in waiters:
             run_callback(wake)
         for index, callback in self._on_delivery:
@@ -159,7 +152,7 @@ class ProducerBatch:
     def metadata(self, index: int) -> RecordMetadata:
         topic, partition = self.queue.topic_partition
         offset = None if self.base_offset is None else Offset(self.base_offset + index)
-        return RecordMetadata(topic, partition, offset, TimestampMs(self.timestamps[index]))
+        return RecordMetadata(topic, partition, offset, TimestampMs(self.columns.timestamps[index]))
 
     def raise_error(self) -> None:
         """A copy each time: the same one raised again and again would pile up its traceback."""

@@ -5,31 +5,26 @@ There is no object for any of the records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
-from operator import add
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from quorate.client.arguments import shown
-from quorate.client.producer.accumulator import (
-    RECORD_OVERHEAD_BYTES,
-    Accumulator,
-    Placed,
-    Run,
-    TopicQueues,
-    record_bytes,
-)
+from quorate.client.producer.accumulator import Accumulator, Placed, Run, TopicQueues
 from quorate.client.producer.buffer import Ticket
 from quorate.client.producer.delivery import Delivery
 from quorate.client.producer.options import Serializer
 from quorate.client.producer.record_values import HeadersArgument, as_bytes, as_headers
-from quorate.core.records import EncodableHeaders, partitions_for_keys
+from quorate.core.records import (
+    EncodableHeaders,
+    are_plain_fields,
+    picked,
+    record_ends,
+    rows_by_partition,
+)
 from quorate.errors import InvalidRecord, QuorateError
 from quorate.v1 import broker_pb2
 
 __all__ = ["Columns", "Placement", "Plan", "columns_of", "plan"]
-
-_NONE_TYPE = type(None)
 
 
 class Columns(NamedTuple):
@@ -74,20 +69,15 @@ def plan(
     if partition is not None or (columns.keys is None and not accumulator.has_own_partitioner):
         return Plan([(partition, _run(columns, timestamp_ms))], None)
     if accumulator.has_own_partitioner:
-        keys: Iterable[bytes | None] = columns.keys or [None] * len(columns.values)
-        partitions = [accumulator.partition_for(topic, key) for key in keys]
+        groups: dict[int, list[int]] = {}
+        for row, key in enumerate(columns.keys or [None] * len(columns.values)):
+            groups.setdefault(accumulator.partition_for(topic, key), []).append(row)
     else:
         assert columns.keys is not None
-        partitions = partitions_for_keys(columns.keys, len(topic.queues))
-    groups: dict[int, list[int]] = {}
-    for index, chosen in enumerate(partitions):
-        group = groups.get(chosen)
-        if group is None:
-            group = groups[chosen] = []
-        group.append(index)
+        groups = rows_by_partition(columns.keys, len(topic.queues))
     runs = [
-        (None if chosen < 0 else chosen, _run(_picked(columns, indices), timestamp_ms))
-        for chosen, indices in groups.items()
+        (None if chosen < 0 else chosen, _run(_picked(columns, rows), timestamp_ms))
+        for chosen, rows in groups.items()
     ]
     return Plan(runs, list(groups.values()))
 
@@ -159,29 +149,20 @@ def _check_column(name: str, given: object) -> None:
 
 
 def _byte_column(what: str, column: Iterable[Any], serializer: Serializer | None) -> list[bytes | None]:
-    listed = column if isinstance(column, list) else list(column)
-    if serializer is None and set(map(type, listed)) <= {bytes, _NONE_TYPE}:
+    listed = column if type(column) is list else list(column)
+    if serializer is None and are_plain_fields(listed):
         return listed
     return [as_bytes(what, each, serializer) for each in listed]
 
 
-def _picked(columns: Columns, indices: Sequence[int]) -> Columns:
+def _picked(columns: Columns, rows: list[int]) -> Columns:
     values, keys, headers = columns
     return Columns(
-        [values[index] for index in indices],
-        None if keys is None else [keys[index] for index in indices],
-        None if headers is None else [headers[index] for index in indices],
+        picked(values, rows),
+        None if keys is None else picked(keys, rows),
+        None if headers is None else picked(headers, rows),
     )
 
 
 def _run(columns: Columns, timestamp_ms: int) -> Run:
-    values, keys, headers = columns
-    if headers is None and None not in values and (keys is None or None not in keys):
-        # In one pass of the interpreter's own loops: this is the path of bulk loads.
-        sizes: Iterable[int] = map(RECORD_OVERHEAD_BYTES.__add__, map(len, values))  # type: ignore[arg-type]
-        if keys is not None:
-            sizes = map(add, sizes, map(len, keys))  # type: ignore[arg-type]
-    else:
-        no_keys: list[None] = [None] * len(values)
-        sizes = map(record_bytes, values, keys or no_keys, headers or no_keys)
-    return Run(values, keys, headers, timestamp_ms, list(accumulate(sizes)))
+    return Run(*columns, timestamp_ms, record_ends(*columns))

@@ -136,7 +136,7 @@ class ProducerEngine:
         appended = self._append(
             topic, value, key, pairs, partition, timestamp_ms, chosen_acks, expected_offset, on_delivery, None
         )
-        if isinstance(appended, RecordFuture):
+        if type(appended) is RecordFuture:
             return appended
         return Postponed(
             size=appended.bytes,

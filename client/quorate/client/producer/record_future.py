@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Any
+from typing import Any, final
 
 from quorate.client.producer.batch import ProducerBatch, RecordMetadata, run_callback
 from quorate.errors import QuorateError
@@ -14,6 +14,7 @@ from quorate.errors import QuorateError
 __all__ = ["RecordFuture", "wait_for"]
 
 
+@final
 class RecordFuture:
     """A record's place in its batch. Has the methods of ``concurrent.futures.Future``, and can be awaited.
 

@@ -123,12 +123,13 @@ class Sender:
                 outbox.setdefault(leader.address, []).append(batch)
 
     def _encode(self, batch: ProducerBatch) -> bool:
+        columns = batch.columns
         try:
             batch.encoded = encode_values(
-                batch.values,
-                timestamps=batch.timestamps,
-                keys=batch.keys,
-                headers=batch.headers,
+                columns.values,
+                timestamps=columns.timestamps,
+                keys=columns.keys,
+                headers=columns.headers,
                 compression=self._compression,
                 producer_id=batch.producer_id,
                 producer_epoch=batch.producer_epoch,
@@ -139,7 +140,7 @@ class Sender:
             self._finish(batch, error)
             return False
         # The encoded bytes stand for the records from here on: not both in memory.
-        batch.values, batch.keys, batch.headers = [], None, None
+        columns.drop_fields()
         return True
 
     def _send_all(self, address: str, batches: list[ProducerBatch], now: float) -> None:

@@ -94,7 +94,7 @@ class Producer:
         appended = self._append(
             queues, value, key, headers, partition, timestamp_ms, acks, expected_offset, on_delivery
         )
-        if isinstance(appended, RecordFuture):
+        if type(appended) is RecordFuture:
             return appended
         return appended.place(self._accumulator, self._room(appended.size))
 

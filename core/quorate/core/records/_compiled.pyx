@@ -56,7 +56,9 @@ from quorate.core.records.format import (
 __all__ = [
     "BatchHeader",
     "BatchRun",
+    "ColumnBuilder",
     "ScanResult",
+    "are_plain_fields",
     "check_batch",
     "decode_batch",
     "decode_columns",
@@ -65,8 +67,13 @@ __all__ = [
     "encode_values",
     "murmur2",
     "parse_header",
+    "partition_for_key",
     "partitions_for_keys",
     "patch_header",
+    "picked",
+    "record_bytes",
+    "record_ends",
+    "rows_by_partition",
     "scan_batches",
     "scan_run",
     "stamped_prefix",
@@ -78,5 +85,6 @@ include "_cython/header.pxi"
 include "_cython/run.pxi"
 include "_cython/encode.pxi"
 include "_cython/key_hash.pxi"
+include "_cython/gather.pxi"
 include "_cython/decode.pxi"
 include "_cython/columns.pxi"

@@ -25,7 +25,9 @@ __all__ = [
     "CODEC",
     "BatchHeader",
     "BatchRun",
+    "ColumnBuilder",
     "ScanResult",
+    "are_plain_fields",
     "check_batch",
     "decode_batch",
     "decode_columns",
@@ -34,8 +36,13 @@ __all__ = [
     "encode_values",
     "murmur2",
     "parse_header",
+    "partition_for_key",
     "partitions_for_keys",
     "patch_header",
+    "picked",
+    "record_bytes",
+    "record_ends",
+    "rows_by_partition",
     "scan_batches",
     "scan_run",
     "stamped_prefix",
@@ -46,7 +53,9 @@ CODEC: Final[str] = _codec.__name__.rpartition("._")[2]
 
 BatchHeader = _codec.BatchHeader
 BatchRun = _codec.BatchRun
+ColumnBuilder = _codec.ColumnBuilder
 ScanResult = _codec.ScanResult
+are_plain_fields = _codec.are_plain_fields
 check_batch = _codec.check_batch
 decode_batch = _codec.decode_batch
 decode_columns = _codec.decode_columns
@@ -55,8 +64,13 @@ encode_batch = _codec.encode_batch
 encode_values = _codec.encode_values
 murmur2 = _codec.murmur2
 parse_header = _codec.parse_header
+partition_for_key = _codec.partition_for_key
 partitions_for_keys = _codec.partitions_for_keys
 patch_header = _codec.patch_header
+picked = _codec.picked
+record_bytes = _codec.record_bytes
+record_ends = _codec.record_ends
+rows_by_partition = _codec.rows_by_partition
 scan_batches = _codec.scan_batches
 scan_run = _codec.scan_run
 stamped_prefix = _codec.stamped_prefix

@@ -118,3 +118,8 @@ def wrong_headers(found: object, index: int) -> InvalidRecord:
 
 def batch_overflow() -> InvalidRecord:
     return InvalidRecord(f"a batch of more than {INT32_MAX} bytes; the format ends there")
+
+
+def no_such_rows(start: int, end: int, count: int) -> IndexError:
+    """A mistake of the caller's, not of whoever made the records."""
+    return IndexError(f"rows {start} to {end} of {count}")

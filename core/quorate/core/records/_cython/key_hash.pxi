@@ -32,6 +32,13 @@ def murmur2(bytes key not None):
     return murmur2_of(<const uint8_t*>PyBytes_AS_STRING(key), len(key))
 
 
+def partition_for_key(bytes key not None, uint32_t partition_count):
+    """The same key goes to the same partition for as long as their number does not change."""
+    if partition_count == 0:
+        raise ZeroDivisionError("there is no partition")
+    return (murmur2_of(<const uint8_t*>PyBytes_AS_STRING(key), len(key)) & 0x7FFFFFFF) % partition_count
+
+
 def partitions_for_keys(keys, partition_count):
     """The partition of each key, -1 for a key that is None: one call for many keys."""
     cdef tuple column = tuple(keys)

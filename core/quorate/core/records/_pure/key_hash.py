@@ -7,7 +7,7 @@ from typing import Final
 
 from quorate.core.records import faults
 
-__all__ = ["murmur2", "partitions_for_keys"]
+__all__ = ["murmur2", "partition_for_key", "partitions_for_keys"]
 
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995
@@ -29,11 +29,16 @@ def murmur2(key: bytes) -> int:
     return state ^ state >> 15
 
 
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The same key goes to the same partition for as long as their number does not change."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
 def partitions_for_keys(keys: Sequence[bytes | None], partition_count: int) -> list[int]:
     """The partition of each key, -1 for a key that is None: one call for many keys."""
     partitions = []
     for row, key in enumerate(keys):
         if key is not None and not isinstance(key, bytes):
             raise faults.wrong_type("key", key, row)
-        partitions.append(-1 if key is None else (murmur2(key) & 0x7FFFFFFF) % partition_count)
+        partitions.append(-1 if key is None else partition_for_key(key, partition_count))
     return partitions

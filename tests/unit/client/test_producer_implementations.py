@@ -1,0 +1,90 @@
+"""The producer's batches are the same, compiled or not: their records, their bounds, their partitions."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorate.client.producer import accumulator as accumulating
+from quorate.client.producer import batch as batches
+from quorate.client.producer import bulk
+from quorate.client.producer.accumulator import Accumulator
+from quorate.client.producer.bulk import Placement, columns_of, plan
+from quorate.client.producer.options import ProducerOptions
+from quorate.core.clock import SystemClock
+from quorate.core.ids import TopicName
+from quorate.v1 import broker_pb2
+from tests.unit.records.implementations import BOTH
+
+VALUES = st.none() | st.binary(max_size=200)
+KEYS = st.none() | st.sampled_from([b"a", b"b", b"c", b"d"])
+SENDS = st.lists(
+    st.tuples(st.booleans(), st.booleans(), st.lists(st.tuples(VALUES, KEYS), max_size=40)), max_size=8
+)
+PARTITIONS = 3
+BATCH_BYTES = 1_000
+
+
+def use(patch: pytest.MonkeyPatch, codec: ModuleType) -> None:
+    patch.setattr(accumulating, "record_bytes", codec.record_bytes)
+    patch.setattr(accumulating, "partition_for_key", codec.partition_for_key)
+    patch.setattr(batches, "ColumnBuilder", codec.ColumnBuilder)
+    for name in ("are_plain_fields", "picked", "record_ends", "rows_by_partition"):
+        patch.setattr(bulk, name, getattr(codec, name))
+
+
+def batches_of(sends: list[Any]) -> list[Any]:
+    """What waits in each partition after all of it was sent."""
+    made = Accumulator(
+        ProducerOptions(batch_bytes=BATCH_BYTES, buffer_bytes=10_000_000),
+        clock=SystemClock(),
+        rng=random.Random(7),
+        wake=lambda: None,
+        is_on_loop=lambda: False,
+    )
+    topic = made.update_topic(TopicName("t"), PARTITIONS, list(range(PARTITIONS)))
+    for number, (is_bulk, has_keys, records) in enumerate(sends):
+        if is_bulk:
+            keys = [key for _, key in records] if has_keys else None
+            columns = columns_of(
+                [value for value, _ in records], keys, None, key_serializer=None, value_serializer=None
+            )
+            planned = plan(columns, topic, None, number, made)
+            assert Placement(made, topic, planned, broker_pb2.ACKS_ALL, None).place() is None
+            continue
+        for value, key in records:
+            chosen = key if has_keys else None
+            made.append(
+                topic, value, chosen, None, None, number, broker_pb2.ACKS_ALL, None, None, ticket=None
+            )
+    found = [
+        [
+            (each.columns.values, each.columns.keys, each.columns.timestamps, each.bytes)
+            for each in (*queue.waiting, *([queue.open] if queue.open else []))
+        ]
+        for queue in topic.queues
+    ]
+    return [found, made.buffer.used]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sends=SENDS)
+def test_batches_have_the_same_records_and_bounds(monkeypatch: pytest.MonkeyPatch, sends: list[Any]) -> None:
+    outcomes = []
+    for codec in BOTH:
+        with monkeypatch.context() as patch:
+            use(patch, codec)
+            outcomes.append(batches_of(sends))
+    assert outcomes == [outcomes[0]] * len(BOTH)
+
+
+@given(sends=SENDS)
+def test_no_batch_of_several_records_is_larger_than_its_bound(sends: list[Any]) -> None:
+    for batches_of_one in batches_of(sends)[0]:
+        for values, _, _, size in batches_of_one:
+            assert size <= BATCH_BYTES or len(values) == 1
