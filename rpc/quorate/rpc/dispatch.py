@@ -25,7 +25,15 @@ from quorate.core.transport import (
 )
 from quorate.errors import InvalidRequest, Overloaded, QuorateError, UnknownServerError
 
-__all__ = ["Admission", "Admissions", "parse_request", "parse_response", "run_stream", "run_unary"]
+__all__ = [
+    "Admission",
+    "Admissions",
+    "parse_request",
+    "parse_response",
+    "run_stream",
+    "run_unary",
+    "unexpected",
+]
 
 log = get_logger(__name__)
 
@@ -103,7 +111,7 @@ async def run_unary(
     except QuorateError:
         raise
     except Exception as error:
-        raise _told_of(error, method, call, request_id) from error
+        raise unexpected(error, method, call, request_id) from error
 
 
 async def run_stream(
@@ -120,11 +128,15 @@ async def run_stream(
     except QuorateError:
         raise
     except Exception as error:
-        raise _told_of(error, method, call, request_id) from error
+        raise unexpected(error, method, call, request_id) from error
 
 
-def _told_of(error: Exception, method: Method[Any, Any], call: Call, request_id: int) -> UnknownServerError:
+def unexpected(
+    error: Exception, method: Method[Any, Any], call: Call, request_id: int | None = None
+) -> UnknownServerError:
     """What went wrong stays here: a stranger's exception may hold paths, data, anything."""
+    if request_id is None:
+        request_id = number_request()
     log.error("handler_failed", method=method.path, peer=call.peer, exc_info=error)
     return UnknownServerError(
         f"the server failed; its log says why, under request_id {request_id}",

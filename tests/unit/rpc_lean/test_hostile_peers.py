@@ -16,8 +16,11 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from hpack import Encoder
 
 from quorate.rpc.lean.frames import ErrorCode, Flag, FrameType, settings_frame, window_update_frame
+from quorate.rpc.lean.grpc_headers import status_trailers
 from quorate.rpc.lean.limits import Limits, Rate
 from quorate.rpc.lean.messages import message_prefix
+from quorate.rpc.lean.status import Status, StatusCode
+from tests.unit.rpc_lean.fed_server import FedServer, echo_with
 from tests.unit.rpc_lean.peers import (
     HELLO,
     REQUEST,
@@ -133,6 +136,50 @@ def test_answers_that_nobody_reads_are_bounded() -> None:
     assert wire.connection.fault is not None
     assert wire.connection.fault.code is CALM
     assert wire.connection.output_bytes < 2_000
+
+
+def test_answers_are_bounded_within_one_read() -> None:
+    limits = Limits(unsent_control_bytes_max=1_000, control_frames={})
+    wire = Wire(limits)
+    wire.send(PING * 1_000)
+    assert wire.connection.fault is not None
+    assert wire.connection.fault.code is CALM
+    assert wire.connection.output_bytes < 2_000
+
+
+def test_answers_that_the_socket_takes_are_as_many_as_are_asked_for() -> None:
+    limits = Limits(unsent_control_bytes_max=1_000, control_frames={})
+    wire = Wire(limits)
+    answers: list[Frame] = []
+    wire.connection.on_full = lambda: answers.extend(wire.answers())
+    wire.send(PING * 1_000)
+    assert wire.connection.fault is None
+    assert len(answers + wire.answers()) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(":path", "/no/such"), ("grpc-encoding", "gzip"), ("grpc-timeout", "soon")]
+)
+async def test_streams_that_are_refused_for_their_headers_count_as_resets(name: str, value: str) -> None:
+    server = FedServer(echo_with()[1], limits=FEW)
+    block = Encoder().encode([(*each, True) for each in {**dict(REQUEST), name: value}.items()])
+    for number in range(100):
+        await server.send(_headers(block, 2 * number + 1))
+    assert refusal(server.frames) is CALM
+    assert len(server.headers) == 20
+
+
+async def test_refusal_repeats_next_to_nothing_of_what_was_sent() -> None:
+    server = FedServer(echo_with()[1])
+    headers = [*REQUEST, ("grpc-encoding", b"\xff" * 3_700)]
+    await server.send(_headers(Encoder().encode(headers, huffman=False), 1))
+    assert server.status(1) == StatusCode.UNIMPLEMENTED
+    assert len(server.headers[1][b"grpc-message"]) < 300
+
+
+def test_no_status_message_is_longer_than_anybody_reads() -> None:
+    trailers = dict(status_trailers(Status(StatusCode.UNKNOWN, "€" * 50_000)))
+    assert len(trailers[b"grpc-message"]) <= 3 * 1_000
 
 
 # ---- too large

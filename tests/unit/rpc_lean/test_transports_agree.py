@@ -18,7 +18,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from quorate.core.transport import CallKind, Channel, Method, Transport
-from quorate.errors import ERRORS_BY_CODE, QuorateError
+from quorate.errors import ERRORS_BY_CODE, QuorateError, UnknownServerError
 from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
 from quorate.rpc.lean.channel import LeanChannel
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
@@ -182,3 +182,14 @@ async def through_lean(address: str, request: StringValue) -> Seen:
     await channel.close()
     assert call.status is not None
     return call.status.code.name, call.status.message, call.status.details
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+async def test_handler_that_answers_with_nothing_has_failed(pair: str) -> None:
+    client, server = PAIRS[pair]
+    serving = await server().serve("127.0.0.1:0", [EchoServer().service])
+    channel = client().connect(serving.address)
+    with pytest.raises(UnknownServerError):
+        await channel.call(FAIL, text("nothing"), timeout_s=AMPLE_S)
+    await channel.close()
+    await serving.stop(0)

@@ -27,8 +27,8 @@ WINDOW = (1 << 31) - 1
 #: of the loop, until an answer is there
 TURNS_MAX = 20
 #: calls of a server for one message, alone in its turn of the loop, and for its answer
-STREAM_BOUND = 75
-UNARY_BOUND = 147
+STREAM_BOUND = 73
+UNARY_BOUND = 146
 
 
 class Socket:

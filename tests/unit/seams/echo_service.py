@@ -110,6 +110,8 @@ class EchoServer:
         """With the error of that code, or as no handler should."""
         if request.value in ERRORS_BY_CODE:
             raise ERRORS_BY_CODE[request.value]("told to fail", offset=5, topic="orders", leader=None)
+        if request.value == "nothing":
+            return None  # type: ignore[return-value]  # a handler's mistake
         if request.value == "timeout":
             raise TimeoutError("the handler's own")
         raise ZeroDivisionError("secret of the server")

@@ -104,6 +104,8 @@ class Connection:
         self.output_bytes = 0
         #: told when there is something to send, once until it is taken
         self.on_output: Callable[[], None] = lambda: None
+        #: told when there is so much that it should leave before more is received
+        self.on_full: Callable[[], None] = lambda: None
         self.is_peer_going_away = False
         self.is_going_away = False
         #: opened by the peer, whether or not this side takes them
@@ -140,12 +142,19 @@ class Connection:
             return len(view)
         self.rates.now = now
         try:
-            if not self.is_writable and self.output_bytes > self.limits.unsent_control_bytes_max:
-                raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "answers that nobody reads")
+            if self.output_bytes > self.limits.unsent_control_bytes_max:
+                self.check_output()
             return self._receiver.receive(view)
         except ConnectionFault as fault:
             self.fail(fault)
             return len(view)
+
+    def check_output(self) -> None:
+        """There is much of it. What is left once the socket takes no more are answers that the peer asks for,
+        and does not read: data waits with its streams."""
+        self.on_full()
+        if self.output_bytes > self.limits.unsent_control_bytes_max:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "answers that nobody reads")
 
     def write(self, piece: bytes | memoryview) -> None:
         if not self.output:

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from quorate.rpc.error_detail import shorten
 from quorate.rpc.lean.header_codec import Header, HeaderList
 from quorate.rpc.lean.status import Status, StatusCode
 
@@ -60,7 +61,9 @@ _TIMEOUT_NUMBER_MAX: Final = 10**8 - 1
 _TIMEOUT_DIGITS: Final = 3
 _US_PER_HOUR: Final = 3_600 * 10**6
 #: part of a status message as it is; all else is written as %XX
-_PLAIN: Final = frozenset(range(0x20, 0x7F)) - {ord("%")}
+_PLAIN: Final = bytes(sorted({*range(0x20, 0x7F)} - {ord("%")}))
+#: of a status message before it is written so; more than any of ours, and than a client's log wants
+_MESSAGE_BYTES_MAX: Final = 1_000
 _NOT_METADATA: Final = frozenset({b"content-type", b"te", b"user-agent"})
 
 
@@ -240,8 +243,8 @@ def _status_code(number: bytes) -> StatusCode:
 
 
 def _percent_encoded(text: str) -> bytes:
-    encoded = text.encode("utf-8", "replace")
-    return b"".join(bytes((byte,)) if byte in _PLAIN else b"%%%02X" % byte for byte in encoded)
+    """No more of it than anybody reads: it may repeat what a peer has sent, and three bytes for one."""
+    return quote_from_bytes(shorten(text, _MESSAGE_BYTES_MAX).encode(), safe=_PLAIN).encode()
 
 
 def _binary_values(value: bytes) -> Iterable[bytes]:

@@ -110,6 +110,7 @@ class Link(asyncio.BufferedProtocol):
             now=self.last_heard,
         )
         self.connection.on_output = self._flush_soon
+        self.connection.on_full = self.flush
 
     # ---- called by the loop
 

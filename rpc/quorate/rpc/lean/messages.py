@@ -10,7 +10,14 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["PREFIX_BYTES", "BrokenMessage", "MessageReader", "MessageTooLarge", "message_prefix"]
+__all__ = [
+    "PREFIX_BYTES",
+    "BrokenMessage",
+    "MessageReader",
+    "MessageTooLarge",
+    "message_prefix",
+    "whole_bytes",
+]
 
 PREFIX_BYTES: Final = 5
 _PREFIX: Final = struct.Struct(">BI")
@@ -28,6 +35,16 @@ class MessageTooLarge(Exception):
 
 def message_prefix(message_bytes: int) -> bytes:
     return _PREFIX.pack(0, message_bytes)
+
+
+def whole_bytes(content: memoryview | bytearray, at: int, bytes_max: int) -> int:
+    """The length of the message whose prefix is there, with the prefix."""
+    flag, length = _PREFIX.unpack_from(content, at)
+    if flag:
+        raise BrokenMessage
+    if length > bytes_max:
+        raise MessageTooLarge(length)
+    return PREFIX_BYTES + int(length)
 
 
 class MessageReader:
@@ -59,7 +76,7 @@ class MessageReader:
         at, end = 0, len(part)
         while at < end:
             if not self._collected and end - at >= PREFIX_BYTES:
-                whole = PREFIX_BYTES + self._length(part, at)
+                whole = whole_bytes(part, at, self._bytes_max)
                 if end - at >= whole:
                     yield part[at + PREFIX_BYTES : at + whole]
                     at += whole
@@ -76,13 +93,5 @@ class MessageReader:
         taken = part[at : at + wanted]
         self._collected += taken
         if not self.begun_bytes and len(self._collected) == PREFIX_BYTES:
-            self.begun_bytes = PREFIX_BYTES + self._length(self._collected, 0)
+            self.begun_bytes = whole_bytes(self._collected, 0, self._bytes_max)
         return len(taken)
-
-    def _length(self, content: memoryview | bytearray, at: int) -> int:
-        flag, length = _PREFIX.unpack_from(content, at)
-        if flag:
-            raise BrokenMessage
-        if length > self._bytes_max:
-            raise MessageTooLarge(length)
-        return int(length)

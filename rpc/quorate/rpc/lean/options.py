@@ -14,6 +14,9 @@ __all__ = ["LeanOptions"]
 _READING_TURNS_MIN: Final = 8
 #: More calls than this have more in their windows together than may be arriving.
 _WINDOWS: Final = 64
+#: streams of clients that may have a full window of requests which no handler has asked for; beyond that
+#: they are refused
+_UNREAD_WINDOWS: Final = 256
 _WINDOW_BYTES_MIN: Final = 64 << 10
 _WINDOW_BYTES_MAX: Final = 1 << 20
 
@@ -27,7 +30,8 @@ class LeanOptions:
     #: what requests that are still arriving may hold: the small ones together, and the large ones, which take
     #: turns, counted as so many of the largest
     arriving_bytes_max: int = 64 << 20
-    #: how long a unary request may take to arrive; a client that is slower holds up nobody for longer
+    #: how long a unary request may take to arrive, or one of a stream once its handler waits for it; a client
+    #: that is slower holds up nobody for longer
     arrival_s_max: float = 30.0
     #: how long an answer may lie here before its call, alive as its client may be, is ended
     taking_s_max: float = 60.0
@@ -69,3 +73,8 @@ class LeanOptions:
     def window_bytes(self) -> int:
         """What a client may send ahead, on each of its calls and streams, before anybody asks for it."""
         return min(max(self.arriving_bytes_max // _WINDOWS, _WINDOW_BYTES_MIN), _WINDOW_BYTES_MAX)
+
+    @property
+    def unread_bytes_max(self) -> int:
+        """What streams of clients may hold together before their handlers ask for it."""
+        return _UNREAD_WINDOWS * self.window_bytes

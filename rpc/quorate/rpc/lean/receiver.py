@@ -115,6 +115,9 @@ class Receiver:
             on_frame(content, flags, stream_id)
         except StreamFault as fault:
             connection.reset_broken(stream_id, fault)
+        # Here and not only once for all that was read: a few bytes may ask for an answer of many.
+        if connection.output_bytes > connection.limits.unsent_control_bytes_max:
+            connection.check_output()
 
     # ---- frames of a stream
 

@@ -13,6 +13,7 @@ from quorate.rpc.dispatch import Admission, Admissions
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_head
 from quorate.rpc.lean.header_codec import HeaderList
+from quorate.rpc.lean.held import Held
 from quorate.rpc.lean.link import KeepAlive, Link
 from quorate.rpc.lean.listening import listen
 from quorate.rpc.lean.options import LeanOptions
@@ -20,16 +21,16 @@ from quorate.rpc.lean.server_call import (
     CallSurroundings,
     Route,
     ServerCall,
-    StreamCall,
-    UnaryCall,
     refuse_stream,
+    status_of,
 )
 from quorate.rpc.lean.settings import LocalSettings
 from quorate.rpc.lean.standard_services import Health, reflection_service
 from quorate.rpc.lean.status import Status, StatusCode
 from quorate.rpc.lean.stream import Stream, StreamListener
+from quorate.rpc.lean.stream_call import StreamCall
+from quorate.rpc.lean.unary_call import UnaryCall
 from quorate.rpc.reading_turns import ReadingTurns
-from quorate.rpc.status_errors import status_with_detail
 
 __all__ = ["LeanServer"]
 
@@ -39,6 +40,8 @@ log = get_logger(__name__)
 _STANDARD_CALLS_MAX: Final = 1_000
 #: how often one limit's time is looked at; what is late is found late by this part of the limit at most
 _LOOKS_PER_LIMIT: Final = 4
+#: of an encoding's name, when it is refused by name
+_ENCODING_BYTES_TOLD: Final = 20
 #: for handlers to end that were cancelled, and connections to close
 _END_S: Final = 5.0
 
@@ -50,6 +53,12 @@ class LeanServer:
         self.routes: dict[bytes, Route] = {}
         self.surroundings = CallSurroundings(asyncio.get_running_loop(), options, set())
         self.links: dict[Link, None] = {}
+        #: of clients
+        self._turns = ReadingTurns(options.reading_turns, limit_s=options.arrival_s_max)
+        self._held = {
+            CallKind.UNARY: Held(options.arriving_bytes_max),
+            CallKind.STREAM: Held(options.unread_bytes_max),
+        }
         self._names = [service.name for service in services]
         self._listening: list[asyncio.Server] = []
         self._health = Health()
@@ -66,21 +75,23 @@ class LeanServer:
             streams_max=options.streams_max,
             internal_calls_max=options.internal_calls_max,
         )
-        turns = ReadingTurns(options.reading_turns, limit_s=options.arrival_s_max)
         for service in services:
             for method, handler in service.handlers.items():
-                # Nodes do not hold each other up.
-                turns_of_method = None if service.is_internal else turns
-                admission = admissions.of(service, method)
-                self.routes[method.path.encode()] = Route(
-                    method, handler, admission, turns_of_method, options.traffic.of(method)
-                )
+                admission, traffic = admissions.of(service, method), options.traffic.of(method)
+                if service.is_internal:
+                    # Nodes do not hold each other up.
+                    route = Route(method, handler, admission, None, traffic)
+                else:
+                    route = Route(method, handler, admission, self._turns, traffic, self._held[method.kind])
+                self.routes[method.path.encode()] = route
 
     def _route_standard_services(self, names: Sequence[str]) -> None:
         admission = Admission(_STANDARD_CALLS_MAX)
         for service in (self._health.service, reflection_service(names)):
             for method, handler in service.handlers.items():
-                self.routes[method.path.encode()] = Route(method, handler, admission, None)
+                self.routes[method.path.encode()] = Route(
+                    method, handler, admission, self._turns, held=self._held[method.kind]
+                )
 
     async def start(self, *, serving: bool) -> None:
         await self.set_serving(serving=serving)
@@ -220,14 +231,15 @@ class _Client:
             return _NotGrpc(stream, self.link.peer, server.surroundings.loop.time())
         route = server.routes.get(head.path)
         if route is None or head.encoding != b"identity" or head.is_timeout_broken:
+            # No client of ours does so; and an answer to nothing but headers is cheap to ask for.
+            stream.connection.rates.count_reset()
             refuse_stream(stream, _why_not(head, route))
             return stream.connection.nobody
         kind = UnaryCall if route.method.kind is CallKind.UNARY else StreamCall
         try:
             call: ServerCall = kind(route, stream, head, found, self.link.peer, server.surroundings)
         except QuorateError as error:
-            status = status_with_detail(error)
-            refuse_stream(stream, Status(StatusCode(status.code), status.message, status.SerializeToString()))
+            refuse_stream(stream, status_of(error))
             return stream.connection.nobody
         call.when_over(server.call_over)
         return call
@@ -238,7 +250,7 @@ def _why_not(head: RequestHead, route: Route | None) -> Status:
         return Status(StatusCode.UNIMPLEMENTED, "there is no such method here")
     if head.is_timeout_broken:
         return Status(StatusCode.INTERNAL, "grpc-timeout is no timeout")
-    encoding = head.encoding.decode("latin-1")
+    encoding = head.encoding[:_ENCODING_BYTES_TOLD].decode("ascii", "replace")
     return Status(StatusCode.UNIMPLEMENTED, f"nothing compressed is accepted, not with {encoding} either")
 
 

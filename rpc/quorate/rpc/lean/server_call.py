@@ -1,27 +1,27 @@
 """A call as its server sees it: from its headers to its status.
 
-A unary call's handler runs once all of its request is there, a stream's at once. The call ends in one of
-three ways: with a status that this side sends (``_finish``), by the client (``on_lost``), or by its deadline,
-which is a status as well; whichever comes first. The handler is cancelled if it still runs.
+A call ends in one of three ways: with a status that this side sends (``_finish``), by the client
+(``on_lost``), or by its deadline, which is a status as well. Whichever comes first counts, and nothing that
+arrives after it is read. The handler is cancelled if it still runs.
 
-It counts, for admission and for whoever waits to hear that it is over, until the socket has taken its answer.
+A call is *finished* once its status is decided, and *over* once the socket has taken all of its answer: until
+then it counts for whoever waits to hear that it is over. For admission it counts until its handler has ended
+as well: one that was cancelled may have something to put away first.
+
+``UnaryCall`` and ``StreamCall`` differ in how requests get to the handler.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from google.protobuf.message import Message
-
 from quorate.core.transport import Method
-from quorate.errors import InvalidRequest, Overloaded, QuorateError, RequestTimedOut
-from quorate.rpc.dispatch import Admission, parse_request, run_stream, run_unary
+from quorate.errors import Overloaded, QuorateError, RequestTimedOut
+from quorate.rpc.dispatch import Admission, unexpected
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import (
     ACCEPTED_ENCODINGS,
@@ -33,23 +33,19 @@ from quorate.rpc.lean.grpc_headers import (
     status_trailers,
 )
 from quorate.rpc.lean.header_codec import HeaderList
-from quorate.rpc.lean.messages import (
-    PREFIX_BYTES,
-    BrokenMessage,
-    MessageReader,
-    MessageTooLarge,
-    message_prefix,
-)
+from quorate.rpc.lean.held import Held
+from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge, message_prefix
 from quorate.rpc.lean.options import LeanOptions
-from quorate.rpc.lean.status import OK, Status, StatusCode, StatusError
+from quorate.rpc.lean.status import Status, StatusCode, StatusError
 from quorate.rpc.lean.stream import Stream
 from quorate.rpc.reading_turns import ReadingTurns
 from quorate.rpc.status_errors import status_with_detail
 from quorate.rpc.traffic import UNMEASURED, MethodTraffic
 
-__all__ = ["CallSurroundings", "Route", "ServerCall", "StreamCall", "UnaryCall", "refuse_stream"]
+__all__ = ["CANCELLED", "CallSurroundings", "Route", "ServerCall", "refuse_stream", "status_of"]
 
 _LARGER: Final = "larger than max"
+CANCELLED: Final = Status(StatusCode.CANCELLED, "the handler was cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +58,8 @@ class Route:
     #: for large requests; None: they need none
     turns: ReadingTurns | None
     traffic: MethodTraffic = UNMEASURED
+    #: what requests hold before a handler takes them, and while they have no turn
+    held: Held = field(default_factory=lambda: Held(math.inf))
 
 
 @dataclass(slots=True)
@@ -72,8 +70,6 @@ class CallSurroundings:
     options: LeanOptions
     #: handlers that were cancelled, and have not ended yet
     ending: set[asyncio.Task[None]]
-    #: held of unary requests that have begun to arrive, and need no turn for it
-    arriving_bytes: int = 0
 
 
 def refuse_stream(stream: Stream, status: Status) -> None:
@@ -84,6 +80,13 @@ def refuse_stream(stream: Stream, status: Status) -> None:
     stream.send_headers((*RESPONSE, *trailers), ends=True)
     # Nobody reads what else it sends. Without a word it would have to send it all first.
     stream.reset(ErrorCode.NO_ERROR)
+
+
+def status_of(error: QuorateError) -> Status:
+    if isinstance(error, StatusError):
+        return error.status
+    status = status_with_detail(error)
+    return Status(StatusCode(status.code), status.message, status.SerializeToString())
 
 
 class ServerCall:
@@ -110,10 +113,18 @@ class ServerCall:
         self._stream = stream
         self._found = found
         self._surroundings = surroundings
-        self._reader = MessageReader(surroundings.options.message_bytes_max)
         self._on_over: list[Callable[[], None]] = []
+        #: the handler, while it runs
         self._task: asyncio.Task[None] | None = None
+        #: reads a large message in its turn, and what ends the turn
+        self._reading: asyncio.Task[None] | None = None
+        self._arrived: asyncio.Future[None] | None = None
+        self._has_turn = False
+        #: this call's part of what requests hold
+        self._held_bytes = 0
+        self._is_look_due = False
         self._are_headers_sent = False
+        self._is_finished = False
         self._is_over = False
         self._deadline = math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -139,22 +150,7 @@ class ServerCall:
         """Trailers of a request, in which gRPC has nothing to say."""
 
     def on_data(self, part: memoryview) -> None:
-        try:
-            for content in self._reader.feed(part):
-                self._on_message(content)
-                if self._is_over:
-                    return
-        except QuorateError as error:
-            self._refuse(error)
-        except MessageTooLarge as error:
-            limit = self._surroundings.options.message_bytes_max
-            text = f"SERVER: Received message {_LARGER} ({error.message_bytes} vs. {limit})"
-            self._finish(Status(StatusCode.RESOURCE_EXHAUSTED, text))
-        except BrokenMessage:
-            text = "the message says that it is compressed, and the headers do not say how"
-            self._finish(Status(StatusCode.INTERNAL, text))
-        else:
-            self._on_part()
+        raise NotImplementedError
 
     def on_end(self) -> None:
         raise NotImplementedError
@@ -167,18 +163,77 @@ class ServerCall:
     def on_lost(self, code: ErrorCode | None, reason: str) -> None:  # noqa: ARG002 - the listener's
         self._over()
 
-    def _on_message(self, content: memoryview) -> None:
+    # ---- receiving
+
+    def _hold(self, held_bytes: int) -> None:
+        """So much of what arrived lies here, and no handler has it."""
+        held = self._route.held
+        held.bytes += held_bytes - self._held_bytes
+        self._held_bytes = held_bytes
+        if held_bytes and held.bytes > held.bytes_max and not self._is_look_due:
+            self._is_look_due = True
+            self._surroundings.loop.call_soon(self._look_at_held)
+
+    def _look_at_held(self) -> None:
+        self._is_look_due = False
+        if self._held_bytes and self._route.held.is_too_much:
+            self._refuse(Overloaded("too many requests are arriving at once"))
+
+    def _missing_bytes(self) -> int:
+        """Of the message that has begun."""
         raise NotImplementedError
 
-    def _on_part(self) -> None:
+    def _drop_requests(self) -> None:
+        """Those that no handler has."""
         raise NotImplementedError
+
+    def _begin_turn(self, turns: ReadingTurns) -> None:
+        """The message is larger than what anybody may send unasked: the rest has to wait for its turn."""
+        loop = self._surroundings.loop
+        # A turn has a limit of its own, and so has the wait for it.
+        self.arriving_since = None
+        self._arrived = loop.create_future()
+        self._reading = loop.create_task(self._read_in_turn(turns))
+
+    async def _read_in_turn(self, turns: ReadingTurns) -> None:
+        try:
+            await turns.read(self._route.method, self._read_rest, lambda: self.peer)
+        except QuorateError as error:
+            self._refuse(error)
+
+    async def _read_rest(self) -> None:
+        assert self._arrived is not None
+        self._has_turn = True
+        # It counts as one of the largest now, among those that have a turn.
+        self._hold(0)
+        self._stream.expect(self._missing_bytes())
+        await self._arrived
+
+    def _end_turn(self) -> None:
+        """All of it is there, and with the handler."""
+        assert self._reading is not None
+        assert self._arrived is not None
+        if not self._has_turn:
+            self._reading.cancel()
+        elif not self._arrived.done():
+            self._arrived.set_result(None)
+        self._reading = self._arrived = None
+        self._has_turn = False
+
+    def _stop_receiving(self) -> None:
+        """Nobody reads what is here, or what else comes."""
+        self.arriving_since = None
+        if self._held_bytes or self._has_turn:
+            self._drop_requests()
+            self._hold(0)
+        if self._reading is not None and self._reading is not asyncio.current_task():
+            self._reading.cancel()
 
     # ---- answering
 
-    def _send(self, response: Message) -> None:
-        if self._is_over:
+    def _send(self, content: bytes) -> None:
+        if self._is_finished or self._is_over:
             return  # a handler that does not heed that it was cancelled
-        content = response.SerializeToString()
         limit = self._surroundings.options.message_bytes_max
         if len(content) > limit:
             text = f"SERVER: Sent message {_LARGER} ({len(content)} vs. {limit})"
@@ -193,17 +248,18 @@ class ServerCall:
             self._stream.send_headers((*RESPONSE, *metadata_headers(self.initial_metadata)))
 
     def _refuse(self, error: QuorateError) -> None:
-        if isinstance(error, StatusError):
-            self._finish(error.status)
-            return
-        status = status_with_detail(error)
-        self._finish(Status(StatusCode(status.code), status.message, status.SerializeToString()))
+        self._finish(status_of(error))
 
     def _finish(self, status: Status) -> None:
         """Whatever is sent already stays so. Nothing comes after it."""
         stream = self._stream
-        if self._is_over or stream.is_local_ended:
+        if self._is_finished or self._is_over:
             return
+        self._is_finished = True
+        # Whoever takes the answer has the time that is for that, and its status stays as it is.
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if not self._are_headers_sent and not self.initial_metadata and status.code:
             self._are_headers_sent = True
             trailers = status_trailers(status, self.trailing_metadata)
@@ -214,6 +270,7 @@ class ServerCall:
         if stream.is_local_ended:
             self._over()
         else:
+            self._stop_receiving()
             self.taking_since = self._surroundings.loop.time()
 
     def _over(self) -> None:
@@ -221,14 +278,18 @@ class ServerCall:
         if self._is_over:
             return
         self._is_over = True
-        self.arriving_since = self.taking_since = None
+        self.taking_since = None
         if self._timer is not None:
             self._timer.cancel()
-        self._stop_handler()
+        self._stop_receiving()
         if not self._stream.is_remote_ended:
             # It still sends: nobody reads it any more.
             self._stream.reset(ErrorCode.NO_ERROR)
-        self._route.admission.leave()
+        if self._task is None:
+            self._route.admission.leave()
+        else:
+            self._stop_handler()
+            self._task.add_done_callback(lambda _task: self._route.admission.leave())
         on_over, self._on_over = self._on_over, []
         for callback in on_over:
             callback()
@@ -251,6 +312,15 @@ class ServerCall:
         message = f"the request did not arrive within {limit_s} s"
         self._refuse(RequestTimedOut(message, method=self._route.method.path))
 
+    def _too_large(self, error: MessageTooLarge) -> StatusError:
+        limit = self._surroundings.options.message_bytes_max
+        text = f"SERVER: Received message {_LARGER} ({error.message_bytes} vs. {limit})"
+        return StatusError(StatusCode.RESOURCE_EXHAUSTED, text)
+
+    def _compressed(self, _error: BrokenMessage) -> StatusError:
+        text = "the message says that it is compressed, and the headers do not say how"
+        return StatusError(StatusCode.INTERNAL, text)
+
     def _deadline_passed(self) -> None:
         self._stop_handler()
         self._finish(Status(StatusCode.DEADLINE_EXCEEDED, "the deadline passed"))
@@ -265,181 +335,10 @@ class ServerCall:
         task.add_done_callback(ending.discard)
         task.cancel()
 
+    def _handler_ended(self, status: Status) -> None:
+        self._task = None
+        self._finish(status)
 
-class UnaryCall(ServerCall):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._request: Message | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._arrived: asyncio.Future[None] | None = None
-        #: this call's part of what is arriving
-        self._arriving_bytes = 0
-        self.arriving_since = self._surroundings.loop.time()
-
-    def _on_message(self, content: memoryview) -> None:
-        if self._request is not None:
-            raise InvalidRequest("the call has more than one request", method=self._route.method.path)
-        self._route.traffic.received(len(content))
-        self._request = parse_request(self._route.method, content)
-
-    def _on_part(self) -> None:
-        missing = self._reader.missing_bytes
-        if missing or self._arriving_bytes:
-            self._count_arriving(self._reader.collected_bytes)
-            if self._surroundings.arriving_bytes > self._surroundings.options.arriving_bytes_max:
-                self._refuse(Overloaded("too many requests are arriving at once"))
-                return
-        if missing <= self._stream.receive_window or self._reading is not None:
-            return
-        if self._route.turns is None:
-            self._stream.expect(missing)
-            return
-        # More than anybody may send unasked: it has to wait for its turn.
-        self.arriving_since = None
-        self._count_arriving(0)
-        self._arrived = self._surroundings.loop.create_future()
-        self._reading = self._surroundings.loop.create_task(self._read_in_turn(self._route.turns))
-
-    def _count_arriving(self, held_bytes: int) -> None:
-        if self._reading is None:
-            self._surroundings.arriving_bytes += held_bytes - self._arriving_bytes
-            self._arriving_bytes = held_bytes
-
-    async def _read_in_turn(self, turns: ReadingTurns) -> None:
-        try:
-            await turns.read(self._route.method, self._read_rest, lambda: self.peer)
-        except QuorateError as error:
-            self._refuse(error)
-
-    async def _read_rest(self) -> None:
-        assert self._arrived is not None
-        self._stream.expect(self._reader.missing_bytes)
-        await self._arrived
-
-    def on_end(self) -> None:
-        if self._is_over:
-            return
-        self.arriving_since = None
-        if self._arrived is not None and not self._arrived.done():
-            self._arrived.set_result(None)
-        if self._request is None:
-            self._refuse(InvalidRequest("the call has no request"))
-            return
-        request, self._request = self._request, None
-        if self._timer is None:
-            limit_s = self._surroundings.options.default_timeout_s
-            self._deadline = self._surroundings.loop.time() + limit_s
-            self._timer = self._surroundings.loop.call_later(limit_s, self._limit_passed)
-        self._task = self._surroundings.loop.create_task(self._serve(request))
-
-    async def _serve(self, request: Message) -> None:
-        try:
-            response = await run_unary(self._route.handler, self._route.method, request, self)
-            del request
-            if not self._is_over:
-                self._send(response)
-                self._finish(OK)
-        except QuorateError as error:
-            self._refuse(error)
-        except asyncio.CancelledError:
-            self._finish(Status(StatusCode.CANCELLED, "the handler was cancelled"))
-            raise
-
-    def _limit_passed(self) -> None:
-        limit_s = self._surroundings.options.default_timeout_s
-        message = f"not done within {limit_s} s, the limit for calls that set none"
-        self._stop_handler()
-        self._refuse(RequestTimedOut(message, method=self._route.method.path))
-
-    def _over(self) -> None:
-        if self._arriving_bytes:
-            self._surroundings.arriving_bytes -= self._arriving_bytes
-            self._arriving_bytes = 0
-        if self._reading is not None and self._reading is not asyncio.current_task():
-            self._reading.cancel()
-        super()._over()
-
-
-class StreamCall(ServerCall):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        #: with what each holds of the window
-        self._requests: deque[tuple[Message | QuorateError, int]] = deque()
-        self._is_ended = False
-        self._window_bytes = self._surroundings.options.window_bytes
-        #: somebody waits for a request, or for room to send
-        self._waits_for_request: asyncio.Future[None] | None = None
-        self._waits_for_room: asyncio.Future[None] | None = None
-        self._task = self._surroundings.loop.create_task(self._serve())
-
-    def _on_message(self, content: memoryview) -> None:
-        self._route.traffic.received(len(content))
-        size = PREFIX_BYTES + len(content)
-        try:
-            request: Message | QuorateError = parse_request(self._route.method, content)
-        except QuorateError as error:
-            request = error
-        self._requests.append((request, size))
-        _wake(self._waits_for_request)
-
-    def _on_part(self) -> None:
-        self._welcome_rest()
-
-    def _welcome_rest(self) -> None:
-        """Of a message that has begun: at once if it is small, and otherwise if somebody waits for it."""
-        begun = self._reader.begun_bytes
-        if begun and (begun <= self._window_bytes or self._waits_for_request is not None):
-            self._stream.expect(self._reader.missing_bytes)
-
-    def on_end(self) -> None:
-        self._is_ended = True
-        _wake(self._waits_for_request)
-
-    def on_drained(self) -> None:
-        super().on_drained()
-        _wake(self._waits_for_room)
-
-    async def _read(self) -> AsyncGenerator[Any, None]:
-        while True:
-            while self._requests:
-                request, size = self._requests.popleft()
-                self._stream.consumed(size)
-                if isinstance(request, QuorateError):
-                    raise request
-                yield request
-            if self._is_ended:
-                return
-            self._waits_for_request = self._surroundings.loop.create_future()
-            self._welcome_rest()
-            try:
-                await self._waits_for_request
-            finally:
-                self._waits_for_request = None
-
-    async def _serve(self) -> None:
-        route = self._route
-        try:
-            async with aclosing(run_stream(route.handler, route.method, self._read(), self)) as responses:
-                async for response in responses:
-                    self._send(response)
-                    if not self._stream.is_drained:
-                        await self._drained()
-            self._finish(OK)
-        except QuorateError as error:
-            self._refuse(error)
-        except asyncio.CancelledError:
-            self._finish(Status(StatusCode.CANCELLED, "the handler was cancelled"))
-            raise
-
-    async def _drained(self) -> None:
-        self.taking_since = self._surroundings.loop.time()
-        self._waits_for_room = self._surroundings.loop.create_future()
-        try:
-            await self._waits_for_room
-        finally:
-            self._waits_for_room = None
-
-
-def _wake(waiting: asyncio.Future[None] | None) -> None:
-    if waiting is not None and not waiting.done():
-        waiting.set_result(None)
+    def _handler_broke(self, error: Exception) -> None:
+        """It has answered with something that cannot be sent."""
+        self._handler_ended(status_of(unexpected(error, self._route.method, self)))

@@ -1,0 +1,115 @@
+"""A call with one request and one answer: its handler runs once all of the request is there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from google.protobuf.message import Message
+
+from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut
+from quorate.rpc.dispatch import parse_request, run_unary
+from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge
+from quorate.rpc.lean.server_call import CANCELLED, ServerCall, status_of
+from quorate.rpc.lean.status import OK
+
+__all__ = ["UnaryCall"]
+
+
+class UnaryCall(ServerCall):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._reader = MessageReader(self._surroundings.options.message_bytes_max)
+        #: until the client has said that it is all, and how long it was
+        self._request: Message | None = None
+        self._request_bytes = 0
+        self.arriving_since = self._surroundings.loop.time()
+
+    # ---- the request
+
+    def on_data(self, part: memoryview) -> None:
+        if self._is_finished:
+            return
+        try:
+            for content in self._reader.feed(part):
+                self._on_message(content)
+        except QuorateError as error:
+            self._refuse(error)
+        except MessageTooLarge as error:
+            self._refuse(self._too_large(error))
+        except BrokenMessage as error:
+            self._refuse(self._compressed(error))
+        else:
+            self._on_part()
+
+    def _on_message(self, content: memoryview) -> None:
+        if self._request is not None:
+            raise InvalidRequest("the call has more than one request", method=self._route.method.path)
+        self._request_bytes = len(content)
+        self._route.traffic.received(self._request_bytes)
+        self._request = parse_request(self._route.method, content)
+
+    def _on_part(self) -> None:
+        reader = self._reader
+        if self._has_turn:
+            return
+        if not reader.begun_bytes:
+            self._hold(self._request_bytes)
+            return
+        self._hold(self._request_bytes + reader.collected_bytes)
+        missing = reader.missing_bytes
+        if missing <= self._stream.receive_window or self._reading is not None:
+            return
+        if self._route.turns is None:
+            self._stream.expect(missing)
+        else:
+            self._begin_turn(self._route.turns)
+
+    def _missing_bytes(self) -> int:
+        return self._reader.missing_bytes
+
+    def on_end(self) -> None:
+        if self._is_finished:
+            return
+        self.arriving_since = None
+        if self._reading is not None:
+            self._end_turn()
+        if not self._reader.is_between_messages:
+            self._refuse(InvalidRequest("the request ends before its message does"))
+            return
+        if self._request is None:
+            self._refuse(InvalidRequest("the call has no request"))
+            return
+        request, self._request = self._request, None
+        self._hold(0)
+        if self._timer is None:
+            limit_s = self._surroundings.options.default_timeout_s
+            self._deadline = self._surroundings.loop.time() + limit_s
+            self._timer = self._surroundings.loop.call_later(limit_s, self._limit_passed)
+        self._task = self._surroundings.loop.create_task(self._serve(request))
+
+    def _drop_requests(self) -> None:
+        self._request = None
+        self._reader = MessageReader(0)
+
+    # ---- the answer
+
+    async def _serve(self, request: Message) -> None:
+        try:
+            response = await run_unary(self._route.handler, self._route.method, request, self)
+            del request
+            self._send(response.SerializeToString())
+            self._handler_ended(OK)
+        except QuorateError as error:
+            self._handler_ended(status_of(error))
+        except asyncio.CancelledError:
+            self._handler_ended(CANCELLED)
+            raise
+        except Exception as error:  # noqa: BLE001 - it is logged, and whoever calls must not wait for ever
+            self._handler_broke(error)
+
+    def _limit_passed(self) -> None:
+        limit_s = self._surroundings.options.default_timeout_s
+        message = f"not done within {limit_s} s, the limit for calls that set none"
+        self._stop_handler()
+        self._refuse(RequestTimedOut(message, method=self._route.method.path))

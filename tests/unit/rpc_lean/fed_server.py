@@ -1,0 +1,105 @@
+"""A server on a connection without a socket: what is sent to it arrives at once, turn by turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hpack import Decoder
+
+from quorate.core.transport import Handler, Service
+from quorate.rpc.lean.frames import FrameType
+from quorate.rpc.lean.messages import message_prefix
+from quorate.rpc.lean.options import LeanOptions
+from quorate.rpc.lean.server import LeanServer
+from tests.unit.rpc_lean.peers import HELLO, Frame, frames_in
+from tests.unit.seams.echo_service import DESCRIPTOR, EchoServer
+
+#: of the loop: more than anything takes that waits for nobody
+TURNS = 20
+
+
+def echo_with(**handlers: Handler) -> tuple[EchoServer, Service]:
+    """The service for tests, some of its methods handled otherwise."""
+    echo = EchoServer()
+    known = {method.name: handler for method, handler in echo.service.handlers.items()}
+    return echo, Service(DESCRIPTOR, {**known, **handlers})
+
+
+def prefixed(message: Any) -> bytes:
+    content: bytes = message.SerializeToString()
+    return message_prefix(len(content)) + content
+
+
+class _Socket:
+    """Takes whatever is written."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+
+    def write(self, piece: bytes) -> None:
+        self.written += piece
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        self.written += b"".join(pieces)
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class FedServer:
+    """``hello``: what its one client says first."""
+
+    def __init__(self, service: Service, *, hello: bytes = HELLO, **options: Any) -> None:
+        self.server = LeanServer("127.0.0.1:0", [service], LeanOptions(**options))
+        self.link = self.server._make_link()
+        self._socket = _Socket()
+        self._decoder = Decoder()
+        #: all that it answered, and its headers
+        self.frames: list[Frame] = []
+        self.headers: dict[int, dict[bytes, bytes]] = {}
+        self.link.connection_made(self._socket)
+        self._feed(hello)
+
+    def _feed(self, content: bytes) -> None:
+        buffer = self.link.get_buffer(-1)
+        for at in range(0, len(content), len(buffer)):
+            part = content[at : at + len(buffer)]
+            buffer[: len(part)] = part
+            self.link.buffer_updated(len(part))
+
+    async def send(self, *content: bytes) -> None:
+        """In one read, and until nothing moves any more."""
+        self._feed(b"".join(content))
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        self.link.flush()
+        written, self._socket.written = bytes(self._socket.written), bytearray()
+        for each in frames_in(written):
+            self.frames.append(each)
+            if each.kind == FrameType.HEADERS:
+                decoded = dict(self._decoder.decode(each.content, raw=True))
+                self.headers.setdefault(each.stream_id, {}).update(decoded)
+
+    def status(self, stream_id: int) -> int | None:
+        """None: it has none yet."""
+        number = self.headers.get(stream_id, {}).get(b"grpc-status")
+        return None if number is None else int(number)
+
+    @property
+    def held_bytes(self) -> int:
+        """By requests that no handler has, as the server counts them."""
+        return sum(held.bytes for held in self.server._held.values())
+
+    async def close(self) -> None:
+        self.link.connection_lost(None)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        assert not self.held_bytes, "who is gone holds nothing"

@@ -1,0 +1,162 @@
+"""What requests hold before a handler takes them is bounded, however they are cut to pieces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from google.protobuf.wrappers_pb2 import BytesValue, StringValue
+
+from quorate.core.transport import Call
+from quorate.rpc.lean.frames import PREFACE, settings_frame, window_update_frame
+from quorate.rpc.lean.messages import message_prefix
+from quorate.rpc.lean.status import StatusCode
+from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
+from tests.unit.rpc_lean.peers import data, request_headers
+from tests.unit.seams.echo_service import CHAT, ENDLESS, text
+
+MIB = 1 << 20
+#: of every call, with the least that may be arriving
+WINDOW = 64 << 10
+#: a client that takes answers of any size
+EAGER = PREFACE + settings_frame([(4, 16 * MIB)]) + window_update_frame(0, 16 * MIB)
+OVERLOADED = StatusCode.RESOURCE_EXHAUSTED
+
+
+def statuses(server: FedServer, count: int) -> list[int | None]:
+    return [server.status(2 * number + 1) for number in range(count)]
+
+
+async def fill(server: FedServer, count: int, content: bytes, *, path: str | None = None) -> None:
+    """So many calls, each with this and no end."""
+    for number in range(count):
+        stream_id = 2 * number + 1
+        await server.send(request_headers(stream_id, path=path), data(content, stream_id))
+
+
+async def test_whole_request_without_an_end_counts_as_arriving() -> None:
+    echo, service = echo_with()
+    server = FedServer(service, arriving_bytes_max=MIB)
+    await fill(server, 40, prefixed(BytesValue(value=bytes(60_000))))
+    assert 0 < server.held_bytes <= MIB
+    assert set(statuses(server, 40)) == {None, OVERLOADED}
+    # One that comes whole is with its handler at once, and needs no room.
+    await server.send(request_headers(99), data(prefixed(BytesValue(value=b"x")), 99, ends=True))
+    assert echo.echoed == [b"x"]
+    await server.close()
+
+
+async def test_request_that_waits_for_its_turn_counts_as_arriving() -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB)
+    await fill(server, 40, message_prefix(2 * MIB) + bytes(60_000))
+    turns = server.server.options.reading_turns
+    assert 0 < server.held_bytes <= MIB
+    assert statuses(server, turns) == [None] * turns
+    assert set(statuses(server, 40)) == {None, OVERLOADED}
+    await server.close()
+
+
+async def test_large_messages_of_streams_take_turns() -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB)
+    turns = server.server.options.reading_turns
+    await fill(server, turns + 2, message_prefix(2 * MIB), path=CHAT.path)
+    windows = [server.link.connection.streams[2 * number + 1].receive_window for number in range(turns + 2)]
+    assert [window > MIB for window in windows] == [True] * turns + [False] * 2
+    await server.close()
+
+
+async def test_turn_of_a_stream_ends_with_its_message() -> None:
+    server = FedServer(echo_with()[1], hello=EAGER, arriving_bytes_max=MIB)
+    turns = server.server.options.reading_turns
+    message = prefixed(text("x" * 2 * WINDOW))
+    for number in range(turns + 2):
+        stream_id = 2 * number + 1
+        await server.send(request_headers(stream_id, path=CHAT.path), data(message[:5], stream_id))
+        await server.send(data(message[5:], stream_id))
+        await server.send(data(prefixed(text("y")), stream_id, ends=True))
+        assert server.status(stream_id) == StatusCode.OK
+    await server.close()
+
+
+async def test_message_that_a_handler_waits_for_has_to_arrive_in_time() -> None:
+    server = FedServer(echo_with()[1])
+    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("x")) + b"\0", 1))
+    [call] = server.server._calls()
+    begun = call.arriving_since
+    assert begun is not None
+    await server.send(data(message_prefix(100)[1:] + b"half", 1))
+    assert call.arriving_since is not None
+    call.refuse_late()
+    await server.send()
+    assert server.status(1) == StatusCode.DEADLINE_EXCEEDED
+    await server.close()
+
+
+async def test_stream_between_two_messages_is_never_late() -> None:
+    server = FedServer(echo_with()[1])
+    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("x")), 1))
+    assert [call.arriving_since for call in server.server._calls()] == [None]
+    await server.close()
+
+
+async def test_requests_that_nobody_asks_for_stay_as_they_were_sent() -> None:
+    """Taken apart, each of these would be a hundred times as large."""
+    server = FedServer(echo_with()[1])
+    await server.send(request_headers(1, path=ENDLESS.path), data(prefixed(StringValue()) * 10_000, 1))
+    assert server.held_bytes == 5 * 10_000
+    await server.close()
+
+
+async def test_unread_requests_of_streams_are_bounded_together() -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB, streams_max=1_000)
+    limit = server.server.options.unread_bytes_max
+    count = limit // 60_000 + 20
+    await fill(server, count, prefixed(text("x" * 60_000)), path=ENDLESS.path)
+    assert limit - WINDOW < server.held_bytes <= limit
+    assert statuses(server, count)[0] is None
+    assert statuses(server, count)[-1] == OVERLOADED
+    await server.close()
+
+
+async def test_stream_whose_handler_waits_gets_its_message_while_others_hold_all_there_is() -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB, streams_max=1_000)
+    limit = server.server.options.unread_bytes_max
+    count = limit // 60_000
+    await fill(server, count, prefixed(text("x" * 60_000)), path=ENDLESS.path)
+    message = prefixed(text("y" * 60_000))
+    await server.send(request_headers(9_999, path=CHAT.path), data(message, 9_999, ends=True))
+    assert server.status(9_999) == StatusCode.OK
+    await server.close()
+
+
+async def test_slow_handler_gets_every_request_in_order_through_a_small_window() -> None:
+    heard: list[str] = []
+    taken = asyncio.Event()
+
+    async def chat(requests: AsyncIterator[StringValue], _call: Call) -> AsyncGenerator[StringValue, None]:
+        async for request in requests:
+            heard.append(request.value)
+            await taken.wait()
+        yield text("bye")
+
+    server = FedServer(echo_with(Chat=chat)[1], arriving_bytes_max=MIB)
+    sizes = [0, 1, WINDOW // 2, WINDOW - 20, 3 * WINDOW, 10, WINDOW, 2]
+    wanted = [str(number) * size for number, size in enumerate(sizes)]
+    content = b"".join(prefixed(text(each)) for each in wanted)
+    await server.send(request_headers(1, path=CHAT.path))
+    stream = server.link.connection.streams[1]
+    at = 0
+    while at < len(content):
+        room = stream.receive_window
+        if room == 0:
+            assert not taken.is_set(), "a handler that waits always gets its message"
+            taken.set()
+        part = content[at : at + min(room, 10_000)]
+        at += len(part)
+        await server.send(data(part, 1, ends=at == len(content)) if part else b"")
+        server.link.connection.validate()
+    taken.set()
+    await server.send()
+    assert heard == wanted
+    assert server.status(1) == StatusCode.OK
+    await server.close()

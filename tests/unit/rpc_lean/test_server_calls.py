@@ -1,0 +1,165 @@
+"""How a server's calls end, whatever their clients send and whenever they send it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import pytest
+from google.protobuf.wrappers_pb2 import BytesValue, StringValue
+
+from quorate.core.transport import Call
+from quorate.rpc.lean.frames import PREFACE, FrameType, settings_frame, window_update_frame
+from quorate.rpc.lean.messages import message_prefix
+from quorate.rpc.lean.status import StatusCode
+from quorate.rpc.lean.unary_call import UnaryCall
+from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
+from tests.unit.rpc_lean.peers import data, frame, request_headers
+from tests.unit.seams.echo_service import CHAT, ECHO, text
+
+#: from a client that takes no answers until it says so
+RELUCTANT = PREFACE + settings_frame([(4, 0)])
+HALF = message_prefix(100) + b"half"
+RESET = frame(FrameType.RST_STREAM, b"\0\0\0\x08", stream_id=1)
+
+
+class Listener:
+    """A handler that reads in a task of its own, as that of a replication stream does."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        #: how the requests ended
+        self.end: Any = None
+
+    async def chat(
+        self, requests: AsyncIterator[StringValue], _call: Call
+    ) -> AsyncGenerator[StringValue, None]:
+        reading = asyncio.create_task(self._read(requests))
+        try:
+            yield text("welcome")
+            await asyncio.Event().wait()
+        finally:
+            reading.cancel()
+
+    async def _read(self, requests: AsyncIterator[StringValue]) -> None:
+        try:
+            async for request in requests:
+                self.heard.append(request.value)
+            self.end = "clean"
+        except Exception as error:
+            self.end = type(error).__name__
+            raise
+
+
+def limit_passes(server: FedServer, stream_id: int) -> None:
+    """That for calls without a deadline."""
+    call = server.link.connection.streams[stream_id].listener
+    assert isinstance(call, UnaryCall)
+    call._limit_passed()
+
+
+# ---- one status
+
+
+async def test_answer_that_waits_to_be_taken_keeps_its_status() -> None:
+    echo, service = echo_with()
+    server = FedServer(service, hello=RELUCTANT)
+    await server.send(request_headers(1), data(prefixed(BytesValue(value=b"a")), 1, ends=True))
+    assert echo.echoed == [b"a"]
+    limit_passes(server, 1)
+    await server.send(window_update_frame(1, 1_000))
+    assert server.status(1) == StatusCode.OK
+    assert [each.content for each in server.frames if each.kind == FrameType.DATA] == [
+        prefixed(BytesValue(value=b"a"))
+    ]
+    await server.close()
+
+
+async def test_nothing_is_read_after_a_refusal() -> None:
+    listener = Listener()
+    server = FedServer(echo_with(Chat=listener.chat)[1], hello=RELUCTANT, message_bytes_max=1_000)
+    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("ok")), 1))
+    await server.send(data(message_prefix(5_000), 1))
+    await server.send(data(prefixed(text("smuggled")), 1, ends=True))
+    assert listener.heard == ["ok"]
+    assert listener.end != "clean"
+    await server.send(window_update_frame(1, 1_000))
+    assert server.status(1) == StatusCode.RESOURCE_EXHAUSTED
+    await server.close()
+
+
+# ---- what ends too soon
+
+
+async def test_stream_that_ends_within_a_message_has_no_clean_end() -> None:
+    listener = Listener()
+    server = FedServer(echo_with(Chat=listener.chat)[1])
+    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("ok")) + HALF, 1, ends=True))
+    assert listener.heard == ["ok"]
+    assert listener.end == "InvalidRequest"
+    assert server.status(1) == StatusCode.INVALID_ARGUMENT
+    await server.close()
+
+
+@pytest.mark.parametrize("rest", [HALF, b"\0"], ids=["half a message", "half a prefix"])
+async def test_unary_request_that_ends_within_a_message_reaches_no_handler(rest: bytes) -> None:
+    echo, service = echo_with()
+    server = FedServer(service)
+    await server.send(request_headers(1), data(prefixed(BytesValue(value=b"a")) + rest, 1, ends=True))
+    assert echo.echoed == []
+    assert server.status(1) == StatusCode.INVALID_ARGUMENT
+    await server.close()
+
+
+# ---- admission
+
+
+async def test_call_counts_until_its_handler_has_ended_however_soon_its_client_gave_up() -> None:
+    put_away = asyncio.Event()
+
+    async def slow(_request: BytesValue, _call: Call) -> BytesValue:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await put_away.wait()
+        return BytesValue()
+
+    server = FedServer(echo_with(Echo=slow)[1], requests_max=1)
+    call = data(prefixed(BytesValue()), 1, ends=True)
+    await server.send(request_headers(1), call)
+    await server.send(RESET)
+    await server.send(request_headers(3))
+    assert server.status(3) == StatusCode.RESOURCE_EXHAUSTED
+    put_away.set()
+    await server.send()
+    await server.send(request_headers(5))
+    assert server.status(5) is None
+    await server.close()
+
+
+async def test_handler_that_never_began_counts_no_longer_than_its_call() -> None:
+    server = FedServer(echo_with()[1], requests_max=1)
+    await server.send(request_headers(1), data(prefixed(BytesValue()), 1, ends=True), RESET)
+    await server.send(request_headers(3), data(prefixed(BytesValue()), 3, ends=True))
+    assert server.status(3) == StatusCode.OK
+    await server.close()
+
+
+# ---- answers that are none
+
+
+async def test_handler_that_answers_what_cannot_be_sent_ends_its_call() -> None:
+    async def nothing(_request: BytesValue, _call: Call) -> Any:
+        return None
+
+    async def nothings(_requests: AsyncIterator[StringValue], _call: Call) -> AsyncGenerator[Any, None]:
+        yield text("one")
+        yield None
+
+    server = FedServer(echo_with(Echo=nothing, Chat=nothings)[1])
+    await server.send(request_headers(1), data(prefixed(BytesValue()), 1, ends=True))
+    await server.send(request_headers(3, path=CHAT.path))
+    assert {server.status(1), server.status(3)} == {StatusCode.INTERNAL}
+    assert ECHO.path.encode() not in server.headers[1][b"grpc-message"]
+    await server.close()
