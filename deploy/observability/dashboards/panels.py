@@ -76,7 +76,11 @@ def written(dashboard: Dashboard) -> dict[str, Any]:
                 "tags": ["quorate"],
                 "asDropdown": True,
                 "title": "Quorate",
+                "tooltip": "",
+                "icon": "external link",
+                "targetBlank": False,
                 "keepTime": True,
+                "includeVars": True,
             }
         ],
         "templating": {
