@@ -77,7 +77,7 @@ def open_spark(jars: list[Path], directory: Path) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("FATAL")
-    # Not looked for: on a busy machine that fails when it takes more than ten seconds.
+    # Spark looks for it by a process that has ten seconds; on a busy machine there is none after that.
     spark.dataSource.register(QuorateDataSource)
     return spark
 
