@@ -57,25 +57,27 @@ async def run(rounds: int = 3, share: float = 1.0) -> list[Figure]:
 
 
 def _in_spark(jars: list[Path], sides: tuple[Side, Side], loads: list[Load], rounds: int) -> list[Figure]:
-    # In the thread that uses it: sources in Python are found by the session, and that by its thread.
-    spark = works.open_spark(jars)
-    try:
-        return _measure(spark, sides, loads, rounds)
-    finally:
-        spark.stop()
-
-
-def _measure(spark: SparkSession, sides: tuple[Side, Side], loads: list[Load], rounds: int) -> list[Figure]:
-    measured: Measured = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
-        for number in range(rounds + 1):
-            for load in loads:
-                found = _one_round(spark, sides, load, number, Path(directory))
-                for key, took in found.items():
-                    if number:  # the first one warms up
-                        measured[key].append(took)
-        figures = [each for load in loads for each in _figures(measured, load)]
-        return [*figures, _idle(spark, sides[0], Path(directory))]
+        # In the thread that uses it: sources in Python are found by the session, and that by its thread.
+        spark = works.open_spark(jars, Path(directory))
+        try:
+            return _measure(spark, sides, loads, rounds, Path(directory))
+        finally:
+            spark.stop()
+
+
+def _measure(
+    spark: SparkSession, sides: tuple[Side, Side], loads: list[Load], rounds: int, directory: Path
+) -> list[Figure]:
+    measured: Measured = defaultdict(list)
+    for number in range(rounds + 1):
+        for load in loads:
+            found = _one_round(spark, sides, load, number, directory)
+            for key, took in found.items():
+                if number:  # the first one warms up
+                    measured[key].append(took)
+    figures = [each for load in loads for each in _figures(measured, load)]
+    return [*figures, _idle(spark, sides[0], directory)]
 
 
 def _one_round(
@@ -92,7 +94,9 @@ def _one_round(
         found["batch read", load.name, side.format] = works.read_batch(spark, side, topic)
     for side in in_turn:
         checkpoint = directory / f"{topic}-{side.format}"
-        found["stream", load.name, side.format] = works.read_stream(spark, side, topic, checkpoint)
+        found["stream", load.name, side.format] = works.patiently(
+            lambda side=side, checkpoint=checkpoint: works.read_stream(spark, side, topic, checkpoint)  # type: ignore[misc]
+        )
     return found
 
 
@@ -116,7 +120,7 @@ def _figures(measured: Measured, load: Load) -> list[Figure]:
 
 
 def _idle(spark: SparkSession, side: Side, directory: Path) -> Figure:
-    ours = works.idle_ms(spark, side, "idle", directory / "idle")
+    ours = works.patiently(lambda: works.idle_ms(spark, side, "idle", directory / "idle"))
     rate = works.idle_ms(spark, None, "", directory / "rate")
     detail = f"{ours:.0f} ms beside {rate:.0f} ms of the rate source, medians"
     return Figure.at_most("a trigger with nothing to do", ours / max(rate, 1.0), "x", IDLE_BAR, detail)

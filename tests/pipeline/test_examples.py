@@ -27,7 +27,7 @@ def run(name: str, *arguments: object) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_archive_wrote_replay_writes_back_and_audit_finds_there(
+def test_what_archive_wrote_replay_writes_back(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic, again = new_topic(**KEPT), new_topic(**KEPT)

@@ -55,7 +55,7 @@ def open_session(name: str, config: JobConfig) -> SparkSession:
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    # Spark would find it by itself: with one more process, which has ten seconds to tell, or there is none.
+    # Spark looks for it by a process that has ten seconds; on a busy machine there is none after that.
     spark.dataSource.register(QuorateDataSource)
     return spark
 
