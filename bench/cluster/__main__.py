@@ -1,6 +1,9 @@
-"""Ours beside Kafka, in turns: `python -m bench.cluster [--rounds 3] [--without-kafka] [WORK...]`.
+"""Ours beside Kafka, NATS JetStream and Redis, in turns.
 
-Writes what was measured, and a plot of it, to build/bench.
+python -m bench.cluster                                          all of it, and its plot, to build/bench
+python -m bench.cluster --resume build/bench/rounds.jsonl --docs the table of docs/performance.md; whatever
+                                                                 interrupts it, the same command goes on
+python -m bench.cluster --rounds 1 --scale 0.01 cpu fsync        only whether these works run
 """
 
 from __future__ import annotations

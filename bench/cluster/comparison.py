@@ -23,6 +23,8 @@ class Comparison(NamedTuple):
     bar: float | None = None
     aim: float | None = None
     is_absolute: bool = False
+    #: the side that it is held against
+    against: str = "kafka"
 
 
 class Result(NamedTuple):

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Latencies", "Load", "Peer", "latencies_of"]
+__all__ = ["Latencies", "Load", "LonePeer", "Peer", "latencies_of"]
 
 
 class Load(NamedTuple):
@@ -34,8 +34,18 @@ def latencies_of(samples_ms: list[float]) -> Latencies:
 class Peer(ABC):
     """One life of one cluster: an asynchronous context, started once."""
 
+    #: as the light client knows it
+    system = ""
     #: how often a leader is killed; a cluster that takes long is not killed as often
     fail_overs: int
+
+    @property
+    def bootstrap(self) -> str:
+        raise NotImplementedError
+
+    def process_ids(self) -> list[int]:
+        """Of the nodes."""
+        raise NotImplementedError
 
     @abstractmethod
     async def __aenter__(self) -> Peer: ...
@@ -51,6 +61,10 @@ class Peer(ABC):
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Three replicas, two of them enough to acknowledge."""
 
+    async def create_synced_topic(self, topic: str, partitions: int) -> None:
+        """The same, and each replica syncs a record to its disk before it counts."""
+        raise NotImplementedError
+
     @abstractmethod
     def resident_bytes(self) -> list[int]:
         """Of each node's process."""
@@ -58,6 +72,16 @@ class Peer(ABC):
     @abstractmethod
     async def produce(self, load: Load) -> Mapping[str, float]:
         """Large batches, acks=all: acknowledged records per second by each way that this side has."""
+
+    async def produce_bulk(self, load: Load) -> float:
+        """The same by the fastest of these ways."""
+        raise NotImplementedError
+
+    async def many_producers(
+        self, topic: str, producers: int, value_bytes: int, *, warm_up_s: float, seconds: float
+    ) -> float:
+        """Acknowledged records per second of so many that each have one record on its way, from Python."""
+        raise NotImplementedError
 
     @abstractmethod
     async def produce_one_per_batch(self, load: Load) -> float:
@@ -81,3 +105,27 @@ class Peer(ABC):
 
         ``with_controller``: the node that is killed is the active controller too, or else it is not.
         """
+
+
+class LonePeer(Peer):
+    """One that only sends alone."""
+
+    fail_overs = 0
+
+    def resident_bytes(self) -> list[int]:
+        raise NotImplementedError
+
+    async def produce(self, load: Load) -> Mapping[str, float]:
+        raise NotImplementedError
+
+    async def produce_one_per_batch(self, load: Load) -> float:
+        raise NotImplementedError
+
+    async def end_to_end(self, load: Load, *, rate: float) -> Latencies:
+        raise NotImplementedError
+
+    async def consume(self, load: Load) -> Mapping[str, float]:
+        raise NotImplementedError
+
+    async def fail_over(self, topic: str, *, times: int, with_controller: bool) -> list[float]:
+        raise NotImplementedError

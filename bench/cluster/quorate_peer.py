@@ -30,6 +30,7 @@ _IMPORTS: Final = (
 
 
 class QuoratePeer(Peer):
+    system = "quorate"
     fail_overs = 10
 
     def __init__(self) -> None:
@@ -62,11 +63,21 @@ class QuoratePeer(Peer):
         self._bootstrap = LocalCluster(self._directory).bootstrap
         return seconds
 
+    @property
+    def bootstrap(self) -> str:
+        return self._bootstrap
+
     async def create_topic(self, topic: str, partitions: int) -> None:
+        await self._create_topic(topic, partitions, "min.insync.replicas=2")
+
+    async def create_synced_topic(self, topic: str, partitions: int) -> None:
+        await self._create_topic(topic, partitions, "min.insync.replicas=2", "durability=fsync")
+
+    async def _create_topic(self, topic: str, partitions: int, *settings: str) -> None:
         await output_of(
             *(_QUORATE, "--bootstrap", self._bootstrap, "topic", "create", topic),
             *("--partitions", str(partitions), "--replication-factor", "3"),
-            *("--config", "min.insync.replicas=2"),
+            *(word for setting in settings for word in ("--config", setting)),
         )
 
     def resident_bytes(self) -> list[int]:
@@ -81,6 +92,20 @@ class QuoratePeer(Peer):
             "send_many": await self.produce_by(load, "--send-many"),
             "send": await self.produce_by(load),
         }
+
+    async def produce_bulk(self, load: Load) -> float:
+        return await self.produce_by(load, "--send-many")
+
+    async def many_producers(
+        self, topic: str, producers: int, value_bytes: int, *, warm_up_s: float, seconds: float
+    ) -> float:
+        numbers = (producers, value_bytes, warm_up_s, seconds)
+        told = await tell(
+            *(sys.executable, "-m", "bench.cluster.many_producers", self._bootstrap, topic),
+            *map(str, numbers),
+        )
+        rate: float = told["records_per_s"]
+        return rate
 
     async def produce_one_per_batch(self, load: Load) -> float:
         return await self.produce_by(load, "--batch-bytes", "1")

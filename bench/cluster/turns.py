@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.cluster.comparison import Measures
-from bench.cluster.peer import Peer
+from bench.cluster.peer import LonePeer, Peer
 from bench.cluster.processes import ClientFailed
-from bench.cluster.works import Work, warm_up
+from bench.cluster.rounds import Rounds
+from bench.cluster.work import Work
+from bench.cluster.works import warm_up
 
 __all__ = ["Side", "take_turns"]
 
@@ -24,28 +26,48 @@ Side = Callable[[], Peer]
 
 
 async def take_turns(
-    sides: Mapping[str, Side], works: Sequence[Work], rounds: int
+    sides: Mapping[str, Side], works: Sequence[Work], rounds: int, kept: Rounds | None = None
 ) -> tuple[dict[str, Measures], list[str]]:
-    """What each side measured, and what could not be measured and why."""
-    measured: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
+    """What each side measured, and what could not be measured and why.
+
+    What is ``kept`` from before is not measured again, and what is measured is kept as soon as it is known.
+    """
+    kept = Rounds() if kept is None else kept
     failures: list[str] = []
     for number in range(rounds):
-        chosen = [work for work in works if work.every_round or number == 0]
         for side, make in sides.items():
-            async with make() as peer:
-                for work in chosen:
-                    began = time.monotonic()
-                    try:
-                        found = await work.run(peer)
-                        if work is chosen[0]:
-                            await warm_up(peer)
-                    except (ClientFailed, TimeoutError) as error:
-                        failures.append(f"{side}, round {number + 1}, {work.name}: {error}")
-                        found = {}
-                    for name, values in found.items():
-                        measured[side].setdefault(name, []).extend(values)
-                    _tell(f"round {number + 1}", side, work.name, time.monotonic() - began, found)
-    return dict(measured), failures
+            due = [
+                work
+                for work in works
+                if (work.every_round or number == 0) and not kept.has(side, number, work.name)
+            ]
+            if due:
+                # A cluster's life begins with its start, whether that is known from before or not.
+                chosen = due if due[0] is works[0] else [works[0], *due]
+                await _live(make, side, number, chosen, kept, failures)
+    return kept.measures(sides), failures
+
+
+async def _live(
+    make: Side, side: str, number: int, chosen: Sequence[Work], kept: Rounds, failures: list[str]
+) -> None:
+    """One life of one cluster."""
+    async with make() as peer:
+        for work in chosen:
+            if isinstance(peer, LonePeer) and not work.is_for_lone_peers:
+                kept.add(side, number, work.name, {})
+                continue
+            began = time.monotonic()
+            try:
+                found = await work.run(peer)
+                if work is chosen[0]:
+                    await warm_up(peer, work.scale)
+            except (ClientFailed, TimeoutError) as error:
+                failures.append(f"{side}, round {number + 1}, {work.name}: {error}")
+                found = {}
+            else:
+                kept.add(side, number, work.name, found)
+            _tell(f"round {number + 1}", side, work.name, time.monotonic() - began, found)
 
 
 def _tell(turn: str, side: str, work: str, seconds: float, found: Measures) -> None:

@@ -6,40 +6,34 @@ record. Sizes are chosen so that a load takes Kafka five to ten seconds on two c
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Final
 
 from bench.cluster.comparison import Comparison
-from bench.cluster.peer import Latencies, Load, Peer
+from bench.cluster.limit_works import BrokerLimited, CpuPerGigabyte, LightConsume, ManyProducers, Synced
+from bench.cluster.peer import Latencies, Load, LonePeer, Peer
+from bench.cluster.work import KB, MB, Measured, Work
 
-__all__ = ["WORKS", "Work", "chosen_works", "warm_up"]
-
-Measured = Mapping[str, Sequence[float]]
-
-_KB: Final = 1_000
-_MB: Final = 1_000_000
-
-
-class Work(ABC):
-    """One load, or two that belong together."""
-
-    name: str
-    comparisons: Sequence[Comparison]
-    #: False: once is enough, because it repeats itself
-    every_round = True
-
-    @abstractmethod
-    async def run(self, peer: Peer) -> Measured: ...
+__all__ = ["WORKS", "chosen_works", "warm_up"]
 
 
 class Produce(Work):
     """Large batches, as many as the cluster acknowledges."""
 
-    def __init__(self, value_bytes: int, partitions: int, *, records: int, ours: str) -> None:
+    def __init__(
+        self,
+        value_bytes: int,
+        partitions: int,
+        *,
+        records: int,
+        limits: Mapping[str, tuple[float, float]],
+    ) -> None:
+        """``limits``: the bar and the aim of each way."""
         self.name = f"produce-{value_bytes}-{partitions}"
         self._partitions = partitions
-        self._load = Load(self.name, records, value_bytes, warm_up_records=records // 5)
+        self._records = records
+        self._value_bytes = value_bytes
         what = f"produce {_size(value_bytes)}, {partitions} partition{'s' if partitions > 1 else ''}"
         self.comparisons = [
             Comparison(
@@ -48,15 +42,16 @@ class Produce(Work):
                 self._measure(way),
                 self._measure("java"),
                 "higher",
-                *((1.5, 2.5) if way == ours else ()),
+                *limits[way],
             )
             for way in ("send_many", "send")
         ]
 
     async def run(self, peer: Peer) -> Measured:
-        await peer.create_topic(self._load.topic, self._partitions)
-        rates = await peer.produce(self._load)
-        return {self._measure(way): [rate * self._load.value_bytes / _MB] for way, rate in rates.items()}
+        load = self.load(self.name, self._records, self._value_bytes, warm_up=self._records // 5)
+        await peer.create_topic(load.topic, self._partitions)
+        rates = await peer.produce(load)
+        return {self._measure(way): [rate * load.value_bytes / MB] for way, rate in rates.items()}
 
     def _measure(self, way: str) -> str:
         return f"{self.name}: {way}"
@@ -66,11 +61,11 @@ class OnePerBatch(Work):
     """No batching at all: what each request costs."""
 
     name = "one-per-batch"
-    comparisons = (Comparison("one record per batch", "/s", name, name, "higher", 1.5, 4.0),)
+    comparisons = (Comparison("one record per batch", "/s", name, name, "higher", 8.0, 20.0),)
 
     async def run(self, peer: Peer) -> Measured:
         await peer.create_topic(self.name, 1)
-        load = Load(self.name, 8_000, 1 * _KB, warm_up_records=2_000)
+        load = self.load(self.name, 8_000, 1 * KB, warm_up=2_000)
         return {self.name: [await peer.produce_one_per_batch(load)]}
 
 
@@ -78,14 +73,24 @@ class SendAlone(Work):
     """A program that waits for each of its records."""
 
     name = "send-alone"
-    comparisons = (
-        Comparison("lone synchronous send, p50", "ms", f"{name}: p50", f"{name}: p50", "lower", 1.0, 0.6),
-        Comparison("lone synchronous send, p99", "ms", f"{name}: p99", f"{name}: p99", "lower", 1.0, 0.6),
+    is_for_lone_peers = True
+    comparisons = tuple(
+        Comparison(
+            f"lone synchronous send, {which}{who}",
+            *("ms", f"send-alone: {which}", f"send-alone: {which}", "lower", bar, aim),
+            against=against,
+        )
+        for who, against, bar, aim in (
+            ("", "kafka", 0.6, None),
+            (", against NATS JetStream R3", "nats", 1.0, None),
+            (", against Redis Streams WAIT 2", "redis", None, 1.0),
+        )
+        for which in ("p50", "p99")
     )
 
     async def run(self, peer: Peer) -> Measured:
         await peer.create_topic(self.name, 1)
-        load = Load(self.name, 3_000, 1 * _KB, warm_up_records=1_000)
+        load = self.load(self.name, 3_000, 1 * KB, warm_up=1_000)
         return _percentiles(self.name, await peer.send_alone(load))
 
 
@@ -95,14 +100,19 @@ class EndToEnd(Work):
     name = "end-to-end"
     comparisons = (
         Comparison("end to end at 2,000/s, p50", "ms", f"{name}: p50", f"{name}: p50", "lower"),
-        Comparison("end to end at 2,000/s, p99", "ms", f"{name}: p99", f"{name}: p99", "lower", 1.0, 0.33),
+        Comparison("end to end at 2,000/s, p99", "ms", f"{name}: p99", f"{name}: p99", "lower", 0.4),
+        Comparison(
+            "end to end at 2,000/s, p99, the longest of all rounds",
+            *("ms", f"{name}: p99", f"{name}: p99", "lower", None, 2.0),
+            is_absolute=True,
+        ),
     )
     _RATE: Final = 2_000.0
     _PARTITIONS: Final = 6
 
     async def run(self, peer: Peer) -> Measured:
         await peer.create_topic(self.name, self._PARTITIONS)
-        load = Load(self.name, 12_000, 1 * _KB, warm_up_records=4_000)
+        load = self.load(self.name, 12_000, 1 * KB, warm_up=4_000)
         return _percentiles(self.name, await peer.end_to_end(load, rate=self._RATE))
 
 
@@ -120,17 +130,17 @@ class Consume(Work):
             3.0,
         ),
         Comparison(
-            "consume 100 B, against Java", "M/s", f"{name}: poll", f"{name}: java", "higher", None, 1.0
+            "consume 100 B, against Java", "M/s", f"{name}: poll", f"{name}: java", "higher", 1.0, 2.0
         ),
     )
     _RECORDS: Final = 2_000_000
 
     async def run(self, peer: Peer) -> Measured:
-        load = Load(self.name, self._RECORDS, 100)
+        load = self.load(self.name, self._RECORDS, 100)
         await peer.create_topic(load.topic, 6)
         await peer.produce(load)
         rates = await peer.consume(load)
-        return {f"{self.name}: {way}": [rate / _MB] for way, rate in rates.items()}
+        return {f"{self.name}: {way}": [rate / MB] for way, rate in rates.items()}
 
 
 class FailOver(Work):
@@ -175,31 +185,36 @@ class Memory(Work):
     comparisons = (Comparison("resident memory of a node after these loads", "MB", name, name, "lower", 0.2),)
 
     async def run(self, peer: Peer) -> Measured:
-        return {self.name: [size / _MB for size in peer.resident_bytes()]}
+        return {self.name: [size / MB for size in peer.resident_bytes()]}
 
 
 class Start(Work):
     """Part of every life, so that it is measured in any case."""
 
     name = "start"
+    is_for_lone_peers = True
     comparisons = (Comparison("three nodes, until they serve", "s", name, name, "lower", 0.5),)
 
     async def run(self, peer: Peer) -> Measured:
         return {self.name: [await peer.start()]}
 
 
-def chosen_works(names: Sequence[str]) -> list[Work]:
+def chosen_works(names: Sequence[str], scale: float = 1.0) -> list[Work]:
     """Those, or all; a cluster is started in any case."""
     unknown = sorted(set(names) - {work.name for work in WORKS})
     if unknown:
         raise SystemExit(f"no such work: {', '.join(unknown)}; there are {', '.join(w.name for w in WORKS)}")
-    return [work for work in WORKS if not names or work.name in names or isinstance(work, Start)]
+    chosen = [copy(work) for work in WORKS if not names or work.name in names or isinstance(work, Start)]
+    for work in chosen:
+        work.scale = scale
+    return chosen
 
 
-async def warm_up(peer: Peer) -> None:
+async def warm_up(peer: Peer, scale: float = 1.0) -> None:
     """A virtual machine compiles what runs often: the first load must not pay for the others."""
-    await peer.create_topic("warm-up", 6)
-    await peer.produce(Load("warm-up", 500_000, 100))
+    if not isinstance(peer, LonePeer):
+        await peer.create_topic("warm-up", 6)
+        await peer.produce(Load("warm-up", max(round(500_000 * scale), 1), 100))
 
 
 def _percentiles(name: str, latencies: Latencies) -> Measured:
@@ -207,20 +222,30 @@ def _percentiles(name: str, latencies: Latencies) -> Measured:
 
 
 def _size(value_bytes: int) -> str:
-    return f"{value_bytes // _KB} KB" if value_bytes >= _KB else f"{value_bytes} B"
+    return f"{value_bytes // KB} KB" if value_bytes >= KB else f"{value_bytes} B"
 
+
+_SMALL: Final = {"send_many": (3.0, 5.0), "send": (1.5, 3.0)}
+_LARGE: Final = {"send_many": (3.0, 5.0), "send": (3.0, 5.0)}
 
 #: In this order: the memory is looked at after the loads, and nodes are killed last.
 WORKS: Final[Sequence[Work]] = (
     Start(),
-    Produce(100, 1, records=1_500_000, ours="send_many"),
-    Produce(100, 6, records=1_500_000, ours="send_many"),
-    Produce(1 * _KB, 1, records=200_000, ours="send"),
-    Produce(1 * _KB, 6, records=200_000, ours="send"),
+    Produce(100, 1, records=1_500_000, limits=_SMALL),
+    Produce(100, 6, records=1_500_000, limits=_SMALL),
+    Produce(1 * KB, 1, records=200_000, limits=_LARGE),
+    Produce(1 * KB, 6, records=200_000, limits=_LARGE),
     OnePerBatch(),
     SendAlone(),
     EndToEnd(),
+    ManyProducers(),
     Consume(),
+    LightConsume(),
+    BrokerLimited(128, 24, bar=1.0, aim=1.2),
+    BrokerLimited(16, 48, bar=1.5, aim=2.5),
+    BrokerLimited(1, 50, bar=3.0, aim=6.0),
+    Synced(),
+    CpuPerGigabyte(),
     Memory(),
     FailOver(),
 )

@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 
 from bench.light import kafka_wire
 from quorate.client.transport import client_transport
-from quorate.core.transport import method_of
+from quorate.core.transport import Channel, method_of
 from quorate.v1 import broker_pb2
 
-__all__ = ["KafkaLine", "Line", "QuorateLine", "leaders"]
+__all__ = ["KafkaLine", "Line", "QuorateLine", "ask_for_brokers", "leaders"]
 
 _BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["BrokerService"]
 _METADATA: Final = method_of(
@@ -136,11 +136,15 @@ async def leaders(system: str, bootstrap: str, topic: str) -> list[str]:
             await line.close()
     channel = client_transport().connect(address)
     try:
-        request = broker_pb2.GetMetadataRequest()
-        request.topics.add(name=topic)
-        found = await channel.call(_METADATA, request, timeout_s=_TIMEOUT_S)
+        found = await ask_for_brokers(channel, topic)
     finally:
         await channel.close()
     addresses = {broker.broker_id: broker.address for broker in found.brokers}
     partitions = sorted(found.topics[0].partitions, key=lambda each: each.partition)
     return [addresses[each.leader] for each in partitions]
+
+
+async def ask_for_brokers(channel: Channel, topic: str) -> broker_pb2.GetMetadataResponse:
+    request = broker_pb2.GetMetadataRequest()
+    request.topics.add(name=topic)
+    return await channel.call(_METADATA, request, timeout_s=_TIMEOUT_S)

@@ -126,8 +126,11 @@ class KafkaCluster:
             process.send_signal(signal.SIGKILL)
             await process.wait()
 
+    def process_ids(self) -> list[int]:
+        return [process.pid for process in self._processes.values()]
+
     def resident_bytes(self) -> list[int]:
-        return [resident_bytes(process.pid) for process in self._processes.values()]
+        return [resident_bytes(process_id) for process_id in self.process_ids()]
 
     def file_of_values(self, value_bytes: int) -> str:
         """For the producer's tool; it goes with the cluster."""

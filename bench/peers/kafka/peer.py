@@ -28,6 +28,7 @@ _POLL_S: Final = 0.2
 
 
 class KafkaPeer(Peer):
+    system = "kafka"
     fail_overs = 2
 
     def __init__(self, installation: Installation) -> None:
@@ -49,15 +50,32 @@ class KafkaPeer(Peer):
         await self._ask("create-topic", topic, partitions)
         self._partitions[topic] = partitions
 
+    async def create_synced_topic(self, topic: str, partitions: int) -> None:
+        await self._ask("create-topic", topic, partitions, "flush.messages=1")
+        self._partitions[topic] = partitions
+
     @property
     def bootstrap(self) -> str:
         return self._cluster.bootstrap
+
+    def process_ids(self) -> list[int]:
+        return self._cluster.process_ids()
 
     def resident_bytes(self) -> list[int]:
         return self._cluster.resident_bytes()
 
     async def produce(self, load: Load) -> Mapping[str, float]:
         return {"java": await self._producer_performance(load, _LARGE_BATCHES)}
+
+    async def produce_bulk(self, load: Load) -> float:
+        return await self._producer_performance(load, _LARGE_BATCHES)
+
+    async def many_producers(
+        self, topic: str, producers: int, value_bytes: int, *, warm_up_s: float, seconds: float
+    ) -> float:
+        told = await self._ask("many-producers", topic, producers, value_bytes, warm_up_s, seconds)
+        rate: float = told["records_per_s"]
+        return rate
 
     async def produce_one_per_batch(self, load: Load) -> float:
         return await self._producer_performance(load, _ONE_PER_BATCH)

@@ -1,0 +1,1 @@
+"""What becomes of a cluster as something grows: partitions, producers, connections, idle partitions."""
