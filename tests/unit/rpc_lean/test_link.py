@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from quorate.rpc.lean.link import Link
@@ -19,6 +20,7 @@ class BreakingSocket:
         #: it was closed by the loop itself, which says so nowhere
         self.is_silent = False
         self.writes = 0
+        self.is_aborted = False
 
     def write(self, _piece: bytes) -> None:
         if self.is_broken:
@@ -35,8 +37,15 @@ class BreakingSocket:
         return None
 
     def set_write_buffer_limits(self, high: int) -> None: ...
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        raise OSError(errno.ENOTCONN, "not connected")
+
     def close(self) -> None: ...
-    def abort(self) -> None: ...
+    def abort(self) -> None:
+        self.is_aborted = True
 
 
 def opened_link() -> tuple[Link, BreakingSocket]:
@@ -70,3 +79,10 @@ async def test_nothing_is_said_after_connecting_was_given_up() -> None:
     link.abort()
     link.flush()
     assert socket.writes == before
+
+
+async def test_socket_that_broke_is_not_parted_from_in_peace() -> None:
+    link, socket = opened_link()
+    link.part(10.0)
+    assert socket.is_aborted
+    link.connection_lost(OSError())

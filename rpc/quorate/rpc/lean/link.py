@@ -11,8 +11,12 @@ handed to it, and what waits stays with its streams (``Connection.is_writable``)
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import sys
+import termios
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from quorate.core.logging import get_logger
@@ -36,7 +40,7 @@ ALPN_PROTOCOL: Final = "h2"
 #: A timer that is late by so much tells of a process that was stopped.
 _PAUSE_S: Final = 1.0
 _PING: Final = b"quorate?"
-#: how long the last words may take to leave
+#: how long the last words may take to leave; and how often it is looked whether they have
 _LAST_WORDS_S: Final = 1.0
 
 _of_thread = threading.local()
@@ -48,6 +52,14 @@ def _shared_buffer() -> memoryview:
     except AttributeError:
         _of_thread.buffer = memoryview(bytearray(_BUFFER_BYTES))
         return cast(memoryview, _of_thread.buffer)
+
+
+def _untaken_bytes(transport: asyncio.Transport) -> int:
+    """What was written, and the peer's machine does not have yet."""
+    with suppress(OSError):
+        waiting = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        return transport.get_write_buffer_size() + int.from_bytes(waiting, sys.byteorder)
+    return 0
 
 
 class KeepAlive:
@@ -91,6 +103,8 @@ class Link(asyncio.BufferedProtocol):
         #: since when the socket takes nothing
         self.paused_since: float | None = None
         self._flush_is_due = False
+        #: all has been said, and the peer may still be reading it
+        self._is_said = False
         #: uvloop closes the socket of whoever gives up connecting, and tells neither us nor whoever asks it
         self._is_aborted = False
         self._keep_alive = keep_alive
@@ -135,6 +149,8 @@ class Link(asyncio.BufferedProtocol):
         if rest:
             self._buffer[: len(rest)] = rest
         self.last_heard = now = self._loop.time()
+        if self._is_said:
+            return
         used = self.connection.receive(self._buffer[:end], now)
         self._rest = bytes(self._buffer[used:end]) if used < end else b""
         if self.connection.fault is not None:
@@ -173,7 +189,7 @@ class Link(asyncio.BufferedProtocol):
         transport, connection = self._transport, self.connection
         # One that broke while it was written to is told of by `connection_lost`, in a later turn of the loop;
         # uvloop takes nothing more until then.
-        if transport is None or self._is_aborted or transport.is_closing():
+        if transport is None or self._is_said or self._is_aborted or transport.is_closing():
             return
         while connection.output and self.paused_since is None and not self.is_closed:
             pieces = connection.take_output()
@@ -195,6 +211,40 @@ class Link(asyncio.BufferedProtocol):
         self._transport.close()
         # A peer that does not read would keep it open for ever.
         self._loop.call_later(_LAST_WORDS_S, self.abort)
+
+    def part(self, within_s: float) -> None:
+        """Says what is left to say, and hears the peer out until it hangs up; but one that has taken all of
+        it is not waited for, nor one that takes longer than that.
+
+        Whoever closes a connection to which the peer still sends, if only that its window is open again,
+        destroys what is on its way to the peer.
+        """
+        transport = self._transport
+        if transport is None or self.is_closed or self._is_aborted or transport.is_closing():
+            return
+        self.paused_since = None
+        self.flush()
+        self._is_said = True
+        try:
+            if transport.can_write_eof():
+                transport.write_eof()
+            else:
+                # Encrypted: it waits for the peer's farewell by itself.
+                transport.close()
+        except OSError:
+            # It had broken already, and the loop has not told yet.
+            self.abort()
+            return
+        until = self._loop.time() + max(within_s, _LAST_WORDS_S)
+        self._loop.call_later(_LAST_WORDS_S, self._part_if_taken, until)
+
+    def _part_if_taken(self, until: float) -> None:
+        if self._transport is None or self.is_closed:
+            return
+        if self._loop.time() >= until or not _untaken_bytes(self._transport):
+            self.abort()
+        else:
+            self._loop.call_later(_LAST_WORDS_S, self._part_if_taken, until)
 
     def abort(self) -> None:
         self._is_aborted = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -40,6 +41,7 @@ async def _listen_unix(
     address: UnixAddress, protocol: Callable[[], Any], options: LeanOptions
 ) -> asyncio.Server:
     loop = asyncio.get_running_loop()
+    _check_nobody_listens(address.path)
     return await loop.create_unix_server(protocol, address.path, backlog=_BACKLOG, **_tls(options))
 
 
@@ -49,20 +51,24 @@ async def _listen_inet(
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     port = address.port
+    has_ipv4 = any(family == socket.AF_INET for family, *_ in found)
     sockets: list[socket.socket] = []
+    servers: list[asyncio.Server] = []
     try:
         for family, _, _, _, where in dict.fromkeys(found):
             listening = socket.socket(family, socket.SOCK_STREAM)
             sockets.append(listening)
             # A name may stand for several addresses: the same port for all of them.
-            _bind(listening, (where[0], port, *where[2:]))
+            _bind(listening, (where[0], port, *where[2:]), takes_ipv4=not has_ipv4)
             port = listening.getsockname()[1]
-        servers = [
-            await loop.create_server(protocol, sock=each, backlog=_BACKLOG, **_tls(options))
-            for each in sockets
-        ]
-    except BaseException:
         for each in sockets:
+            server = await loop.create_server(protocol, sock=each, backlog=_BACKLOG, **_tls(options))
+            servers.append(server)
+    except BaseException:
+        # A server closes its socket itself: the loop must not look at one that was closed behind its back.
+        for begun in servers:
+            begun.close()
+        for each in sockets[len(servers) :]:
             each.close()
         raise
     return f"{address.written_host}:{port}", servers
@@ -74,10 +80,25 @@ def _tls(options: LeanOptions) -> dict[str, Any]:
     return {"ssl": options.server_tls, "ssl_handshake_timeout": options.greeting_s_max}
 
 
-def _bind(listening: socket.socket, where: tuple[Any, ...]) -> None:
+def _check_nobody_listens(path: str) -> None:
+    """A socket that a dead process left behind is taken over; from a live one it would be taken away."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(0)
+        try:
+            asking.connect(path)
+        except BlockingIOError:
+            pass  # somebody does, and has no time
+        except OSError:
+            return
+    raise OSError(errno.EADDRINUSE, "another process listens there; stop it first, or choose another path")
+
+
+def _bind(listening: socket.socket, where: tuple[Any, ...], *, takes_ipv4: bool) -> None:
     listening.settimeout(0)
     # Connections of a server that was here before may linger; two that listen are still refused.
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if listening.family == socket.AF_INET6:
-        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # [::] is every address, as with grpcio. Where the name stands for one of IPv4 as well, that has a
+        # socket of its own.
+        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not takes_ipv4))
     listening.bind(where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from quorate.core.logging import get_logger
@@ -63,6 +63,7 @@ class LeanServer:
         self._listening: list[asyncio.Server] = []
         self._health = Health()
         self._looking: asyncio.TimerHandle | None = None
+        self._is_stopping = False
         #: woken when a call or a connection has ended, while the server stops
         self._ended = asyncio.Event()
         self._route_services(services)
@@ -120,7 +121,10 @@ class LeanServer:
 
     def _link_opened(self, link: Link) -> None:
         self.links[link] = None
-        if len(self.links) > self.options.connections_max:
+        if self._is_stopping:
+            # Accepted before, and told of now.
+            link.abort()
+        elif len(self.links) > self.options.connections_max:
             log.warning("too_many_connections", connections_max=self.options.connections_max)
             link.fail(ErrorCode.ENHANCE_YOUR_CALM, "too many connections")
 
@@ -131,6 +135,8 @@ class LeanServer:
     # ---- the end
 
     async def stop(self, grace_s: float) -> None:
+        self._is_stopping = True
+        deadline = self.surroundings.loop.time() + grace_s
         for listening in self._listening:
             listening.close()
         # Whoever watches the health is not worth waiting for, and would never end by itself.
@@ -144,9 +150,11 @@ class LeanServer:
         except TimeoutError:
             self._stop_calls()
         await self._end_tasks()
+        # What was handed over may still be on its way: that is what is left of the grace for.
+        left_s = max(0.0, deadline - self.surroundings.loop.time())
         for link in list(self.links):
-            link.close()
-        await self._all_closed()
+            link.part(left_s)
+        await self._all_closed(left_s)
         if self._looking is not None:
             self._looking.cancel()
 
@@ -167,9 +175,9 @@ class LeanServer:
             for task in late:
                 log.warning("handler_does_not_end", task=repr(task))
 
-    async def _all_closed(self) -> None:
+    async def _all_closed(self, left_s: float) -> None:
         try:
-            async with asyncio.timeout(_END_S):
+            async with asyncio.timeout(left_s + _END_S):
                 while self.links:
                     await self._next_end()
         except TimeoutError:
@@ -228,7 +236,7 @@ class _Client:
         server = self._server
         head = request_head(found)
         if not head.is_grpc:
-            return _NotGrpc(stream, self.link.peer, server.surroundings.loop.time())
+            return _NotGrpc(stream, self.link.peer, server.surroundings.loop.time(), server.call_over)
         route = server.routes.get(head.path)
         if route is None or head.encoding != b"identity" or head.is_timeout_broken:
             # No client of ours does so; and an answer to nothing but headers is cheap to ask for.
@@ -257,8 +265,9 @@ def _why_not(head: RequestHead, route: Route | None) -> Status:
 class _NotGrpc:
     """A request of some other kind: heard to its end, and told so."""
 
-    def __init__(self, stream: Stream, peer: str, now: float) -> None:
+    def __init__(self, stream: Stream, peer: str, now: float, on_over: Callable[[], None]) -> None:
         self._stream = stream
+        self._on_over = on_over
         self.peer = peer
         self.arriving_since: float | None = now
         self.taking_since: float | None = None
@@ -273,9 +282,14 @@ class _NotGrpc:
         headers, body = http_refusal("This is a gRPC server, and speaks nothing else.\n")
         self._stream.send_headers(headers)
         self._stream.send(body, b"", ends=True)
+        # Or once it has drained; whoever looks, looks whether it is over.
+        self._on_over()
 
-    def on_drained(self) -> None: ...
-    def on_lost(self, code: ErrorCode | None, reason: str) -> None: ...
+    def on_drained(self) -> None:
+        self._on_over()
+
+    def on_lost(self, code: ErrorCode | None, reason: str) -> None:  # noqa: ARG002 - the listener's
+        self._on_over()
 
     def refuse_late(self) -> None:
         self.cut()
@@ -285,6 +299,7 @@ class _NotGrpc:
 
     def cut(self) -> None:
         self._stream.reset(ErrorCode.CANCEL)
+        self._on_over()
 
 
 _Watched = ServerCall | _NotGrpc
