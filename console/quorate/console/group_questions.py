@@ -8,9 +8,9 @@ from typing import TypeVar
 from quorate.client import AsyncAdmin
 from quorate.client.admin.group_types import GroupDescription
 from quorate.console.connecting import Clients
-from quorate.errors import GroupNotEmpty
+from quorate.errors import GroupNotEmpty, QuorateError, UnknownTopicOrPartition
 
-__all__ = ["check_is_empty", "describe_all", "with_admin"]
+__all__ = ["check_is_empty", "describe_all", "missing_topics", "with_admin"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,20 @@ async def describe_all(admin: AsyncAdmin, *, timeout_s: float) -> list[GroupDesc
     # Without those that were deleted since.
     described = await admin.describe_groups([each.group for each in listed], timeout=timeout_s)
     return list(described.values())
+
+
+async def missing_topics(admin: AsyncAdmin, group: GroupDescription) -> list[str]:
+    """That members have named and that there are not, as far as anybody can be asked."""
+    read = {each.partition.topic for each in group.progress}
+    missing = []
+    for topic in sorted({each for member in group.members for each in member.topics} - read):
+        try:
+            await admin.describe_topic(topic)
+        except UnknownTopicOrPartition:
+            missing.append(topic)
+        except QuorateError:
+            break  # the group is described all the same
+    return missing
 
 
 def check_is_empty(group: GroupDescription) -> None:

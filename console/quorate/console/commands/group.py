@@ -31,7 +31,8 @@ def group() -> None:
 def list_groups(session: Session) -> None:
     """Show every group: its state, members, topics, and how many records it has not read yet.
 
-    A lag of "-" is not known: the leader of a partition does not answer.
+    A lag of "-" is not known: the leader of a partition does not answer, or the group has committed
+    nothing and reads nothing. "uncommitted" are partitions in which it has no offset yet.
 
     \b
     Examples:
@@ -57,16 +58,24 @@ def describe(session: Session, name: str) -> None:
     The lag is in records, in seconds (the age of the oldest record that is not read), and as a share of
     what the topic keeps, by retention.ms or by retention.bytes, whichever is more: at 100% records are
     deleted unread. A member that is idle has nothing to read, because there are more members than
-    partitions; one that is away has said that it will be back, and nobody reads what it has.
+    partitions, or what it subscribes to does not exist, which is told; one that is away has said that
+    it will be back, and nobody reads what it has.
 
     \b
     Examples:
       quorate group describe billing
       quorate group describe billing --output json | jq .lag
     """
+    from quorate.console.connecting import with_clients
     from quorate.console.group_documents import print_group
+    from quorate.console.group_questions import missing_topics, with_admin
 
-    print_group(_described(session, name), session)
+    async def ask(admin: AsyncAdmin) -> tuple[GroupDescription, list[str]]:
+        described = await admin.describe_group(name, timeout=_TIMEOUT_S)
+        return described, await missing_topics(admin, described)
+
+    found, missing = with_clients(session.bootstrap, with_admin(ask))
+    print_group(found, session, missing=missing)
 
 
 @group.command()
