@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from quorate.client import AsyncAdmin
 from quorate.client.admin.group_types import GroupDescription
 from quorate.console.connecting import Clients
+from quorate.console.session import Session
 from quorate.errors import GroupNotEmpty, QuorateError, UnknownTopicOrPartition
 
 __all__ = ["check_is_empty", "describe_all", "missing_topics", "with_admin"]
 
 T = TypeVar("T")
 
+#: An election is shorter.
+_REMARK_S: Final = 3.0
 
-def with_admin(work: Callable[[AsyncAdmin], Awaitable[T]]) -> Callable[[Clients], Awaitable[T]]:
+
+def with_admin(
+    session: Session, work: Callable[[AsyncAdmin], Awaitable[T]]
+) -> Callable[[Clients], Awaitable[T]]:
+    """Who waits hears before the time is over that nobody answers yet."""
+
     async def run(clients: Clients) -> T:
-        async with clients.admin() as admin:
-            return await work(admin)
+        still_trying = f"no answer from {session.bootstrap} yet; still trying"
+        timer = asyncio.get_running_loop().call_later(_REMARK_S, session.note, still_trying)
+        try:
+            async with clients.admin() as admin:
+                return await work(admin)
+        finally:
+            timer.cancel()
 
     return run
 

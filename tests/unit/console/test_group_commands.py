@@ -16,6 +16,8 @@ from quorate.client.admin.group_types import (
     GroupStateName,
     MemberDescription,
 )
+from quorate.console import group_questions
+from quorate.console.commands import group as group_command
 from quorate.console.main import main
 from quorate.core.ids import PartitionId, TopicName
 from quorate.errors import NotLeaderOrFollower, UnknownTopicOrPartition
@@ -148,6 +150,23 @@ def test_group_that_cannot_be_described_fails_the_list(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("error: NOT_LEADER_OR_FOLLOWER: no\n  what to do: ")
+
+
+def test_who_waits_for_a_cluster_that_does_not_answer_hears_so_and_whom_it_asks(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    monkeypatch.setattr(group_questions, "_REMARK_S", 0.0)
+    monkeypatch.setattr(group_command, "_TIMEOUT_S", 0.5)
+    assert main(["group", "list", "--bootstrap", "127.0.0.1:1,127.0.0.1:2"]) == 1
+    remark, error, _ = capsys.readouterr().err.splitlines()
+    assert remark == "no answer from 127.0.0.1:1,127.0.0.1:2 yet; still trying"
+    assert error.startswith("error: UNAVAILABLE: nobody answers at any of 127.0.0.1:1, 127.0.0.1:2")
+
+
+@pytest.mark.parametrize("command", [["group", "describe", ""], ["consume", "t", "--group", ""]])
+def test_group_without_a_name_is_wrong_usage(capsys: Capsys, command: list[str]) -> None:
+    assert main(command) == 2
+    assert "a group's name has a character at least" in capsys.readouterr().err
 
 
 # -- describe
@@ -317,6 +336,16 @@ def test_several_partitions_are_moved_by_one_commit(node: FakeGroupNode) -> None
 def test_nearest_offset_is_told(node: FakeGroupNode, capsys: Capsys) -> None:
     assert main(["group", "reset", "g", "--topic", "t:1", "--to", "99"]) == 0
     assert "t:1 does not hold 99: 1 is the nearest it does" in capsys.readouterr().err
+
+
+def test_time_that_is_still_to_come_is_told(node: FakeGroupNode, capsys: Capsys) -> None:
+    assert main(["group", "reset", "g", "--topic", "t", "--to", "2999-01-01"]) == 0
+    assert "still to come" in capsys.readouterr().err
+
+
+def test_how_long_ago_needs_a_unit(node: FakeGroupNode, capsys: Capsys) -> None:
+    assert main(["group", "reset", "g", "--topic", "t", "--to", "-5"]) == 2
+    assert "needs a unit, as -5s" in capsys.readouterr().err
 
 
 def test_group_with_members_is_not_moved(node: FakeGroupNode, capsys: Capsys) -> None:

@@ -282,7 +282,9 @@ class GroupCalls:
             chosen = dict.fromkeys(first, check_offset("to", to))
         elif to not in ("earliest", "latest"):
             raise InvalidRequest(
-                f"to is {shown(to)}: earliest, latest or an offset is expected", argument="to"
+                f"to is {shown(to)}: earliest, latest or an offset is expected; a time is given as "
+                "timestamp_ms=…, in milliseconds since 1970",
+                argument="to",
             )
         plan = {
             each: OffsetReset(
