@@ -64,9 +64,11 @@ format: setup ## rewrite the sources in the one format
 protos: setup ## generate the Python stubs from proto/
 	@$(BIN)/python tools/generate_protos.py
 
-docs: setup ## generate docs/configuration.md from the configuration classes
+docs: setup ## generate docs/configuration.md and docs/client-options.md from the classes of the configuration
 	@$(BIN)/python -m quorate.core.config.docs > .venv/configuration.md
 	@mv .venv/configuration.md docs/configuration.md
+	@$(BIN)/python tools/client_options.py > .venv/client-options.md
+	@mv .venv/client-options.md docs/client-options.md
 
 docs-site: setup ## the documentation as a site, in build/site; fails on a link that leads nowhere
 	@# Not --quiet: warnings that are not told do not count as such, and --strict would find none.

@@ -22,6 +22,7 @@ __all__ = [
     "check_integer_or_none",
     "check_offset",
     "check_partition_argument",
+    "check_record_argument",
     "check_seconds",
     "check_text",
     "check_topic_argument",
@@ -75,6 +76,12 @@ def check_partition_argument(partition: object) -> TopicPartition:
     topic, number = partition
     check_topic_argument(topic)
     return TopicPartition(TopicName(topic), PartitionId(check_integer("partition", number, bits=32)))
+
+
+def check_record_argument(record: object) -> None:
+    """One that a poll has brought; a ``RecordMetadata`` has no leader epoch, say."""
+    if not all(hasattr(record, name) for name in ("topic", "partition", "offset", "leader_epoch")):
+        raise InvalidRequest(f"record is {shown(record)}: one that was polled is expected", argument="record")
 
 
 def check_integer(argument: str, found: object, *, bits: int = 64) -> int:

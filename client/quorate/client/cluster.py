@@ -63,6 +63,10 @@ _SILENCE_REMEMBERED_S: Final = 10.0
 _DENIAL_S: Final = 2.0
 #: Also without any trouble, to learn of new partitions and brokers.
 _AGE_S_MAX: Final = 300.0
+#: Failovers are shorter; when nobody has answered for so long, that is told.
+_UNREACHABLE_AFTER_S: Final = 5.0
+#: Who has not asked for longer than that knows nothing about the time in between.
+_UNREACHABLE_GAP_S: Final = 15.0
 #: Every client of a dead leader asks that often until there is a new one.
 _REFRESH_PAUSE_S_MAX: Final = 0.25
 
@@ -105,6 +109,9 @@ class ClusterView:
         self._refreshing: asyncio.Task[None] | None = None
         #: why the address that was asked last did not answer; None: it did
         self._silence: QuorateError | None = None
+        #: the first and the last round in which nobody answered; None: somebody has since
+        self._unanswered: tuple[float, float] | None = None
+        self._is_silence_told = False
         self._age_timer: Timer | None = None
         self._listeners: list[Callable[[], None]] = []
         self._is_closed = False
@@ -206,7 +213,10 @@ class ClusterView:
         """Ask any broker, the next one where one fails, until the time is up. For what may be done twice."""
 
         async def attempt(remaining_s: float) -> Response:
-            return await self._ask_round(method, request, timeout_s=remaining_s)
+            try:
+                return await self._ask_round(method, request, timeout_s=remaining_s)
+            except TransportError as error:
+                raise self.unreachable() from error
 
         return await retrying(attempt, clock=self._clock, rng=self._rng, timeout_s=timeout_s)
 
@@ -230,10 +240,15 @@ class ClusterView:
             return UnknownTopicOrPartition(
                 f"there is no topic {topic}, as far as the brokers know", topic=topic
             )
+        return self.unreachable(topic=topic)
+
+    def unreachable(self, **facts: str) -> Unavailable:
+        """What to say when nobody has answered: who was asked, and why the last one did not."""
         asked = self._bootstrap if self._metadata_offset < 0 else self.addresses()
+        reason = self._silence
         silence = Unavailable(
             f"nobody answers at any of {', '.join(asked)}" + (f": {reason.message}" if reason else ""),
-            topic=topic,
+            **facts,
         )
         silence.__cause__ = reason
         return silence
@@ -273,7 +288,8 @@ class ClusterView:
         self, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
         """Each address once."""
-        deadline = self._clock.monotonic() + timeout_s
+        began = self._clock.monotonic()
+        deadline = began + timeout_s
         failure: QuorateError = RequestTimedOut(f"{method.name}: no time left to ask")
         for address in self._addresses_in_turn():
             remaining_s = deadline - self._clock.monotonic()
@@ -289,8 +305,26 @@ class ClusterView:
             else:
                 self._silent_since.pop(address, None)
                 self._silence = None
+                self._unanswered, self._is_silence_told = None, False
                 return response
+        self._nobody_answered(began, failure)
         raise failure
+
+    def _nobody_answered(self, began: float, failure: QuorateError) -> None:
+        """Told once: a program that polls would otherwise wait without a word."""
+        now = self._clock.monotonic()
+        if self._unanswered is None or began - self._unanswered[1] > _UNREACHABLE_GAP_S:
+            self._unanswered = began, now
+        self._unanswered = self._unanswered[0], now
+        if now - self._unanswered[0] >= _UNREACHABLE_AFTER_S and not self._is_silence_told:
+            self._is_silence_told = True
+            log.warning(
+                "cluster_unreachable",
+                addresses=self.addresses(),
+                silent_s=round(now - self._unanswered[0], 1),
+                code=failure.code,
+                error=failure.message,
+            )
 
     def _addresses_in_turn(self) -> list[str]:
         """Another one first each time; those that did not answer of late, last."""

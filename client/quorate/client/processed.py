@@ -94,16 +94,23 @@ class SqliteProcessedIds:
         self._connection = connection
 
     def create_tables(self) -> None:
+        """Where there are none; once, before anything else. Commit it."""
         for statement in _CREATE:
             self._connection.execute(statement)
 
     def add(self, record: RecordId) -> bool:
+        """Whether it is new: it counts as processed when the transaction is committed."""
         return self._connection.execute(_ADD, record).rowcount == 1
 
     def add_key(self, group: str, key: str) -> bool:
+        """The same by a name of the application's own, which only the application can forget again."""
         return self._connection.execute(_ADD_KEY, (group, key)).rowcount == 1
 
     def forget(self, below: RecordId) -> int:
+        """Records of the same partition with lower offsets; returns how many there were.
+
+        For what is committed to the group, and cannot come again unless the group is reset.
+        """
         return self._connection.execute(_FORGET, below).rowcount
 
 
@@ -124,16 +131,23 @@ class PostgresProcessedIds:
         self._connection = connection
 
     def create_tables(self) -> None:
+        """Where there are none; once, before anything else. Commit it."""
         for statement in _CREATE:
             self._connection.execute(statement)
 
     def add(self, record: RecordId) -> bool:
+        """Whether it is new: it counts as processed when the transaction is committed."""
         return bool(self._execute(_ADD, record).rowcount == 1)
 
     def add_key(self, group: str, key: str) -> bool:
+        """The same by a name of the application's own, which only the application can forget again."""
         return bool(self._execute(_ADD_KEY, (group, key)).rowcount == 1)
 
     def forget(self, below: RecordId) -> int:
+        """Records of the same partition with lower offsets; returns how many there were.
+
+        For what is committed to the group, and cannot come again unless the group is reset.
+        """
         return int(self._execute(_FORGET, below).rowcount)
 
     def _execute(self, statement: str, values: Sequence[str | int]) -> Any:
@@ -147,16 +161,23 @@ class AsyncPostgresProcessedIds:
         self._connection = connection
 
     async def create_tables(self) -> None:
+        """Where there are none; once, before anything else. Commit it."""
         for statement in _CREATE:
             await self._connection.execute(statement)
 
     async def add(self, record: RecordId) -> bool:
+        """Whether it is new: it counts as processed when the transaction is committed."""
         return bool((await self._execute(_ADD, record)).rowcount == 1)
 
     async def add_key(self, group: str, key: str) -> bool:
+        """The same by a name of the application's own, which only the application can forget again."""
         return bool((await self._execute(_ADD_KEY, (group, key))).rowcount == 1)
 
     async def forget(self, below: RecordId) -> int:
+        """Records of the same partition with lower offsets; returns how many there were.
+
+        For what is committed to the group, and cannot come again unless the group is reset.
+        """
         return int((await self._execute(_FORGET, below)).rowcount)
 
     async def _execute(self, statement: str, values: Sequence[str | int]) -> Any:

@@ -37,7 +37,10 @@ _ADVICE: Final = {
         "keep the node's files and its log, and report it: this is a bug or damage, and going on spreads it"
     ),
     "INELIGIBLE_REPLICA": "`quorate broker list` shows who is fenced or stopping; bring it back first",
-    "INVALID_CONFIG": "correct the setting; docs/configuration.md lists every key",
+    "INVALID_CONFIG": (
+        "correct the setting; docs/configuration.md lists every key of a node, docs/client-options.md those "
+        "of clients"
+    ),
     "INVALID_RECORD": "correct the line, and begin again with it",
     "INVALID_REGULAR_EXPRESSION": "write it in RE2's syntax: no look-around, no back-references",
     "INVALID_REPLICA_ASSIGNMENT": "name each broker once, and only those that `quorate broker list` shows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -80,6 +81,7 @@ def _run(work: Callable[[], Awaitable[T]]) -> T:
             task.cancel()
 
         loop.set_exception_handler(_on_loop_error)
+        logging.getLogger("quorate.client.cluster").addFilter(_is_not_told_here)
         if threading.current_thread() is threading.main_thread():
             loop.add_signal_handler(signal.SIGTERM, terminate)
         return await work()
@@ -90,6 +92,11 @@ def _run(work: Callable[[], Awaitable[T]]) -> T:
         if was_terminated:
             raise Terminated from None
         raise
+
+
+def _is_not_told_here(record: logging.LogRecord) -> bool:
+    """Commands say in their own words that nobody answers."""
+    return "cluster_unreachable" not in record.getMessage()
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ from quorate.errors import (
     QuorateError,
     StaleMemberEpoch,
     UnknownMember,
+    UnknownTopicOrPartition,
 )
 
 __all__ = ["GroupConsumeOptions", "consume_in_group"]
@@ -79,13 +80,15 @@ class _GroupReading:
         self._is_committing = False
         #: partitions that begin where --from says, unless somebody commits there first
         self._unbegun: set[TopicPartition] = set()
+        #: nobody needs to hear what is given up at the end
+        self._is_ending = False
         #: of partitions that the group has not come to the end of; None: it is not asked to
         self._ends: dict[TopicPartition, int] | None = None
 
     async def run(self, clients: Clients) -> None:
         options = self._options
         async with AsyncExitStack() as stack:
-            admin = await stack.enter_async_context(clients.admin())
+            self._admin = admin = await stack.enter_async_context(clients.admin())
             topic = await admin.describe_topic(options.topic)
             partitions = partitions_of(topic)
             if options.start is not None:
@@ -104,8 +107,11 @@ class _GroupReading:
             )
             await stack.enter_async_context(consumer)
             silence = Silence(self._session)
-            while not self._output.is_enough and not await self._is_at_end():
-                await self._read(silence)
+            try:
+                while not self._output.is_enough and not await self._is_at_end():
+                    await self._read(silence)
+            finally:
+                self._is_ending = True
             await self._commit_the_rest()
 
     # -- where to begin
@@ -130,24 +136,43 @@ class _GroupReading:
         )
 
     async def _assigned(self, partitions: list[TopicPartition]) -> None:
-        self._session.note(f"reads {partitions_text(partitions)}")
+        self._tell_assignment()
         if self._ends is not None:
             # The group has come to the end of these, or they are new.
             for each in partitions:
                 if each not in self._ends:
                     self._consumer.pause(each)
+        await self._begin([each for each in partitions if each in self._unbegun])
+
+    async def _begin(self, new: Sequence[TopicPartition]) -> None:
+        """Where --from says, and that is committed before the first record: else it would be forgotten if
+        none comes, and the group would read from the beginning the next time."""
         start = self._options.start
-        new = [each for each in partitions if each in self._unbegun]
         if start is None or start.kind not in ("offset", "time") or not new:
             return
         committed = await self._consumer.committed_offsets(*new)
-        for each in new:
-            if each in committed:
-                continue
-            if start.kind == "offset":
-                self._consumer.seek(each, start.value)
-            else:
-                self._consumer.seek_to_time(each, start.value)
+        unbegun = [each for each in new if each not in committed]
+        if not unbegun:
+            return
+        first, last = [await self._admin.list_offsets(unbegun, at) for at in ("earliest", "latest")]
+        if start.kind == "offset":
+            begins = dict.fromkeys(unbegun, start.value)
+        else:
+            # Asked after the end: where no record is that late yet, the first one to come will be.
+            found = await self._admin.list_offsets(unbegun, start.value)
+            begins = {each: _known(found[each].offset, last[each].offset) for each in unbegun}
+        for each, offset in begins.items():
+            self._consumer.seek(each, offset)
+        offsets: dict[tuple[str, int], int | OffsetAndMetadata] = {
+            each: offset
+            for each, offset in begins.items()
+            # One that the log does not hold is told by the next poll; the group does not stand there.
+            if start.kind == "time" or _known(first[each].offset) <= offset <= _known(last[each].offset)
+        }
+        try:
+            await self._consumer.commit(offsets)
+        except _LOST as error:
+            self._tell_of_repetition(offsets, error)
 
     # -- reading
 
@@ -165,11 +190,18 @@ class _GroupReading:
         self._commit()
         if set(consumer.assignment()) - set(consumer.paused()):
             silence.look(consumer.statistics().fetches, has_read=bool(records))
-        else:
-            silence.nothing_to_read(
-                f"nothing to read for this member; `quorate group describe {self._options.group}` shows who "
-                "reads what"
-            )
+        elif silence.has_nothing_to_read():
+            self._session.note(await self._why_idle())
+
+    async def _why_idle(self) -> str:
+        group, topic = self._options.group, self._options.topic
+        try:
+            await self._admin.describe_topic(topic)
+        except UnknownTopicOrPartition:
+            return f"there is no topic {topic} any more; it is waited for, and read once it is made anew"
+        except QuorateError as error:
+            return f"nothing to read for this member, and the cluster cannot be asked why ({error.code})"
+        return f"nothing to read for this member; `quorate group describe {group}` shows who reads what"
 
     async def _is_at_end(self) -> bool:
         if self._ends is None:
@@ -229,10 +261,19 @@ class _GroupReading:
             await self._consumer.commit(offsets, timeout=_LAST_COMMIT_S)
         except QuorateError as error:
             self._tell_of_repetition(offsets, error)
+        if not self._is_ending:
+            self._tell_assignment(given_up=partitions)
+
+    def _tell_assignment(self, given_up: Sequence[TopicPartition] = ()) -> None:
+        """All of it, after each change: what came and went does not add up in one's head."""
+        held = set(self._consumer.assignment()).difference(given_up)
+        gone = f" (given up: {partitions_text(given_up)})" if given_up else ""
+        self._session.note(f"now reads {partitions_text(held) or 'nothing'}{gone}")
 
     def _lost(self, partitions: list[TopicPartition]) -> None:
         lost = [each for each in partitions if self._printed.pop(each, None) is not None]
         self._session.note(f"lost {partitions_text(partitions)}: the group has given this member up")
+        self._tell_assignment()
         if lost:
             self._tell_of_repetition(lost, None)
 
@@ -255,3 +296,7 @@ async def _ends(admin: AsyncAdmin, partitions: Sequence[TopicPartition]) -> dict
         for each in partitions
         if (end := last[each].offset) is not None and end > (first[each].offset or 0)
     }
+
+
+def _known(*offsets: int | None) -> int:
+    return next((each for each in offsets if each is not None), 0)

@@ -31,7 +31,16 @@ _GROUP_COLUMNS: Final = {
     "partitions": "PARTITIONS",
     "lag": "LAG",
 }
-_MEMBER_COLUMNS: Final = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNMENT")
+_MEMBER_COLUMNS: Final = (
+    "MEMBER",
+    "INSTANCE",
+    "CLIENT",
+    "HOST",
+    "EPOCH",
+    "STATE",
+    "SUBSCRIBES",
+    "ASSIGNMENT",
+)
 _PROGRESS_COLUMNS: Final = (
     "TOPIC",
     "PARTITION",
@@ -51,12 +60,14 @@ def print_groups(groups: Iterable[GroupDescription], session: Session) -> None:
     if session.json:
         print_json({"groups": documents})
     else:
-        print_table(_GROUP_COLUMNS.values(), [[each[key] for key in _GROUP_COLUMNS] for each in documents])
+        rows = [{**each, "lag": _lag_text(each)} for each in documents]
+        print_table(_GROUP_COLUMNS.values(), [[each[key] for key in _GROUP_COLUMNS] for each in rows])
 
 
-def print_group(group: GroupDescription, session: Session) -> None:
+def print_group(group: GroupDescription, session: Session, *, missing: Sequence[str] = ()) -> None:
+    """``missing``: topics that members subscribe to and that there are not."""
     if session.json:
-        print_json(_document(group))
+        print_json({**_document(group), "missing_topics": list(missing)})
         return
     click.echo(_headline(group))
     click.echo()
@@ -72,6 +83,8 @@ def print_group(group: GroupDescription, session: Session) -> None:
     for each in group.progress:
         if each.error is not None:
             click.echo(f"{partitions_text([each.partition])}: {each.error.code}: {each.error.message}")
+    for topic in missing:
+        click.echo(f"{topic}: there is no such topic; it is waited for")
 
 
 def print_resets(
@@ -103,6 +116,7 @@ def _short_document(group: GroupDescription) -> dict[str, Any]:
         "members": len(group.members),
         "topics": sorted({each.partition.topic for each in group.progress}),
         "partitions": len(group.progress),
+        "uncommitted_partitions": sum(each.committed_offset is None for each in group.progress),
         "lag": group.lag,
     }
 
@@ -168,9 +182,16 @@ def _partition_document(partition: TopicPartition) -> dict[str, Any]:
 # -- for people
 
 
+def _lag_text(group: Mapping[str, Any]) -> str | None:
+    """Where nothing is committed in a partition, its lag is what there is, and nobody has said so."""
+    lag, uncommitted = group["lag"], group["uncommitted_partitions"]
+    return f"{lag} ({uncommitted} uncommitted)" if lag is not None and uncommitted else lag
+
+
 def _headline(group: GroupDescription) -> str:
     epoch = str(group.group_epoch)
-    if group.assignment_epoch != group.group_epoch:
+    # Of a stable group it only says that the last change, a restart of a static member say, moved nothing.
+    if group.assignment_epoch != group.group_epoch and group.state != "stable":
         epoch += f" (assigned for {group.assignment_epoch})"
     lag = "-" if group.lag is None else group.lag
     return (
@@ -187,8 +208,13 @@ def _member_row(member: MemberDescription) -> Sequence[object]:
         member.host or None,
         member.member_epoch,
         _member_state(member),
+        _subscribed(member) or None,
         partitions_text([*member.assignment, *member.revoking]) or None,
     )
+
+
+def _subscribed(member: MemberDescription) -> str:
+    return " ".join([*member.topics, *([f"/{member.pattern}/"] if member.pattern else [])])
 
 
 def _member_state(member: MemberDescription) -> str:

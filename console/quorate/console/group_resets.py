@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,6 +81,8 @@ def _to(choice: OffsetChoice) -> ResetTo | None:
 
 
 def _nearest(resets: dict[TopicPartition, OffsetReset], choice: OffsetChoice) -> list[str]:
+    if choice.kind == "time" and choice.value > time.time() * 1000:
+        return ["that time is still to come: the group goes on at the end of each partition, as it is now"]
     if choice.kind != "offset":
         return []
     return [

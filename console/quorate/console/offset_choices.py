@@ -21,6 +21,7 @@ _WORDS: Final[dict[str, Literal["beginning", "end"]]] = {
 }
 #: With a unit: a bare -1 could be meant as an offset.
 _AGO: Final = re.compile(r"-(\d+[a-z]+)", re.ASCII)
+_AGO_WITHOUT_UNIT: Final = re.compile(r"-\d{1,18}", re.ASCII)
 _AGE: Final = DurationMs(0, INT64_MAX)
 
 
@@ -34,6 +35,10 @@ def parse_offset_choice(text: str, *, words: str, hint: str) -> OffsetChoice:
     """``words``: those for the two ends that the option's help names; all are understood."""
     if text in _WORDS:
         return OffsetChoice(_WORDS[text])
+    if _AGO_WITHOUT_UNIT.fullmatch(text):
+        raise click.BadParameter(
+            f"{text}: how long ago needs a unit, as {text}s, {text}m, {text}h or {text}d", param_hint=hint
+        )
     try:
         if text.isascii() and text.isdecimal():
             return OffsetChoice("offset", int(text))

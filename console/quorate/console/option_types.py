@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 from click.types import StringParamType
 
-__all__ = ["COUNT", "INT32_MAX", "NUMBER", "TEXT", "FiniteRange"]
+__all__ = ["COUNT", "GROUP_NAME", "INT32_MAX", "NUMBER", "TEXT", "FiniteRange"]
 
 INT32_MAX: Final = (1 << 31) - 1
 
@@ -44,4 +44,15 @@ class _Text(StringParamType):
         return text
 
 
+class _GroupName(_Text):
+    """Told before anybody is asked: a group without a name cannot be."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        name = super().convert(value, param, ctx)
+        if not name:
+            self.fail("a group's name has a character at least.", param, ctx)
+        return name
+
+
 TEXT: Final = _Text()
+GROUP_NAME: Final = _GroupName()

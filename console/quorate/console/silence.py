@@ -37,12 +37,13 @@ class Silence:
             self._session.note(f"no broker has answered for {_SILENCE_S:g} s; still trying")
             self._is_told = True
 
-    def nothing_to_read(self, why: str) -> None:
-        """Nobody is asked for anything at the moment: then nobody answers. Told once, too."""
+    def has_nothing_to_read(self) -> bool:
+        """Nobody is asked for anything now: then nobody answers. True once, when that is to be told."""
         now = asyncio.get_running_loop().time()
+        self._answered_at = now
         if self._idle_since is None:
             self._idle_since = now
         elif not self._is_idleness_told and now - self._idle_since >= _SILENCE_S:
-            self._session.note(why)
             self._is_idleness_told = True
-        self._answered_at = now
+            return True
+        return False

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from quorate.chaos.models.producer.fake_broker import FakeCluster, simulate
-from quorate.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
-from quorate.errors import InvalidConfig, InvalidRecord, InvalidRequest, InvalidTopic
+from quorate.client import Admin, AsyncConsumer, AsyncProducer, Consumer, OffsetAndMetadata, Producer
+from quorate.client.groups.offsets import offset_given
+from quorate.errors import (
+    ClientError,
+    InvalidConfig,
+    InvalidPattern,
+    InvalidRecord,
+    InvalidRequest,
+    InvalidTopic,
+)
 
 NOWHERE = "127.0.0.1:1"
 
@@ -88,6 +98,68 @@ def test_time_that_a_poll_may_take_is_a_number_of_seconds(timeout: Any) -> None:
 def test_nearest_name_may_be_one_that_is_no_option(kind: Any) -> None:
     with pytest.raises(TypeError, match="did you mean 'topics'"):
         kind(NOWHERE, topic=["orders"])
+
+
+@pytest.mark.parametrize("time", ["yesterday", None, 1.5, datetime(2026, 1, 1, tzinfo=UTC), 1 << 63])
+def test_time_to_seek_to_is_milliseconds(time: Any) -> None:
+    with Consumer(NOWHERE) as consumer:
+        consumer.assign([("orders", 0)])
+        with pytest.raises(InvalidRequest, match=r"^timestamp_ms is "):
+            consumer.seek_to_time(("orders", 0), time)
+    waiting = AsyncConsumer(NOWHERE)
+    waiting.assign([("orders", 0)])
+    with pytest.raises(InvalidRequest, match=r"^timestamp_ms is "):
+        waiting.seek_to_time(("orders", 0), time)
+
+
+def test_record_is_one_that_was_polled() -> None:
+    text: Any = "x"
+    with pytest.raises(InvalidRequest, match=r"^record is 'x'"):
+        AsyncConsumer(NOWHERE).record_id(text)
+    with pytest.raises(InvalidRequest, match=r"^record is 'x'"):
+        OffsetAndMetadata.after(text)
+
+
+def test_note_in_the_place_of_an_epoch_is_told_where_it_belongs() -> None:
+    note: Any = "a note"
+    with pytest.raises(InvalidRequest, match="metadata=") as refused:
+        offset_given(OffsetAndMetadata(4, note))
+    assert refused.value.facts == {"argument": "leader_epoch"}
+
+
+@pytest.mark.parametrize("pattern", ["orders-(", "*", "(?=a)b"])
+def test_what_is_no_pattern_is_refused_where_it_is_given(pattern: str) -> None:
+    with pytest.raises(InvalidPattern):
+        AsyncConsumer(NOWHERE, group="g", pattern=pattern)
+    with pytest.raises(InvalidPattern):
+        AsyncConsumer(NOWHERE, group="g").subscribe(pattern=pattern)
+    AsyncConsumer(NOWHERE, group="g", pattern=r"\pL+-orders\z")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("group_remote_assignor", "sticky"), ("group", "two\nlines"), ("group", "\x7f")]
+)
+def test_what_no_coordinator_takes_is_refused_where_it_is_given(option: str, value: str) -> None:
+    options: Any = {"group": "g", option: value}
+    with pytest.raises(InvalidConfig, match=f"^{option} is ") as refused:
+        AsyncConsumer(NOWHERE, **options)
+    assert refused.value.facts["key"] == option
+
+
+def test_mistake_of_the_consumers_own_is_told_in_polls_as_an_error_of_the_client() -> None:
+    async def scenario() -> None:
+        consumer: Any = AsyncConsumer(NOWHERE, topics=["t"])
+
+        async def fail() -> None:
+            raise TypeError("inside")
+
+        consumer._engine._topics.run = fail  # no way in is known
+        for _ in range(2):
+            with pytest.raises(ClientError, match=r"close it.*TypeError.*inside"):
+                await consumer.poll(timeout=1)
+        await consumer.close()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(

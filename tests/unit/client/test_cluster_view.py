@@ -6,10 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+import structlog
 
 from quorate.chaos.models.producer.fake_broker import FakeCluster, simulate
 from quorate.chaos.sim.transport import SimTransport
 from quorate.client.cluster import ClusterView
+from quorate.client.groups.coordinator import FIND_COORDINATORS
 from quorate.client.retrying import retrying
 from quorate.core.backoff import Backoff
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
@@ -22,6 +24,7 @@ from quorate.errors import (
     Unavailable,
     UnknownTopicOrPartition,
 )
+from quorate.v1 import group_pb2
 
 TP = TopicPartition(TopicName("t"), PartitionId(0))
 
@@ -82,6 +85,44 @@ def test_nobody_there_is_said_so() -> None:
         await view.close()
         with pytest.raises(ClientClosed):
             await view.refreshed()
+
+    simulate(scenario)
+
+
+def test_cluster_where_nobody_answers_is_told_once_with_its_addresses_and_again_after_an_answer() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        view = view_of(cluster)
+        with structlog.testing.capture_logs() as told:
+            for expected in (1, 2):
+                for broker in ("b1", "b2", "b3"):
+                    cluster.network.block("client", broker)
+                with pytest.raises(Unavailable):
+                    await view.topic(f"u{expected}", timeout_s=1.5)
+                before = [each["event"] for each in told].count("cluster_unreachable")
+                assert before == expected - 1, "an election is shorter than that"
+                with pytest.raises(Unavailable):
+                    await view.topic(f"u{expected}", timeout_s=30)
+                unreachable = [each for each in told if each["event"] == "cluster_unreachable"]
+                assert len(unreachable) == expected
+                assert unreachable[-1]["addresses"] == ["b1:1", "b2:1", "b3:1"]
+                assert unreachable[-1]["log_level"] == "warning"
+                for broker in ("b1", "b2", "b3"):
+                    cluster.network.unblock("client", broker)
+                await view.topic("t", timeout_s=30)
+                await view.refreshed()
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_question_to_anybody_that_nobody_answers_names_everybody_who_was_asked() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        view = view_of(cluster, ("nobody:1", "none:2"))
+        request = group_pb2.FindCoordinatorsRequest(groups=["g"])
+        with pytest.raises(Unavailable, match=r"^nobody answers at any of nobody:1, none:2"):
+            await view.call(FIND_COORDINATORS, request, timeout_s=1)
+        await view.close()
 
     simulate(scenario)
 

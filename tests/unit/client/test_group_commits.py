@@ -18,6 +18,7 @@ from quorate.errors import (
     NotEnoughReplicas,
     QuorateError,
     StaleMemberEpoch,
+    UnknownTopicOrPartition,
 )
 from tests.unit.client.fake_coordinator import Committed, GroupCluster, simulate
 from tests.unit.client.group_helpers import Application, until
@@ -43,6 +44,18 @@ def kept(cluster: GroupCluster, partition: int = 0) -> Committed:
 
 
 # -- by the application
+
+
+def test_a_partition_that_there_is_not_cannot_be_committed_and_is_named() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 3, 1)
+        async with cluster.member(topics=["t"]) as consumer:
+            await poll_offsets(consumer, 3)
+            for number in (77, -1):
+                with pytest.raises(UnknownTopicOrPartition, match=rf"^t has no partition {number}: it has 3"):
+                    await consumer.commit({("t", number): 1})
+
+    simulate(scenario)
 
 
 def test_commit_keeps_positions_with_the_epoch_of_the_last_record_that_was_read() -> None:

@@ -16,7 +16,7 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.core.config import GroupConfig
-from quorate.errors import QuorateError
+from quorate.errors import QuorateError, UnreleasedInstance
 from quorate.v1 import admin_pb2
 
 PARTITIONS = 4
@@ -216,5 +216,26 @@ def test_a_new_partition_is_read_from_its_beginning_by_a_group_that_began_at_the
         await cluster.until(lambda: len(work.done[PARTITIONS]) == 50, within_s=60)
         assert all(not work.done[number] for number in range(PARTITIONS))
         await worker.close()
+
+    run_simulation(main, seed=1, time_limit_s=900)
+
+
+def test_a_second_process_with_the_name_of_a_static_member_is_told_and_takes_nothing() -> None:
+    async def main(simulation: Simulation) -> None:
+        cluster = SimCluster(simulation)
+        await cluster.start()
+        await start_topic(cluster)
+        work = Work()
+        options = {"group_instance_id": "one", "max_poll_interval_ms": 300_000}
+        first = Worker(cluster, work, random.Random(1), **options)
+        await cluster.until(lambda: len(first.held) == PARTITIONS)
+        second = Worker(cluster, work, random.Random(2), **options)
+        await cluster.until(lambda: bool(second.errors), within_s=30)
+        assert isinstance(second.errors[0], UnreleasedInstance)
+        assert "group_instance_id of its own" in second.errors[0].message
+        assert (len(first.held), len(second.held), first.errors) == (PARTITIONS, 0, [])
+        await first.close()
+        await cluster.until(lambda: len(second.held) == PARTITIONS)
+        await second.close()
 
     run_simulation(main, seed=1, time_limit_s=900)

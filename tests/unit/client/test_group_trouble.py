@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 import pytest
+import structlog
 
 from quorate.chaos.sim.network import LinkFaults
 from quorate.core.ids import TopicPartition
@@ -412,6 +413,41 @@ def test_an_instance_that_is_in_use_is_waited_for_and_then_told() -> None:
     simulate(scenario)
 
 
+def in_use(*, silent_ms: int) -> UnreleasedInstance:
+    return UnreleasedInstance(
+        "in use", silent_ms=silent_ms, heartbeat_interval_ms=3_000, session_timeout_ms=45_000
+    )
+
+
+def test_an_instance_whose_owner_is_heard_of_again_is_anothers_and_that_is_told_soon() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 10)
+        cluster.group_errors["GroupHeartbeat"] = deque([in_use(silent_ms=1_000)] * 40)
+        app = Application(cluster, "a", group_instance_id="one")
+        app.start()
+        began = cluster.now()
+        await until(cluster, lambda: app.errors)
+        assert isinstance(app.errors[0], UnreleasedInstance)
+        assert 4 < cluster.now() - began < 20, "not while its last call may be waiting, nor a session later"
+        await app.close()
+
+    simulate(scenario)
+
+
+def test_an_instance_whose_owner_is_silent_is_waited_for_until_its_session_is_over() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 10)
+        cluster.group_errors["GroupHeartbeat"] = deque([in_use(silent_ms=60_000)] * 40)
+        app = Application(cluster, "a", group_instance_id="one")
+        app.start()
+        began = cluster.now()
+        await until(cluster, lambda: app.errors, within_s=120)
+        assert 45 < cluster.now() - began < 60
+        await app.close()
+
+    simulate(scenario)
+
+
 # -- refusals
 
 
@@ -475,5 +511,27 @@ def test_positions_of_partitions_that_are_held_are_told_and_others_are_not() -> 
             assert await consumer.position(("t", 0)) == 10
             with pytest.raises(InvalidRequest, match="t-1 is not assigned"):
                 await consumer.position(("t", 1))
+
+    simulate(scenario)
+
+
+# -- nobody there
+
+
+def test_a_cluster_that_nobody_answers_for_is_told_as_that_and_not_as_a_topic_that_is_missing() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        cluster.add_topic()
+        app = Application(cluster, "a")
+        for broker in range(1, 4):
+            cluster.network.block("a", f"b{broker}")
+        with structlog.testing.capture_logs() as told:
+            app.start()
+            await cluster.sleep(90)
+        events = [each["event"] for each in told if each["log_level"] == "warning"]
+        assert events == ["cluster_unreachable"]
+        assert app.errors == [], "polls bring nothing, and the member goes on trying"
+        cluster.network.heal()
+        await until(cluster, lambda: app.assignment)
+        await app.close()
 
     simulate(scenario)

@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+from quorate.client import TopicPartition
 from quorate.client.consumer.async_consumer import AsyncConsumer
+from quorate.console.group_consuming import GroupConsumeOptions, _GroupReading
 from quorate.console.main import main
-from quorate.errors import StorageFailed
+from quorate.console.session import Session
+from quorate.core.ids import PartitionId, TopicName
+from quorate.errors import StorageFailed, UnknownTopicOrPartition
 from tests.unit.client.fake_coordinator import Held
 from tests.unit.console.fake_group_node import FakeGroupNode
 
@@ -180,6 +184,26 @@ def test_group_may_begin_at_the_end_and_that_is_committed(node: FakeGroupNode, c
     assert node.offsets() == {0: 3, 1: 1}
 
 
+@pytest.mark.parametrize("start", ["-1s", "2999-01-01", "1"])
+def test_where_from_has_a_group_begin_is_committed_also_if_no_record_is_there(
+    node: FakeGroupNode, capfdbinary: Capture, start: str
+) -> None:
+    """Else it would be forgotten, and the group read everything the next time."""
+    consume("--from", start, "--exit-at-end")
+    assert printed(capfdbinary) == ([b"b", b"c"] if start == "1" else [])
+    assert node.offsets() == {0: 3, 1: 1}
+    consume("--exit-at-end")
+    assert printed(capfdbinary) == []
+
+
+def test_offset_that_no_partition_holds_is_not_where_a_group_stands(
+    node: FakeGroupNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    consume("--from", "4711", "--max", "1", status=1)
+    assert "there is no offset 4711" in capsys.readouterr().err
+    assert node.offsets() == {}
+
+
 @pytest.mark.parametrize(
     ("start", "begun"),
     [("beginning", (0, 1)), ("end", (0, 1)), ("0", (0, 1)), ("-1h", (0, 1)), ("end", (0,))],
@@ -215,3 +239,68 @@ def test_group_decides_who_reads_a_partition(node: FakeGroupNode, capsys: pytest
 def test_topic_that_is_not_there_is_told(node: FakeGroupNode, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "nope", "--group", "g"]) == 1
     assert "error: UNKNOWN_TOPIC_OR_PARTITION" in capsys.readouterr().err
+
+
+# -- what it tells
+
+
+class _Held:
+    """A consumer that holds what it is told to."""
+
+    def __init__(self, *partitions: int) -> None:
+        self.partitions = partitions
+
+    def assignment(self) -> list[TopicPartition]:
+        return [tp(each) for each in self.partitions]
+
+    async def commit(self, _offsets: object, **_options: object) -> None:
+        pass
+
+
+def tp(partition: int) -> TopicPartition:
+    return TopicPartition(TopicName("t"), PartitionId(partition))
+
+
+async def test_all_that_is_read_is_told_after_each_change_and_what_was_given_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = GroupConsumeOptions("g", "t", start=None, records_max=None, exit_at_end=False)
+    reading = _GroupReading(Session(), options)
+    consumer: Any = _Held(0, 1)
+    reading._consumer = consumer
+    await reading._assigned([tp(0), tp(1)])
+    await reading._revoked([tp(0)])
+    consumer.partitions = 1, 2
+    await reading._assigned([tp(2)])
+    consumer.partitions = ()
+    reading._lost([tp(1), tp(2)])
+    assert capsys.readouterr().err.splitlines() == [
+        "now reads t:0,1",
+        "now reads t:1 (given up: t:0)",
+        "now reads t:1,2",
+        "lost t:1,2: the group has given this member up",
+        "now reads nothing",
+    ]
+
+
+def test_what_is_given_up_at_the_end_is_not_told(
+    node: FakeGroupNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    consume("--exit-at-end")
+    assert capsys.readouterr().err.splitlines() == ["now reads t:0,1"]
+
+
+async def test_member_whose_topic_was_deleted_hears_that_and_not_of_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Administration:
+        async def describe_topic(self, topic: str) -> None:
+            raise UnknownTopicOrPartition(f"there is no topic {topic}")
+
+    options = GroupConsumeOptions("g", "t", start=None, records_max=None, exit_at_end=False)
+    reading = _GroupReading(Session(), options)
+    administration: Any = Administration()
+    reading._admin = administration
+    assert await reading._why_idle() == (
+        "there is no topic t any more; it is waited for, and read once it is made anew"
+    )

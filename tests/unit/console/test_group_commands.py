@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from quorate.client.admin.group_types import (
     GroupStateName,
     MemberDescription,
 )
+from quorate.console import group_questions
+from quorate.console.commands import group as group_command
 from quorate.console.main import main
 from quorate.core.ids import PartitionId, TopicName
-from quorate.errors import NotLeaderOrFollower
+from quorate.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from tests.unit.client.fake_log_broker import TIMESTAMP
 from tests.unit.console.fake_administration import FakeAdministration, json_of
 from tests.unit.console.fake_group_node import FakeGroupNode
@@ -114,8 +117,18 @@ def test_groups_are_listed_with_what_each_reads_and_has_not_read(
         "members": 1,
         "topics": ["orders", "refunds"],
         "partitions": 3,
+        "uncommitted_partitions": 0,
         "lag": 21,
     }
+
+
+def test_lag_is_not_nothing_where_nothing_is_known(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    listed = [GroupListing("begins", "stable", 1), GroupListing("new", "empty", 0)]
+    begins = described("begins", progress=(progress(0), progress(1, committed_offset=None)))
+    groups = {"begins": begins, "new": described("new", state="empty")}
+    FakeAdministration(list_groups=[listed], describe_groups=groups).install(monkeypatch)
+    rows = lines_of(capsys, "group", "list")[1:]
+    assert [row[5:] for row in rows] == [["14", "(1", "uncommitted)"], ["-"]]
 
 
 def test_group_that_is_deleted_meanwhile_is_left_out_of_the_list(
@@ -139,6 +152,23 @@ def test_group_that_cannot_be_described_fails_the_list(
     assert told.err.startswith("error: NOT_LEADER_OR_FOLLOWER: no\n  what to do: ")
 
 
+def test_who_waits_for_a_cluster_that_does_not_answer_hears_so_and_whom_it_asks(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    monkeypatch.setattr(group_questions, "_REMARK_S", 0.0)
+    monkeypatch.setattr(group_command, "_TIMEOUT_S", 0.5)
+    assert main(["group", "list", "--bootstrap", "127.0.0.1:1,127.0.0.1:2"]) == 1
+    remark, error, _ = capsys.readouterr().err.splitlines()
+    assert remark == "no answer from 127.0.0.1:1,127.0.0.1:2 yet; still trying"
+    assert error.startswith("error: UNAVAILABLE: nobody answers at any of 127.0.0.1:1, 127.0.0.1:2")
+
+
+@pytest.mark.parametrize("command", [["group", "describe", ""], ["consume", "t", "--group", ""]])
+def test_group_without_a_name_is_wrong_usage(capsys: Capsys, command: list[str]) -> None:
+    assert main(command) == 2
+    assert "a group's name has a character at least" in capsys.readouterr().err
+
+
 # -- describe
 
 
@@ -160,14 +190,41 @@ def test_group_is_described_by_its_members_and_partitions(
     FakeAdministration(describe_group=group).install(monkeypatch)
     head, _, titles, *rows = lines_of(capsys, "group", "describe", "billing")
     assert " ".join(head) == ("group billing state stable epoch 3 assignor uniform coordinator 2 lag 14")
-    assert titles == ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNMENT"]
-    assert rows[0] == ["busy", "billing-1", "app", "h1", "3", "reading", "orders:0,1"]
-    assert rows[1] == ["idle", "-", "-", "-", "3", "idle", "-"]
-    assert " ".join(rows[2][5:]) == "giving up orders:3 orders:2,3"
-    assert " ".join(rows[3][5:]) == "waiting for orders:3 -"
-    assert rows[4][5:] == ["away", "orders:4"]
+    assert titles == ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "STATE", "SUBSCRIBES", "ASSIGNMENT"]
+    assert rows[0] == ["busy", "billing-1", "app", "h1", "3", "reading", "orders", "orders:0,1"]
+    assert rows[1] == ["idle", "-", "-", "-", "3", "idle", "orders", "-"]
+    assert " ".join(rows[2][5:]) == "giving up orders:3 orders orders:2,3"
+    assert " ".join(rows[3][5:]) == "waiting for orders:3 orders -"
+    assert rows[4][5:] == ["away", "orders", "orders:4"]
     assert rows[7] == ["orders", "0", "5", "12", "7", "61.5", "25.0%", "2026-01-01T00:00:00.000Z", "busy"]
     assert rows[8] == ["orders", "1", "-", "12", "7", "61.5", "-", "-", "busy"]
+
+
+def test_topic_that_a_member_waits_for_is_told(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    group = described(members=(member("idle", [], topics=("tmp",), pattern="audit-.*"),))
+    gone = UnknownTopicOrPartition("no such topic")
+    FakeAdministration(describe_group=group, describe_topic=gone).install(monkeypatch)
+    assert main(["group", "describe", "billing"]) == 0
+    out = capsys.readouterr().out
+    assert "tmp /audit-.*/" in out
+    assert out.endswith("tmp: there is no such topic; it is waited for\n")
+    FakeAdministration(describe_group=group, describe_topic=gone).install(monkeypatch)
+    assert json_of(capsys, "group", "describe", "billing")["missing_topics"] == ["tmp"]
+    silence = NotLeaderOrFollower("not now")
+    FakeAdministration(describe_group=group, describe_topic=silence).install(monkeypatch)
+    assert json_of(capsys, "group", "describe", "billing")["missing_topics"] == []
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch"), [("stable", "epoch 3  "), ("reconciling", "epoch 3 (assigned for 2)  ")]
+)
+def test_epoch_of_an_assignment_is_told_while_it_is_not_the_groups(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, state: GroupStateName, epoch: str
+) -> None:
+    group = replace(described(state=state), assignment_epoch=2)
+    FakeAdministration(describe_group=group).install(monkeypatch)
+    assert main(["group", "describe", "billing"]) == 0
+    assert epoch in capsys.readouterr().out.splitlines()[0]
 
 
 def test_description_for_programs_has_all_of_it(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
@@ -279,6 +336,16 @@ def test_several_partitions_are_moved_by_one_commit(node: FakeGroupNode) -> None
 def test_nearest_offset_is_told(node: FakeGroupNode, capsys: Capsys) -> None:
     assert main(["group", "reset", "g", "--topic", "t:1", "--to", "99"]) == 0
     assert "t:1 does not hold 99: 1 is the nearest it does" in capsys.readouterr().err
+
+
+def test_time_that_is_still_to_come_is_told(node: FakeGroupNode, capsys: Capsys) -> None:
+    assert main(["group", "reset", "g", "--topic", "t", "--to", "2999-01-01"]) == 0
+    assert "still to come" in capsys.readouterr().err
+
+
+def test_how_long_ago_needs_a_unit(node: FakeGroupNode, capsys: Capsys) -> None:
+    assert main(["group", "reset", "g", "--topic", "t", "--to", "-5"]) == 2
+    assert "needs a unit, as -5s" in capsys.readouterr().err
 
 
 def test_group_with_members_is_not_moved(node: FakeGroupNode, capsys: Capsys) -> None:

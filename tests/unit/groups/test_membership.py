@@ -460,7 +460,13 @@ def test_an_instance_id_has_one_owner(world: World) -> None:
     static_pair(world)
     with pytest.raises(UnreleasedInstance) as caught:
         world.heartbeat("a2", topics=["orders"], instance_id="one")
-    assert caught.value.facts == {"instance_id": "one", "member_id": "a"}
+    assert caught.value.facts == {
+        "instance_id": "one",
+        "member_id": "a",
+        "silent_ms": 0,
+        "heartbeat_interval_ms": world.settings.heartbeat_interval_ms,
+        "session_timeout_ms": world.settings.session_timeout_ms,
+    }
     world.remove("a")
     world.heartbeat("a2", topics=["orders"], instance_id="one")
 

@@ -499,6 +499,9 @@ def test_offsets_can_be_deleted_where_nobody_reads(world: World) -> None:
         None,
         GroupNotEmpty,
     ]
+    refused = decision.errors[-1]
+    assert refused is not None
+    assert refused.message == f"group {GROUP} has a member that reads orders-0: stop it first"
     world.carry_out(decision.records)
     assert world.group.offsets.keys() == at("orders", 0, 1)
     with pytest.raises(GroupNotFound):

@@ -96,6 +96,7 @@ class GroupMembers:
             settings=self._context.settings,
             now_ms=self._shard.context.retention_time.stamp_ms(),
             seems_dead=lambda member_id: self._clocks.is_broken(MemberKey(request.group, member_id)),
+            silent_ms=lambda member_id: self.silent_ms(request.group, member_id),
         )
         if decision.records:
             self._context.check_room(self._shard.groups, request.group)

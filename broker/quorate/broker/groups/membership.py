@@ -62,8 +62,12 @@ def heartbeat(
     settings: GroupSettings,
     now_ms: int,
     seems_dead: Callable[[str], bool] = lambda _: False,
+    silent_ms: Callable[[str], int] = lambda _: 0,
 ) -> Decision:
-    """``seems_dead``: of a member by its id, as far as can be told from its calls."""
+    """``seems_dead``: of a member by its id, as far as can be told from its calls.
+
+    ``silent_ms``: how long ago the last of them came.
+    """
     check_heartbeat(request, settings)
     group = groups.get(request.group) or Group(request.group)
     draft = Draft(group)
@@ -73,7 +77,7 @@ def heartbeat(
     elif request.member_epoch == AWAY_EPOCH:
         _step_away(draft, known_member(group, request.member_id))
     elif request.member_epoch == JOIN_EPOCH:
-        _join(draft, group, request, topics, settings, seems_dead)
+        _join(draft, group, request, topics, settings, seems_dead, silent_ms)
     else:
         _stay(draft, known_member(group, request.member_id), request, topics)
     draft.assign_free()
@@ -173,6 +177,7 @@ def _join(
     topics: TopicCatalog,
     settings: GroupSettings,
     seems_dead: Callable[[str], bool],
+    silent_ms: Callable[[str], int],
 ) -> None:
     if not request.HasField("subscription"):
         raise InvalidRequest(f"member {request.member_id} joins without a subscription")
@@ -187,11 +192,16 @@ def _join(
     elif former.is_away or seems_dead(former.member_id):
         _succeed(draft, former, request.member_id, subscription, topics)
     else:
+        # By these the one who asks can tell a process that lives from one whose end was not noticed yet.
         raise UnreleasedInstance(
             f"group {group.name}: instance {subscription.instance_id} is member {former.member_id}, "
-            "which has neither left nor been given up",
+            "which has neither left nor been given up; stop it, or give this process a group_instance_id "
+            "of its own",
             instance_id=subscription.instance_id,
             member_id=former.member_id,
+            silent_ms=silent_ms(former.member_id),
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            session_timeout_ms=settings.session_timeout_ms,
         )
 
 
@@ -205,7 +215,7 @@ def _add(
 ) -> None:
     if len(group.members) >= settings.members_max:
         raise GroupFull(
-            f"group {group.name} has {len(group.members)} members, {settings.members_max} at most",
+            f"group {group.name} has {len(group.members)} member(s), {settings.members_max} at most",
             members_max=settings.members_max,
         )
     epoch = draft.next_epoch()

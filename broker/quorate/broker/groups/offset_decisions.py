@@ -34,7 +34,7 @@ from quorate.broker.groups.records import (
     partition_of,
     partitions_of,
 )
-from quorate.broker.groups.requests import check_group_name
+from quorate.broker.groups.requests import check_new_group_name
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
 from quorate.errors import (
@@ -93,7 +93,7 @@ def commit(
     refused: Mapping[int, QuorateError] | None = None,
 ) -> OffsetsDecision:
     """``refused``: what the caller knows against some of the offsets, by their place in the request."""
-    check_group_name(request.group, settings)
+    check_new_group_name(request.group, settings)
     member = check_commit(groups, request)
     records: list[GroupRecord] = []
     errors: list[QuorateError | None] = []
@@ -118,7 +118,7 @@ def check_commit(groups: Groups, request: CommitOffsetsRequest) -> Member | None
     if not request.member_id:
         if group is not None and group.members:
             raise UnknownMember(
-                f"group {group.name} has {len(group.members)} members: nobody else may commit for it",
+                f"group {group.name} has {len(group.members)} member(s): nobody else may commit for it",
                 group=group.name,
             )
         return None
@@ -283,7 +283,7 @@ def delete_group(groups: Groups, name: str) -> list[GroupRecord]:
     group = _existing(groups, name)
     if group.members:
         raise GroupNotEmpty(
-            f"group {name} has {len(group.members)} members", group=name, members=len(group.members)
+            f"group {name} has {len(group.members)} member(s)", group=name, members=len(group.members)
         )
     records = [offset_record(name, partition, None) for partition in sorted(group.offsets)]
     if group.group_epoch:
@@ -308,8 +308,12 @@ def delete_offsets(
     errors: list[QuorateError | None] = []
     for partition in named_partitions(partitions):
         is_read = partition.topic_id in read or group.holder_of(partition) is not None
+        topic = topics.name_of(partition.topic_id) or partition.topic_id
         errors.append(
-            GroupNotEmpty(f"group {name} has a member that reads {partition}", group=name)
+            GroupNotEmpty(
+                f"group {name} has a member that reads {topic}-{partition.partition}: stop it first",
+                group=name,
+            )
             if is_read
             else None
         )

@@ -5,20 +5,28 @@ from __future__ import annotations
 from quorate.broker.groups.assignors import ASSIGNORS
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import check_pattern
+from quorate.core.group_names import has_control_characters
 from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH
 from quorate.core.topic_names import check_topic_name
 from quorate.errors import InvalidPattern, InvalidRequest
 from quorate.v1.group_pb2 import GroupHeartbeatRequest, GroupSubscription
 
-__all__ = ["check_group_name", "check_heartbeat", "normalized"]
+__all__ = ["check_group_name", "check_heartbeat", "check_new_group_name", "normalized"]
 
 
 def check_group_name(group: str, settings: GroupSettings) -> None:
     _check_name("group", group, settings, may_be_empty=False)
 
 
+def check_new_group_name(group: str, settings: GroupSettings) -> None:
+    """Of one that may be made by the request. Those that are there can be looked at and deleted."""
+    check_group_name(group, settings)
+    if has_control_characters(group):
+        raise InvalidRequest(f"group {group!r} has control characters in its name", group=group)
+
+
 def check_heartbeat(request: GroupHeartbeatRequest, settings: GroupSettings) -> None:
-    check_group_name(request.group, settings)
+    check_new_group_name(request.group, settings)
     _check_name("member_id", request.member_id, settings, may_be_empty=False)
     if request.member_epoch < AWAY_EPOCH:
         raise InvalidRequest(f"member_epoch {request.member_epoch}: {AWAY_EPOCH} is the least there is")

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any, Final, TypeVar
-
-import re2
+from typing import Final, TypeVar
 
 from quorate.broker.groups.records import TopicIdPartition
 from quorate.core.ids import TopicId, TopicName
-from quorate.errors import InvalidPattern
+from quorate.core.topic_patterns import compiled_pattern
 from quorate.metadata.image import MetadataImage
 
 __all__ = ["TopicCatalog", "check_pattern"]
 
 #: topics of the system itself: whoever wants one has to name it
 _INTERNAL_PREFIX: Final = "__"
-#: what one compiled pattern may take, and the tables that matching makes of it
-_PATTERN_BYTES_MAX: Final = 1 << 20
-_PATTERNS_KEPT_MAX: Final = 64
 #: of each kind: clients that want something else all the time must not fill the memory
 _ANSWERS_KEPT_MAX: Final = 1_000
 
@@ -29,23 +23,7 @@ Answer = TypeVar("Answer")
 
 def check_pattern(pattern: str) -> None:
     """Raises InvalidPattern."""
-    _compiled(pattern)
-
-
-@lru_cache(maxsize=_PATTERNS_KEPT_MAX)
-def _compiled(pattern: str) -> Any:
-    """RE2 needs a time that grows with a name's length alone, whatever the pattern."""
-    options = re2.Options()
-    options.max_mem = _PATTERN_BYTES_MAX
-    options.never_capture = True
-    # Else each mistake of a client is a line in the broker's standard error.
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidPattern(f"pattern {pattern!r}: {text}", pattern=pattern) from None
+    compiled_pattern(pattern)
 
 
 class TopicCatalog:
@@ -97,7 +75,7 @@ class TopicCatalog:
         """Sorted; topics of the system are not among them."""
         names = self._matching.get(pattern)
         if names is None:
-            is_match = _compiled(pattern).fullmatch
+            is_match = compiled_pattern(pattern).fullmatch
             names = tuple(
                 name
                 for name in sorted(self.image.topic_ids)

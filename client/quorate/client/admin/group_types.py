@@ -97,9 +97,9 @@ class GroupDescription:
 
     @property
     def lag(self) -> int | None:
-        """Records that are not read yet, of all partitions; None: of one it is not known."""
+        """Records that are not read yet, of all partitions; None: of one it is not known, or none is read."""
         lags = [each.lag for each in self.progress]
-        return None if None in lags else sum(each or 0 for each in lags)
+        return None if not lags or None in lags else sum(each or 0 for each in lags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,6 @@ from quorate.errors import (
     GroupNotFound,
     InvalidRequest,
     QuorateError,
-    Unavailable,
     UnknownMember,
     UnknownServerError,
     UnknownTopicOrPartition,
@@ -89,7 +88,7 @@ class GroupCalls:
             await self._cluster.refreshed(remaining_s)
             brokers = sorted(self._cluster.brokers.items())
             if not brokers:
-                raise Unavailable("nobody answers, so the brokers are not known")
+                raise self._cluster.unreachable()
             answers = await asyncio.gather(
                 *(
                     self._list_at(broker.address, min(remaining_s, _ATTEMPT_TIMEOUT_S))
@@ -283,7 +282,9 @@ class GroupCalls:
             chosen = dict.fromkeys(first, check_offset("to", to))
         elif to not in ("earliest", "latest"):
             raise InvalidRequest(
-                f"to is {shown(to)}: earliest, latest or an offset is expected", argument="to"
+                f"to is {shown(to)}: earliest, latest or an offset is expected; a time is given as "
+                "timestamp_ms=…, in milliseconds since 1970",
+                argument="to",
             )
         plan = {
             each: OffsetReset(

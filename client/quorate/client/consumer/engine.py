@@ -15,7 +15,13 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from quorate.client.arguments import check_integer, check_offset, check_partition_argument, shown
+from quorate.client.arguments import (
+    check_integer,
+    check_offset,
+    check_partition_argument,
+    check_record_argument,
+    shown,
+)
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.fetching import Fetching, start_for
@@ -33,7 +39,7 @@ from quorate.core.clock import Clock
 from quorate.core.ids import TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.core.transport import Transport
-from quorate.errors import ClientClosed, InvalidRequest, RequestTimedOut, copy_of
+from quorate.errors import ClientClosed, ClientError, InvalidRequest, RequestTimedOut, copy_of
 
 __all__ = ["ConsumerEngine"]
 
@@ -239,8 +245,18 @@ class ConsumerEngine:
         if self._topics.is_idle():
             self._check_has_topics()
         if self._running is not None and self._running.done():
-            self._running.result()
+            self._raise_failure(self._running)
         return self._buffer.take(max_records, is_patient=is_patient)
+
+    def _raise_failure(self, ended: asyncio.Task[None]) -> None:
+        """A mistake of ours has ended the work in the background: nothing is read any more."""
+        failure = ended.exception()
+        first = failure
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise ClientError(
+            f"the consumer has failed, and reads no more; close it and make another ({first!r})"
+        ) from failure
 
     def _check_has_topics(self) -> None:
         """Else it would wait for ever, for records of nothing."""
@@ -272,6 +288,7 @@ class ConsumerEngine:
 
     def record_id(self, record: ConsumerRecord) -> RecordId:
         """On the application's thread, between the poll that brought the record and the next."""
+        check_record_argument(record)
         reader = self._reader((record.topic, record.partition))
         assert reader.topic_id is not None, "what was fetched is of a topic that is known"
         group = "" if self.group is None else self.group.name

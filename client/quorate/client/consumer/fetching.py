@@ -306,6 +306,8 @@ class Fetching:
             refused = await _ASKS[need](channel, questions, timeout_s=self._options.request_timeout_ms / 1000)
         except QuorateError as error:
             refused = [(question, error) for question in questions if not question.is_stale]
+        else:
+            self._statistics.partition_errors += len(refused)
         troubled = {question.reader for question, _ in refused}
         for question in questions:
             route = self._routes.get(question.reader)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal, TypedDict
 
 from quorate.client.arguments import check_arguments, shown
+from quorate.core.group_names import has_control_characters
 from quorate.core.limits import GROUP_NAME_CHARACTERS_MAX
+from quorate.core.topic_patterns import compiled_pattern
 from quorate.errors import InvalidConfig
 
 __all__ = ["AutoOffsetReset", "ConsumerOptions", "IsolationLevel", "OptionArguments", "options_of"]
@@ -15,7 +17,9 @@ AutoOffsetReset = Literal["earliest", "latest", "fail"]
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
 _RESETS: Final = ("earliest", "latest", "fail")
-_CHOICES: Final = {
+_ASSIGNORS: Final = ("uniform", "range")
+_CHOICES: Final[dict[str, tuple[str | None, ...]]] = {
+    "group_remote_assignor": (None, *_ASSIGNORS),
     "auto_offset_reset": _RESETS,
     "out_of_range_reset": _RESETS,
     "isolation_level": ("read_committed", "read_uncommitted"),
@@ -66,6 +70,7 @@ class ConsumerOptions:
     #: The consumer group. None: the application says what is read, and remembers how far.
     group: str | None = None
     #: A group reads every topic whose whole name matches, also topics that are created later (RE2's syntax).
+    #: With topics as well: those and these.
     pattern: str | None = None
     #: A member that comes back under this name within its session gets the partitions that it had. A process
     #: that dies keeps them from the others for as long.
@@ -114,9 +119,8 @@ class ConsumerOptions:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise InvalidConfig(
-                    f"{name} is {getattr(self, name)!r}, not one of {', '.join(choices)}", key=name
-                )
+                known = ", ".join(each for each in choices if each is not None)
+                raise InvalidConfig(f"{name} is {getattr(self, name)!r}, not one of {known}", key=name)
         for field in fields(self):
             value = getattr(self, field.name)
             if self.group is None and field.name in _OF_GROUPS and value != field.default:
@@ -129,6 +133,10 @@ class ConsumerOptions:
                 raise InvalidConfig(f"{field.name} is {value!r}, not from 1 to {_INT32_MAX}", key=field.name)
         if self.group == "":
             raise InvalidConfig("group is '': a name has a character at least", key="group")
+        if self.group is not None and has_control_characters(self.group):
+            raise InvalidConfig(f"group is {self.group!r}: a name has no control characters", key="group")
+        if self.pattern:
+            compiled_pattern(self.pattern)  # what is no pattern is refused here, and not by the first poll
         for name in _NAMES:
             value = getattr(self, name)
             if value is not None and len(value) > GROUP_NAME_CHARACTERS_MAX:

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from quorate.client.arguments import check_integer
 from quorate.core.ids import TopicPartition
 from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError, UnknownTopicOrPartition
 from quorate.v1 import broker_pb2
@@ -54,7 +55,8 @@ END = Start(broker_pb2.OFFSET_SPEC_LATEST)
 
 
 def at_time(timestamp_ms: int) -> Start:
-    return Start(broker_pb2.OFFSET_SPEC_AT_TIMESTAMP, timestamp_ms)
+    """As the application gives it: milliseconds since 1970."""
+    return Start(broker_pb2.OFFSET_SPEC_AT_TIMESTAMP, check_integer("timestamp_ms", timestamp_ms))
 
 
 class Need(enum.Enum):

@@ -28,6 +28,6 @@ class ConsumerStatistics:
     partitions_revoked: int = 0
     partitions_lost: int = 0
     commits: int = 0
-    #: answers that were errors, and streams that broke
+    #: answers about a partition that were errors, to fetches or about offsets; and streams that broke
     partition_errors: int = 0
     broker_errors: int = 0

@@ -28,7 +28,7 @@ from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicId, TopicName, TopicPartition
 from quorate.core.logging import get_logger
-from quorate.errors import QuorateError
+from quorate.errors import QuorateError, UnknownTopicOrPartition
 
 __all__ = ["TopicSearch"]
 
@@ -114,21 +114,26 @@ class TopicSearch:
 
     async def _find(self, topic: TopicName) -> None:
         backoff = Backoff(self._rng, pause_s_max=_PAUSE_S_MAX)
+        told: str | None = None
         while True:
             try:
                 await self._cluster.topic(topic, timeout_s=self._timeout_s)
             except QuorateError as error:
-                self._tell(topic, error, is_first=backoff.failures == 0)
+                self._tell(topic, error, is_new=error.code != told)
+                told = error.code
             else:
                 self._add_partitions()
                 return
             await self._clock.sleep(backoff.next_s())
 
-    def _tell(self, topic: TopicName, error: QuorateError, *, is_first: bool) -> None:
+    def _tell(self, topic: TopicName, error: QuorateError, *, is_new: bool) -> None:
         if not self._quiet[topic]:
             self._buffer.report(topic, error)
-        elif is_first:
+        elif is_new and isinstance(error, UnknownTopicOrPartition):
             log.warning("topic_not_found", topic=topic, code=error.code, error=error.message)
+        elif is_new:
+            # Nobody has denied it. That nobody answers at all is told by `ClusterView`.
+            log.info("topic_not_looked_up", topic=topic, code=error.code, error=error.message)
 
     async def _refresh_what_is_old(self) -> None:
         while True:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-from quorate.client.arguments import check_integer_or_none, check_offset, check_partition_argument, shown
+from quorate.client.arguments import (
+    check_integer_or_none,
+    check_offset,
+    check_partition_argument,
+    check_record_argument,
+    shown,
+)
 from quorate.client.groups.partitions import GroupPartition
 from quorate.core.ids import TopicPartition
 from quorate.core.records import ConsumerRecord
@@ -28,6 +34,7 @@ class OffsetAndMetadata(NamedTuple):
     @classmethod
     def after(cls, record: ConsumerRecord, metadata: str = "") -> Self:
         """This record, and all before it in its partition, are done."""
+        check_record_argument(record)
         return cls(record.offset + 1, record.leader_epoch, metadata)
 
 
@@ -38,6 +45,11 @@ def offset_given(given: object) -> OffsetAndMetadata:
     if not isinstance(given.metadata, str):
         raise InvalidRequest(f"metadata is {shown(given.metadata)}: a str is expected", argument="metadata")
     check_offset("offset", given.offset)
+    if isinstance(given.leader_epoch, str):
+        raise InvalidRequest(
+            f"leader_epoch is {shown(given.leader_epoch)}: an int is expected; a note is given as metadata=…",
+            argument="leader_epoch",
+        )
     check_integer_or_none("leader_epoch", given.leader_epoch, bits=32)
     return given
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from quorate.console.option_types import NUMBER
+from quorate.console.option_types import GROUP_NAME, NUMBER
 from quorate.console.session import QuorateCommand, Session, pass_session
 
 __all__ = ["consume"]
@@ -12,15 +12,23 @@ __all__ = ["consume"]
 
 @click.command(cls=QuorateCommand)
 @click.argument("topic")
-@click.option("--group", help="Share the topic with the other members of this consumer group.")
+@click.option(
+    "--group",
+    type=GROUP_NAME,
+    help=(
+        "Share the topic with the other members of this consumer group. For a few records use --max: a pipe "
+        "to `head` commits what was written into it, read or not."
+    ),
+)
 @click.option("--partition", type=NUMBER, help="Only this one; default: all.")
 @click.option(
     "--from",
     "start",
     metavar="beginning|end|OFFSET|TIME|-1h",
     help=(
-        "TIME as 2026-01-31T12:00:00Z, without a zone local time; or so long ago: -90s, -15m, -1h, -7d. With "
-        "--group, where it begins in partitions in which it has no offset yet.  [default: beginning]"
+        "TIME as 2026-01-31T12:00:00Z, without a zone local time; or so long ago: -90s, -15m, -1h, -7d. "
+        "earliest and latest mean beginning and end. With --group, where it begins in partitions in which it "
+        "has no offset yet.  [default: beginning]"
     ),
 )
 @click.option("--max", "records_max", type=click.IntRange(min=1), help="Stop after this many records.")

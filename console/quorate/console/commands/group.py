@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from quorate.console.option_types import GROUP_NAME
 from quorate.console.session import QuorateGroup, Session, pass_session
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["group"]
 #: A person waits: no longer than an election takes, and the coordinator's loading.
 _TIMEOUT_S: Final = 10.0
 
-_group_name = click.argument("name", metavar="GROUP")
+_group_name = click.argument("name", metavar="GROUP", type=GROUP_NAME)
 
 
 @click.group(cls=QuorateGroup)
@@ -31,7 +32,8 @@ def group() -> None:
 def list_groups(session: Session) -> None:
     """Show every group: its state, members, topics, and how many records it has not read yet.
 
-    A lag of "-" is not known: the leader of a partition does not answer.
+    A lag of "-" is not known: the leader of a partition does not answer, or the group has committed
+    nothing and reads nothing. "uncommitted" are partitions in which it has no offset yet.
 
     \b
     Examples:
@@ -45,7 +47,7 @@ def list_groups(session: Session) -> None:
     async def collect(admin: AsyncAdmin) -> list[GroupDescription]:
         return await describe_all(admin, timeout_s=_TIMEOUT_S)
 
-    print_groups(with_clients(session.bootstrap, with_admin(collect)), session)
+    print_groups(with_clients(session.bootstrap, with_admin(session, collect)), session)
 
 
 @group.command()
@@ -57,16 +59,24 @@ def describe(session: Session, name: str) -> None:
     The lag is in records, in seconds (the age of the oldest record that is not read), and as a share of
     what the topic keeps, by retention.ms or by retention.bytes, whichever is more: at 100% records are
     deleted unread. A member that is idle has nothing to read, because there are more members than
-    partitions; one that is away has said that it will be back, and nobody reads what it has.
+    partitions, or what it subscribes to does not exist, which is told; one that is away has said that
+    it will be back, and nobody reads what it has.
 
     \b
     Examples:
       quorate group describe billing
       quorate group describe billing --output json | jq .lag
     """
+    from quorate.console.connecting import with_clients
     from quorate.console.group_documents import print_group
+    from quorate.console.group_questions import missing_topics, with_admin
 
-    print_group(_described(session, name), session)
+    async def ask(admin: AsyncAdmin) -> tuple[GroupDescription, list[str]]:
+        described = await admin.describe_group(name, timeout=_TIMEOUT_S)
+        return described, await missing_topics(admin, described)
+
+    found, missing = with_clients(session.bootstrap, with_admin(session, ask))
+    print_group(found, session, missing=missing)
 
 
 @group.command()
@@ -84,7 +94,10 @@ def describe(session: Session, name: str) -> None:
     "target",
     metavar="earliest|latest|OFFSET|TIME|-1h",
     required=True,
-    help="TIME as 2026-01-31T12:00:00Z, without a zone local time; or so long ago: -90s, -15m, -1h, -7d.",
+    help=(
+        "TIME as 2026-01-31T12:00:00Z, without a zone local time; or so long ago: -90s, -15m, -1h, -7d. "
+        "beginning and end, as `consume --from` has them, are understood too."
+    ),
 )
 @click.option("--execute", is_flag=True, help="Do it.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing: the default.")
@@ -121,7 +134,7 @@ def reset(
             await execute_resets(admin, name, plan, timeout_s=_TIMEOUT_S)
         return plan
 
-    plan = with_clients(session.bootstrap, with_admin(plan_and_do))
+    plan = with_clients(session.bootstrap, with_admin(session, plan_and_do))
     print_resets(name, plan.resets, session, is_executed=execute)
     for remark in plan.remarks:
         session.note(remark)
@@ -163,7 +176,7 @@ def delete(session: Session, name: str, *, yes: bool) -> None:
     async def remove(admin: AsyncAdmin) -> None:
         await admin.delete_group(name, timeout=_TIMEOUT_S)
 
-    with_clients(session.bootstrap, with_admin(remove))
+    with_clients(session.bootstrap, with_admin(session, remove))
     if session.json:
         print_json({"group": name})
     else:
@@ -177,4 +190,4 @@ def _described(session: Session, name: str) -> GroupDescription:
     async def ask(admin: AsyncAdmin) -> GroupDescription:
         return await admin.describe_group(name, timeout=_TIMEOUT_S)
 
-    return with_clients(session.bootstrap, with_admin(ask))
+    return with_clients(session.bootstrap, with_admin(session, ask))

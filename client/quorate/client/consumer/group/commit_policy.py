@@ -43,6 +43,7 @@ from quorate.errors import (
     LogTruncated,
     QuorateError,
     RequestTimedOut,
+    UnknownTopicOrPartition,
 )
 
 __all__ = ["CommitCallback", "CommitPolicy", "partition_of"]
@@ -302,6 +303,16 @@ class CommitPolicy:
         if partition is not None:
             return partition
         topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)
+        if name.partition >= len(topic.partitions):
+            # It may be new.
+            await self._cluster.refreshed(timeout_s)
+            topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)
+        if not 0 <= name.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(
+                f"{name.topic} has no partition {name.partition}: it has {len(topic.partitions)}",
+                topic=name.topic,
+                partition=name.partition,
+            )
         return GroupPartition(topic.topic_id, topic.name, name.partition)
 
 

@@ -20,6 +20,7 @@ All of it runs apart from the application: however long that takes over its reco
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -47,7 +48,10 @@ _REFUSED_PAUSE_S_MAX: Final = 5.0
 #: A member that is removed again sooner pauses longer before it comes back.
 _CALM_S: Final = 30.0
 #: An instance whose process died is let go of when its session is over; whoever waits longer hears of it.
+#: For a coordinator that does not say how long a session is.
 _UNRELEASED_S: Final = 60.0
+#: For a call that was under way, beyond the time that it may wait at the coordinator.
+_ON_ITS_WAY_S: Final = 1.0
 #: A farewell that gets no answer is not waited for any longer: the session ends by itself.
 _FAREWELL_S: Final = 3.0
 
@@ -109,7 +113,7 @@ class Heartbeats:
         #: no call leaves before
         self._not_before = 0.0
         self._lost_at = -_CALM_S
-        self._unreleased_since: float | None = None
+        self._instance_in_use = _InstanceInUse()
 
     def wake(self) -> None:
         """The member may have something to say."""
@@ -226,7 +230,7 @@ class Heartbeats:
         )
         self._backoff.reset()
         self._refused_backoff.reset()
-        self._unreleased_since = None
+        self._instance_in_use = _InstanceInUse()
         if response.heartbeat_interval_ms > 0:
             self._interval_s = response.heartbeat_interval_ms / 1000
         now = self._clock.monotonic()
@@ -255,7 +259,32 @@ class Heartbeats:
         """The instance of a process that has died is in use until its session is over."""
         if not isinstance(error, UnreleasedInstance):
             return False
-        if self._unreleased_since is None:
-            self._unreleased_since = now
+        if self._instance_in_use.since is None:
             log.warning("instance_in_use", group=self._link.group, error=error.message)
-        return now - self._unreleased_since < _UNRELEASED_S
+        return not self._instance_in_use.is_anothers(error, now)
+
+
+class _InstanceInUse:
+    """Whether the name of a static member is used by a process that lives, or its end was not noticed yet.
+
+    A restart is the usual case: the one before is dead, and its last call may still wait at the coordinator,
+    for one heartbeat interval. So whoever was heard of later than that, counted from the first refusal,
+    lives. One that is silent is waited for until its session must be over.
+    """
+
+    def __init__(self) -> None:
+        #: when it was refused first
+        self.since: float | None = None
+
+    def is_anothers(self, error: UnreleasedInstance, now: float) -> bool:
+        if self.since is None:
+            self.since = now
+        under_way_s = _seconds(error, "heartbeat_interval_ms", 0.0) + _ON_ITS_WAY_S
+        heard_at = now - _seconds(error, "silent_ms", math.inf)
+        session_s = _seconds(error, "session_timeout_ms", _UNRELEASED_S)
+        return heard_at > self.since + under_way_s or now > self.since + session_s + under_way_s
+
+
+def _seconds(error: QuorateError, fact: str, otherwise: float) -> float:
+    found = error.facts.get(fact)
+    return found / 1000 if isinstance(found, int) else otherwise

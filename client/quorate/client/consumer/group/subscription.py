@@ -10,6 +10,7 @@ from typing import TypeAlias
 from quorate.client.arguments import check_topic_argument, shown
 from quorate.client.consumer.options import ConsumerOptions
 from quorate.core.ids import TopicName, TopicPartition
+from quorate.core.topic_patterns import compiled_pattern
 from quorate.errors import InvalidRequest
 from quorate.v1 import group_pb2
 
@@ -75,6 +76,8 @@ def subscription_of(
     """As an application gives it."""
     if not isinstance(pattern, str | None):
         raise InvalidRequest(f"pattern is {pattern!r}: a str is expected", argument="pattern")
+    if pattern:
+        compiled_pattern(pattern)
     return Subscription(tuple(topic_names(topics)), pattern or "", callbacks)
 
 
