@@ -67,6 +67,8 @@ async def test_answer_that_was_handed_over_reaches_a_client_that_is_still_readin
         # Until all that is left is to be read: the server has said its last word.
         [link] = server.links
         await until(lambda: link._is_said)
+        assert link._timer is not None
+        assert link._timer.cancelled(), "who only reads is not taken for dead"
         await loop.sock_sendall(client, says)
         # More than once it is looked whether the client has it all.
         link._part_if_taken(loop.time() + AMPLE_S)

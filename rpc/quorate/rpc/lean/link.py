@@ -225,6 +225,9 @@ class Link(asyncio.BufferedProtocol):
         self.paused_since = None
         self.flush()
         self._is_said = True
+        # Who only reads is not dead, and nothing can be asked any more.
+        if self._timer is not None:
+            self._timer.cancel()
         try:
             if transport.can_write_eof():
                 transport.write_eof()
