@@ -22,6 +22,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   └── BatchTooLarge
     ├── MissingExtra                an optional package is not installed
     ├── OffsetOutOfRange
+    │   └── NoOffsetForPartition    nothing is committed, and the consumer was told to begin nowhere by itself
     ├── OffsetNotAvailable          not yet: the replica has to catch up first
     ├── OffsetMismatch              a conditional append found the log longer than expected
     ├── LogTruncated                records that were read are no longer in the log (rule 66)
@@ -182,6 +183,7 @@ __all__ = [
     "LogTruncated",
     "MissingExtra",
     "NoController",
+    "NoOffsetForPartition",
     "NotController",
     "NotCoordinator",
     "NotEnoughReplicas",
@@ -293,6 +295,12 @@ class OffsetOutOfRange(QuorateError):
 
     code = "OFFSET_OUT_OF_RANGE"
     grpc_status = "OUT_OF_RANGE"
+
+
+class NoOffsetForPartition(OffsetOutOfRange):
+    """The group has committed nothing there, and ``auto_offset_reset`` is "fail"."""
+
+    code = "NO_OFFSET_FOR_PARTITION"
 
 
 class OffsetNotAvailable(QuorateError):

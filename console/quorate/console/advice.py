@@ -68,6 +68,7 @@ _ADVICE: Final = {
     "NO_CONTROLLER": (
         "check that a majority of the controllers runs and can reach each other; their logs name who leads"
     ),
+    "NO_OFFSET_FOR_PARTITION": "seek, or commit an offset first (`quorate group reset`)",
     "OFFSET_MISMATCH": "read on to the actual offset that the message names, then decide again",
     "OFFSET_NOT_AVAILABLE": "try again in a moment: the leader is new, or the replica behind",
     "OFFSET_OUT_OF_RANGE": "start --from beginning, end, or an offset that the partition still holds",

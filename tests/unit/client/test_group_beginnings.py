@@ -13,6 +13,7 @@ from quorate.errors import (
     CoordinatorLoadInProgress,
     GroupNotFound,
     LogTruncated,
+    NoOffsetForPartition,
     OffsetOutOfRange,
     StaleMemberEpoch,
     Unavailable,
@@ -60,7 +61,7 @@ def test_without_an_offset_fail_says_so_until_the_application_seeks() -> None:
         topic_of(cluster, 1, 100)
         async with cluster.member(topics=["t"], auto_offset_reset="fail") as consumer:
             for _ in range(3):
-                with pytest.raises(OffsetOutOfRange, match="auto_offset_reset is fail"):
+                with pytest.raises(NoOffsetForPartition, match="auto_offset_reset is fail"):
                     await consumer.poll(timeout=10)
             consumer.seek(T0, 7)
             assert await first_offset(consumer) == 7

@@ -30,7 +30,13 @@ from typing import NamedTuple
 
 from quorate.client.arguments import check_integer
 from quorate.core.ids import TopicPartition
-from quorate.errors import LogTruncated, OffsetOutOfRange, QuorateError, UnknownTopicOrPartition
+from quorate.errors import (
+    LogTruncated,
+    NoOffsetForPartition,
+    OffsetOutOfRange,
+    QuorateError,
+    UnknownTopicOrPartition,
+)
 from quorate.v1 import broker_pb2
 
 __all__ = ["BEGINNING", "END", "EpochEnd", "Need", "PartitionReader", "Position", "Start", "at_time"]
@@ -197,7 +203,7 @@ class PartitionReader:
         return True
 
     def lacks_position(self) -> None:
-        self.failure = OffsetOutOfRange(
+        self.failure = NoOffsetForPartition(
             f"{self}: no position is chosen, and auto_offset_reset is fail; seek first",
             topic=self.topic_partition.topic,
             partition=self.topic_partition.partition,
