@@ -31,6 +31,8 @@ class StreamCall(ServerCall):
         super().__init__(*arguments)
         #: requests that the handler has not asked for yet, as they were sent
         self._unread = bytearray()
+        #: of these, what it has been given; cut off only now and then, as what remains may be copied for it
+        self._given_bytes = 0
         #: the length of the first of them, with its prefix; 0: it is not known
         self._next_bytes = 0
         self._is_ended = False
@@ -46,7 +48,7 @@ class StreamCall(ServerCall):
         if self._is_finished:
             return
         self._unread += part
-        unread_bytes = len(self._unread)
+        unread_bytes = len(self._unread) - self._given_bytes
         if self._waits_for_request is not None and unread_bytes >= self._next_bytes:
             _wake(self._waits_for_request)
         if not self._has_turn:
@@ -59,29 +61,30 @@ class StreamCall(ServerCall):
 
     def _drop_requests(self) -> None:
         self._unread = bytearray()
+        self._given_bytes = 0
 
     async def _read(self) -> AsyncGenerator[Any, None]:
         while True:
             while (request := self._next_request()) is not None:
                 yield request
             if self._is_ended and not self._is_finished and not self._is_over:
-                if self._unread:
+                if len(self._unread) > self._given_bytes:
                     raise self._unreadable(InvalidRequest("the requests end before their last message does"))
                 return
             await self._more()
 
     def _next_request(self) -> Message | None:
         """None: it is not there, or not all of it."""
-        unread = self._unread
-        unread_bytes, self._next_bytes = len(unread), 0
+        unread, at = self._unread, self._given_bytes
+        unread_bytes, self._next_bytes = len(unread) - at, 0
         if unread_bytes < PREFIX_BYTES:
             return None
         try:
-            size = self._next_bytes = whole_bytes(unread, 0, self._surroundings.options.message_bytes_max)
+            size = self._next_bytes = whole_bytes(unread, at, self._surroundings.options.message_bytes_max)
             if unread_bytes < size:
                 return None
             # Given back at once: nothing can be added to a buffer that somebody looks at.
-            with memoryview(unread)[PREFIX_BYTES:size] as content:
+            with memoryview(unread)[at + PREFIX_BYTES : at + size] as content:
                 request: Message = parse_request(self._route.method, content)
         except QuorateError as error:
             raise self._unreadable(error) from error
@@ -89,7 +92,10 @@ class StreamCall(ServerCall):
             raise self._unreadable(self._too_large(error)) from error
         except BrokenMessage as error:
             raise self._unreadable(self._compressed(error)) from error
-        del unread[:size]
+        self._given_bytes = at = at + size
+        if size == unread_bytes or at * 2 >= self._window_bytes:
+            del unread[:at]
+            self._given_bytes = 0
         if self._reading is not None:
             self._end_turn()
         self._route.traffic.received(size - PREFIX_BYTES)
@@ -105,7 +111,7 @@ class StreamCall(ServerCall):
     async def _more(self) -> None:
         """Until all of the next request is there, or there is none."""
         self._waits_for_request = self._surroundings.loop.create_future()
-        if self._unread and self._reading is None:
+        if self._reading is None and len(self._unread) > self._given_bytes:
             self._welcome_rest()
         try:
             await self._waits_for_request
@@ -122,7 +128,7 @@ class StreamCall(ServerCall):
             self._begin_turn(turns)
 
     def _missing_bytes(self) -> int:
-        return max(self._next_bytes, PREFIX_BYTES) - len(self._unread)
+        return max(self._next_bytes, PREFIX_BYTES) - (len(self._unread) - self._given_bytes)
 
     # ---- answers
 
