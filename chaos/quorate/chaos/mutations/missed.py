@@ -59,6 +59,14 @@ MISSED: Final = (
         "story of a leader",
     ),
     Missed(
+        30,
+        "the boot is not looked at",
+        60,
+        "the page cache has a witness, whose last number the controller has heard: it tells too, and of more "
+        "than a loss of power",
+        "lives of a directory",
+    ),
+    Missed(
         37,
         "a lease runs from when its heartbeat was answered",
         20,

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.controller_link.session import BrokerSession
-from quorate.broker.directory import broker_directory
 from quorate.broker.handlers.produce_in_progress import PartitionAppend
 from quorate.broker.replica.followers import Followers
 from quorate.broker.replica.in_sync_replicas import _SURELY_NOT_APPLIED, InSyncReplicas
@@ -209,12 +208,6 @@ def any_refusal_takes_the_wish_back(patch: Patch) -> None:
 def unclean_election_is_on(patch: Patch) -> None:
     """Somebody leads rather than nobody, whoever asked for it."""
     of_elections.elects_uncleanly_without_leave.apply(patch)
-
-
-@mutation(30, hunt=ClusterHunt((Fault.KILL_ONE_BY_ONE,)))
-def loss_of_power_passes_for_a_crash(patch: Patch) -> None:
-    """Every start counts as one after a mere crash of the process."""
-    patch.setattr(broker_directory, "_is_same_boot", lambda *_: True)
 
 
 # -- answers
