@@ -114,6 +114,7 @@ async def test_group_shares_a_topic_is_seen_moved_and_deleted(cluster: LocalClus
             "members": 0,
             "topics": ["orders"],
             "partitions": PARTITIONS,
+            "uncommitted_partitions": 0,
             "lag": 0,
         }
 

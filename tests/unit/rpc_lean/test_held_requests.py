@@ -29,8 +29,11 @@ def statuses(server: FedServer, count: int) -> list[int | None]:
 
 async def fill(server: FedServer, count: int, content: bytes, *, path: str | None = None) -> None:
     """So many calls, each with this and no end."""
-    for number in range(count):
-        stream_id = 2 * number + 1
+    await fill_more(server, range(1, 2 * count, 2), content, path=path)
+
+
+async def fill_more(server: FedServer, stream_ids: range, content: bytes, *, path: str | None = None) -> None:
+    for stream_id in stream_ids:
         await server.send(request_headers(stream_id, path=path), data(content, stream_id))
 
 
@@ -53,6 +56,19 @@ async def test_request_that_waits_for_its_turn_counts_as_arriving() -> None:
     assert 0 < server.held_bytes <= MIB
     assert statuses(server, turns) == [None] * turns
     assert set(statuses(server, 40)) == {None, OVERLOADED}
+    await server.close()
+
+
+async def test_small_request_in_pieces_gets_through_between_those_that_never_end() -> None:
+    echo, service = echo_with()
+    server = FedServer(service, arriving_bytes_max=MIB)
+    await fill(server, 40, message_prefix(2 * MIB) + bytes(60_000))
+    small = prefixed(BytesValue(value=bytes(50_000)))
+    await server.send(request_headers(99), data(small[:30_000], 99))
+    await fill_more(server, range(101, 141, 2), message_prefix(2 * MIB) + bytes(60_000))
+    await server.send(data(small[30_000:], 99, ends=True))
+    assert echo.echoed == [bytes(50_000)]
+    assert server.held_bytes <= MIB
     await server.close()
 
 
@@ -113,8 +129,8 @@ async def test_unread_requests_of_streams_are_bounded_together() -> None:
     count = limit // 60_000 + 20
     await fill(server, count, prefixed(text("x" * 60_000)), path=ENDLESS.path)
     assert limit - WINDOW < server.held_bytes <= limit
-    assert statuses(server, count)[0] is None
-    assert statuses(server, count)[-1] == OVERLOADED
+    assert statuses(server, count)[0] == OVERLOADED
+    assert statuses(server, count)[-1] is None
     await server.close()
 
 

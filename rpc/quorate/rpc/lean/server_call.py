@@ -169,6 +169,10 @@ class ServerCall:
         """So much of what arrived lies here, and no handler has it."""
         held = self._route.held
         held.bytes += held_bytes - self._held_bytes
+        if held_bytes:
+            held.by_call[self] = held_bytes
+        elif self._held_bytes:
+            del held.by_call[self]
         self._held_bytes = held_bytes
         if held_bytes and held.bytes > held.bytes_max and not self._is_look_due:
             self._is_look_due = True
@@ -176,8 +180,12 @@ class ServerCall:
 
     def _look_at_held(self) -> None:
         self._is_look_due = False
-        if self._held_bytes and self._route.held.is_too_much:
-            self._refuse(Overloaded("too many requests are arriving at once"))
+        held = self._route.held
+        while held.is_too_much:
+            held.greediest().refuse_held()
+
+    def refuse_held(self) -> None:
+        self._refuse(Overloaded("too many requests are arriving at once"))
 
     def _missing_bytes(self) -> int:
         """Of the message that has begun."""
