@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -150,11 +151,12 @@ async def requests_that_never_end(drill: Trial, channel: Channel) -> None:
         calls=10 * _TURNS,
         request_bytes=_MESSAGE_BYTES_MAX - 1_000,
     )
-    sending = asyncio.create_task(asyncio.to_thread(rude.send_for, 2.0))
-    await asyncio.sleep(1)
-    assert await answer_of_one(channel) == _ACKNOWLEDGED, "others get through meanwhile"
-    await sending
-    rude.close()
+    with closing(rude):
+        sending = asyncio.create_task(asyncio.to_thread(rude.send_for, 2.0))
+        await asyncio.sleep(1)
+        answer = await answer_of_one(channel)
+        await sending
+    assert answer == _ACKNOWLEDGED, "others get through meanwhile"
 
 
 async def answers_that_nobody_reads(drill: Trial, channel: Channel) -> None:
