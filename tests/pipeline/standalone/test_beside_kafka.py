@@ -77,7 +77,7 @@ def _installed() -> tuple[Installation, list[Path]]:
     try:
         return install_kafka(), install_spark_kafka()
     except PeerUnavailable as error:
-        pytest.skip(str(error))
+        pytest.fail(str(error))
 
 
 async def test_a_job_finds_the_same_rows_when_only_the_name_of_its_format_changes(

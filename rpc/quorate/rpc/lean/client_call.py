@@ -22,6 +22,7 @@ from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.messages import PREFIX_BYTES, BrokenMessage, MessageReader, MessageTooLarge
 from quorate.rpc.lean.status import Status, StatusCode, code_of_http, code_of_reset
 from quorate.rpc.lean.stream import Stream
+from quorate.rpc.lean.waking import wake
 
 __all__ = ["ClientCall", "StreamClientCall", "UnaryClientCall"]
 
@@ -148,7 +149,7 @@ class StreamClientCall(ClientCall):
 
     def _on_message(self, content: memoryview) -> None:
         self._responses.append((parse_response(self._method, content), PREFIX_BYTES + len(content)))
-        _wake(self._waits_for_response)
+        wake(self._waits_for_response)
 
     def _on_part(self) -> None:
         # A small one at once, so that it does not stick; a larger one when somebody waits for it.
@@ -159,12 +160,12 @@ class StreamClientCall(ClientCall):
             self._welcome_rest()
 
     def on_drained(self) -> None:
-        _wake(self._waits_for_room)
+        wake(self._waits_for_room)
 
     def end(self, status: Status) -> None:
         super().end(status)
-        _wake(self._waits_for_response)
-        _wake(self._waits_for_room)
+        wake(self._waits_for_response)
+        wake(self._waits_for_room)
 
     async def next_response(self) -> Message | None:
         """None: there is no other, and the status is known."""
@@ -190,8 +191,3 @@ class StreamClientCall(ClientCall):
                 await self._waits_for_room
             finally:
                 self._waits_for_room = None
-
-
-def _wake(waiting: asyncio.Future[None] | None) -> None:
-    if waiting is not None and not waiting.done():
-        waiting.set_result(None)

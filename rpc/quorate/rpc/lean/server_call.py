@@ -347,6 +347,8 @@ class ServerCall:
         self._task = None
         self._finish(status)
 
-    def _handler_broke(self, error: Exception) -> None:
-        """It has answered with something that cannot be sent."""
-        self._handler_ended(status_of(unexpected(error, self._route.method, self)))
+    def _handler_failed(self, error: Exception) -> None:
+        """It says why; or it has answered with something that cannot be sent."""
+        if not isinstance(error, QuorateError):
+            error = unexpected(error, self._route.method, self)
+        self._handler_ended(status_of(error))

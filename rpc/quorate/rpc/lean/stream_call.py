@@ -20,8 +20,9 @@ from google.protobuf.message import Message
 from quorate.errors import InvalidRequest, QuorateError
 from quorate.rpc.dispatch import parse_request, run_stream
 from quorate.rpc.lean.messages import PREFIX_BYTES, BrokenMessage, MessageTooLarge, whole_bytes
-from quorate.rpc.lean.server_call import CANCELLED, ServerCall, status_of
+from quorate.rpc.lean.server_call import CANCELLED, ServerCall
 from quorate.rpc.lean.status import OK
+from quorate.rpc.lean.waking import wake
 
 __all__ = ["StreamCall"]
 
@@ -50,14 +51,14 @@ class StreamCall(ServerCall):
         self._unread += part
         unread_bytes = len(self._unread) - self._given_bytes
         if self._waits_for_request is not None and unread_bytes >= self._next_bytes:
-            _wake(self._waits_for_request)
+            wake(self._waits_for_request)
         if not self._has_turn:
             self._hold(unread_bytes)
 
     def on_end(self) -> None:
         # Not once it is finished: what was dropped since then must not look like all that there was.
         self._is_ended = not self._is_finished
-        _wake(self._waits_for_request)
+        wake(self._waits_for_request)
 
     def _drop_requests(self) -> None:
         self._unread = bytearray()
@@ -134,7 +135,7 @@ class StreamCall(ServerCall):
 
     def on_drained(self) -> None:
         super().on_drained()
-        _wake(self._waits_for_room)
+        wake(self._waits_for_room)
 
     async def _serve(self) -> None:
         route = self._route
@@ -145,13 +146,11 @@ class StreamCall(ServerCall):
                     if not self._stream.is_drained:
                         await self._drained()
             self._handler_ended(OK)
-        except QuorateError as error:
-            self._handler_ended(status_of(error))
         except asyncio.CancelledError:
             self._handler_ended(CANCELLED)
             raise
         except Exception as error:  # noqa: BLE001 - it is logged, and whoever calls must not wait for ever
-            self._handler_broke(error)
+            self._handler_failed(error)
 
     async def _drained(self) -> None:
         self.taking_since = self._surroundings.loop.time()
@@ -160,8 +159,3 @@ class StreamCall(ServerCall):
             await self._waits_for_room
         finally:
             self._waits_for_room = None
-
-
-def _wake(waiting: asyncio.Future[None] | None) -> None:
-    if waiting is not None and not waiting.done():
-        waiting.set_result(None)

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import parse_request, run_unary
 from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge
-from quorate.rpc.lean.server_call import CANCELLED, ServerCall, status_of
+from quorate.rpc.lean.server_call import CANCELLED, ServerCall
 from quorate.rpc.lean.status import OK
 
 __all__ = ["UnaryCall"]
@@ -100,13 +100,11 @@ class UnaryCall(ServerCall):
             del request
             self._send(response.SerializeToString())
             self._handler_ended(OK)
-        except QuorateError as error:
-            self._handler_ended(status_of(error))
         except asyncio.CancelledError:
             self._handler_ended(CANCELLED)
             raise
         except Exception as error:  # noqa: BLE001 - it is logged, and whoever calls must not wait for ever
-            self._handler_broke(error)
+            self._handler_failed(error)
 
     def _limit_passed(self) -> None:
         limit_s = self._surroundings.options.default_timeout_s
