@@ -222,7 +222,7 @@ class Broker:
                     "DescribeLogEnds": describer.describe_log_ends,
                     "DescribeReplicas": describer.describe_replicas,
                     "DescribeEnds": self._partition_ends.describe,
-                    "Replicate": replication.replicate,
+                    "Replicate": replication,
                 },
                 is_internal=True,
             ),

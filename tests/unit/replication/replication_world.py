@@ -107,7 +107,7 @@ class SimBroker:
         )
         descriptor = replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"]
         handlers: dict[str, Handler] = dict.fromkeys(methods_of(descriptor), _never)
-        handlers["Replicate"] = server.replicate
+        handlers["Replicate"] = server
         service = Service(descriptor, handlers)
         await transport.serve(address_of(self.broker_id), [service])
         world.run(fetchers.run())

@@ -62,6 +62,32 @@ def position(
     )
 
 
+class OneByOne:
+    """An exchange whose follower takes a response when it asks for one, and not before."""
+
+    def __init__(self) -> None:
+        self._asked: asyncio.Future[ReplicateResponse] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self._asked is not None and not self._asked.done()
+
+    def send(self, response: ReplicateResponse) -> None:
+        assert self._asked is not None
+        self._asked.set_result(response)
+
+    async def next_response(self, stream: FollowerStream) -> ReplicateResponse:
+        self._asked = asyncio.get_running_loop().create_future()
+        stream.on_ready()
+        return await self._asked
+
+    def end(self, error: QuorateError | None = None) -> None:
+        raise AssertionError(f"nobody ends it: {error}")
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
 class LeaderHarness:
     """Broker 1 leads in epoch 1; broker 2 follows over the stream that is tested."""
 
@@ -70,12 +96,14 @@ class LeaderHarness:
         self.clock = simulation.clock
         self.disk = SimDisk()
         self.partitions: dict[int, Partition] = {}
+        self.exchange = OneByOne()
         self.stream = self.new_stream()
 
     def new_stream(self, broker_id: int = 2, broker_epoch: int = 1) -> FollowerStream:
         return FollowerStream(
             FollowerHello(broker_id=broker_id, broker_epoch=broker_epoch, leader_id=1),
             self.find,
+            self.exchange,
             clock=self.clock,
             response_bytes_max=RESPONSE_BYTES,
             partition_bytes_max=PARTITION_BYTES,
@@ -101,8 +129,7 @@ class LeaderHarness:
         self.stream.take(ReplicateRequest(positions=positions))
 
     async def updates(self) -> list[ReplicaUpdate]:
-        response = await asyncio.wait_for(self.stream.next_response(), 60)
-        assert response is not None
+        response = await asyncio.wait_for(self.exchange.next_response(self.stream), 60)
         return list(response.updates)
 
     async def only_update(self) -> ReplicaUpdate:
@@ -110,7 +137,7 @@ class LeaderHarness:
         return update
 
     async def is_silent(self, seconds: float) -> bool:
-        waiting = asyncio.create_task(self.stream.next_response())
+        waiting = asyncio.create_task(self.exchange.next_response(self.stream))
         await self.clock.sleep(seconds)
         is_silent = not waiting.done()
         waiting.cancel()
@@ -419,9 +446,7 @@ class ServerHarness(LeaderHarness):
             response_bytes_max=RESPONSE_BYTES,
             partition_bytes_max=PARTITION_BYTES,
         )
-        service = Service(
-            _SERVICE, {**dict.fromkeys(methods_of(_SERVICE), never), "Replicate": server.replicate}
-        )
+        service = Service(_SERVICE, {**dict.fromkeys(methods_of(_SERVICE), never), "Replicate": server})
         await SimTransport(self.network, "b1").serve(address_of(1), [service])
 
     async def ended_by(self, *requests: ReplicateRequest) -> QuorateError | None:

@@ -46,7 +46,8 @@ class FetchStreamHandler:
                 # Not kept while the next one is awaited.
                 del answer
         finally:
-            await self._streams.close(stream)
+            self._streams.discard(stream)
+            await stream.close()
 
     def stop(self) -> None:
         """Answer what was asked, and end. Fetches that wait are released by the fetch handler."""

@@ -12,8 +12,6 @@ class _OpenStream(Protocol):
         """Answer what was asked, and end."""
         ...
 
-    async def close(self) -> None: ...
-
 
 Stream = TypeVar("Stream", bound=_OpenStream)
 
@@ -30,12 +28,13 @@ class OpenStreams(Generic[Stream]):
         if self._is_stopping:
             stream.stop_reading()
 
-    async def close(self, stream: Stream) -> None:
-        del self._streams[stream]
-        await stream.close()
+    def discard(self, stream: Stream) -> None:
+        """It has ended."""
+        self._streams.pop(stream, None)
 
     def stop(self) -> None:
         """For good: each stream reads no more, answers what it has read, and ends."""
         self._is_stopping = True
-        for stream in self._streams:
+        # A stream that has nothing to answer is discarded at once.
+        for stream in list(self._streams):
             stream.stop_reading()

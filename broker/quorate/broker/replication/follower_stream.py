@@ -1,10 +1,9 @@
 """The leader's end of the stream to one follower, for every partition that it follows here.
 
 The follower names positions, the leader owes one answer to each. An answer that has something to say leaves
-at once; the others wait, and the partition's leadership calls when there is news. All that is ready when the
-transport takes the next response leaves in it, so one message carries what several partitions got in the same
-turn of the event loop, and while a response is on its way to a slow follower nothing is read for the next
-one.
+at once; the others wait, and the partition's leadership calls when there is news. All that is ready at the
+end of a turn of the event loop leaves in one response, so one message carries what several partitions got in
+the same turn; and while a response is on its way to a slow follower nothing is read for the next one.
 
 *Fairness.* Partitions are served in the order in which they became ready, each with a bounded share, and one
 that was served comes back at the end of the queue when it has named its next position. So a busy partition
@@ -27,6 +26,7 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.compaction_messages import compacted_from, compacted_to
 from quorate.core.clock import Clock, Timer
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
+from quorate.core.served_exchange import ServedExchange
 from quorate.errors import NotLeaderOrFollower, QuorateError, StaleBrokerEpoch
 from quorate.rpc.error_detail import detail_from_error
 from quorate.storage import NOT_COMPACTED, Compacted
@@ -99,6 +99,7 @@ class FollowerStream:
         self,
         hello: FollowerHello,
         find: FindPartition,
+        exchange: ServedExchange,
         *,
         clock: Clock,
         response_bytes_max: int,
@@ -107,6 +108,8 @@ class FollowerStream:
         self.broker_id = BrokerId(hello.broker_id)
         self.broker_epoch = BrokerEpoch(hello.broker_epoch)
         self._find = find
+        self._exchange = exchange
+        self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._response_bytes_max = response_bytes_max
         self._partition_bytes_max = partition_bytes_max
@@ -118,9 +121,8 @@ class FollowerStream:
         self._quiet_timer: Timer | None = None
         #: answers that need no look at the log
         self._refusals: dict[ReplicaKey, ReplicaUpdate] = {}
-        self._sender: asyncio.Future[None] | None = None
+        self._is_send_due = False
         self._is_ended = False
-        self._failure: Exception | None = None
 
     # -- what the follower says
 
@@ -236,18 +238,17 @@ class FollowerStream:
 
     # -- what is sent
 
-    async def next_response(self) -> ReplicateResponse | None:
-        """None: the follower has ended the stream. Raises what ended it otherwise."""
-        while not self._is_ended:
-            if self._refusals or self._ready:
-                response = self._make_response()
-                if response is not None:
-                    return response
-            self._sender = asyncio.get_running_loop().create_future()
-            await self._sender
-        if self._failure is not None:
-            raise self._failure
-        return None
+    def _send(self) -> None:
+        """What all partitions of this turn have to say, and more as long as the follower takes it."""
+        self._is_send_due = False
+        while (self._refusals or self._ready) and not self._is_ended and self._exchange.is_ready:
+            response = self._make_response()
+            if response is not None:
+                self._exchange.send(response)
+
+    def on_ready(self) -> None:
+        """The follower takes more again."""
+        self._send()
 
     def _make_response(self) -> ReplicateResponse | None:
         """None: there was nothing to say after all."""
@@ -300,22 +301,26 @@ class FollowerStream:
         )
 
     def _wake(self) -> None:
-        if self._sender is not None and not self._sender.done():
-            self._sender.set_result(None)
+        if not self._is_send_due:
+            self._is_send_due = True
+            self._loop.call_soon(self._send)
 
     # -- the end
 
-    def end(self, failure: Exception | None = None) -> None:
+    def replace(self, error: QuorateError) -> None:
+        """Another stream of the same broker has taken its place."""
+        self.end()
+        self._exchange.end(error)
+
+    def end(self) -> None:
         """Nothing is sent from here on, and no leadership calls any more."""
         if self._is_ended:
             return
         self._is_ended = True
-        self._failure = failure
         if self._quiet_timer is not None:
             self._quiet_timer.cancel()
         for key in list(self._served):
             self._drop(key)
-        self._wake()
 
 
 def _diverging(position: FollowerPosition, divergence: Divergence, partition: Partition) -> ReplicaUpdate:

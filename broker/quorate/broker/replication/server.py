@@ -6,23 +6,23 @@ moved on drops it, and whoever has not is right to take it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-
 from quorate.broker.replication.follower_stream import FindPartition, FollowerStream
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerId
 from quorate.core.logging import get_logger
+from quorate.core.served_exchange import ExchangeHandler, ServedExchange
 from quorate.core.transport import Call
 from quorate.errors import InvalidRequest, NotLeaderOrFollower, StaleBrokerEpoch, Unavailable
-from quorate.v1.replica_pb2 import FollowerHello, ReplicateRequest, ReplicateResponse
+from quorate.v1.replica_pb2 import FollowerHello, ReplicateRequest
 
 __all__ = ["ReplicationServer"]
 
 log = get_logger(__name__)
 
 
-class ReplicationServer:
+class ReplicationServer(ExchangeHandler):
+    """Handler of ReplicaService.Replicate."""
+
     def __init__(
         self,
         broker_id: BrokerId,
@@ -40,32 +40,11 @@ class ReplicationServer:
         #: one for each follower: leaderships tell their news to one stream of a broker
         self._streams: dict[BrokerId, FollowerStream] = {}
 
-    async def replicate(
-        self, requests: AsyncIterator[ReplicateRequest], call: Call
-    ) -> AsyncGenerator[ReplicateResponse, None]:
-        """Handler of ReplicaService.Replicate."""
-        first = await anext(requests, None)
-        if first is None:
-            return
-        if not first.HasField("hello"):
-            raise InvalidRequest("the first request of the stream does not say who follows")
-        stream = self._open(first.hello)
-        log.info(
-            "follower_connected", follower=stream.broker_id, broker_epoch=stream.broker_epoch, peer=call.peer
-        )
-        reading = asyncio.create_task(_read(stream, first, requests), name=f"follower-{stream.broker_id}")
-        try:
-            while (response := await stream.next_response()) is not None:
-                yield response
-        finally:
-            stream.end()
-            if self._streams.get(stream.broker_id) is stream:
-                del self._streams[stream.broker_id]
-            reading.cancel()
-            await asyncio.wait([reading])
-            log.info("follower_gone", follower=stream.broker_id, broker_epoch=stream.broker_epoch)
+    def open(self, exchange: ServedExchange, call: Call) -> _Following:
+        return _Following(self, exchange, call)
 
-    def _open(self, hello: FollowerHello) -> FollowerStream:
+    def begin(self, hello: FollowerHello, exchange: ServedExchange) -> FollowerStream:
+        """The follower has said who it is."""
         if hello.leader_id != self._broker_id:
             # The address has got a new owner.
             raise NotLeaderOrFollower(
@@ -81,25 +60,60 @@ class ReplicationServer:
                     broker_epoch=hello.broker_epoch,
                 )
             # Its connection broke, and this side has not noticed yet.
-            before.end(Unavailable(f"broker {follower} has opened another stream", broker_id=follower))
+            before.replace(Unavailable(f"broker {follower} has opened another stream", broker_id=follower))
         stream = self._streams[follower] = FollowerStream(
             hello,
             self._find,
+            exchange,
             clock=self._clock,
             response_bytes_max=self._response_bytes_max,
             partition_bytes_max=self._partition_bytes_max,
         )
         return stream
 
+    def forget(self, stream: FollowerStream) -> None:
+        """It has ended; another one may have taken its place."""
+        if self._streams.get(stream.broker_id) is stream:
+            del self._streams[stream.broker_id]
 
-async def _read(
-    stream: FollowerStream, first: ReplicateRequest, requests: AsyncIterator[ReplicateRequest]
-) -> None:
-    try:
-        stream.take(first)
-        async for request in requests:
-            stream.take(request)
-    except Exception as error:  # noqa: BLE001 - it is raised where the responses are made
-        stream.end(error)
-    else:
-        stream.end()
+
+class _Following:
+    """One call of a follower, which begins by saying who it is."""
+
+    def __init__(self, server: ReplicationServer, exchange: ServedExchange, call: Call) -> None:
+        self._server = server
+        self._exchange = exchange
+        self._call = call
+        self._stream: FollowerStream | None = None
+
+    def on_request(self, request: ReplicateRequest) -> None:
+        stream = self._stream
+        if stream is None:
+            stream = self._begin(request)
+        stream.take(request)
+
+    def _begin(self, first: ReplicateRequest) -> FollowerStream:
+        if not first.HasField("hello"):
+            raise InvalidRequest("the first request of the stream does not say who follows")
+        stream = self._stream = self._server.begin(first.hello, self._exchange)
+        log.info(
+            "follower_connected",
+            follower=stream.broker_id,
+            broker_epoch=stream.broker_epoch,
+            peer=self._call.peer,
+        )
+        return stream
+
+    def on_requests_end(self) -> None:
+        self._exchange.end()
+
+    def on_ready(self) -> None:
+        if self._stream is not None:
+            self._stream.on_ready()
+
+    def on_over(self) -> None:
+        stream = self._stream
+        if stream is not None:
+            stream.end()
+            self._server.forget(stream)
+            log.info("follower_gone", follower=stream.broker_id, broker_epoch=stream.broker_epoch)

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
+from quorate.core.served_exchange import ExchangeHandler, RequestListener, ServedExchange
 from quorate.core.transport import Call, CallKind, Channel, Handler, Method, Server, Service, Transport
 from quorate.errors import QuorateError, UnknownServerError
 from quorate.node.metrics.request import MethodMeter, RequestMeter
@@ -67,6 +68,8 @@ class MeasuredTransport:
             return _timed_unary(cast(Any, handler), meter, answered, self._now)
         if method.path in _NUMBERED:
             answered = self._topics.answered if "Produce" in method.name else _note_nothing
+            if isinstance(handler, ExchangeHandler):
+                return _TimedHandler(handler, meter, answered, self._now)
             return _timed_stream(cast(Any, handler), meter, answered, self._now)
         return handler
 
@@ -101,23 +104,25 @@ def _timed_stream(handler: Any, meter: MethodMeter, answered: _Answered, now: Ca
     async def timed(requests: AsyncIterator[Any], call: Call) -> AsyncGenerator[Any, None]:
         noted = _Noted(requests, now)
         came = noted.came
-        done = meter.done
         async with aclosing(handler(noted, call)) as responses:
             async for response in responses:
                 # A client may give two requests the same number; then one of them is not timed.
                 began = came.pop(response.correlation_id, None)
                 if began is not None:
-                    seconds = now() - began
-                    answer = response.response
-                    # Looked at first, being cheaper: who has partitions has no error.
-                    if answer.partitions or not response.HasField("error"):
-                        done.observe(seconds)
-                        answered(answer, seconds)
-                    else:
-                        meter.failed(response.error.code, seconds)
+                    _note_answer(response, now() - began, meter, answered)
                 yield response
 
     return timed
+
+
+def _note_answer(response: Any, seconds: float, meter: MethodMeter, answered: _Answered) -> None:
+    answer = response.response
+    # Looked at first, being cheaper: who has partitions has no error.
+    if answer.partitions or not response.HasField("error"):
+        meter.done.observe(seconds)
+        answered(answer, seconds)
+    else:
+        meter.failed(response.error.code, seconds)
 
 
 class _Noted:
@@ -138,3 +143,61 @@ class _Noted:
         request = await self._requests.__anext__()
         self.came[request.correlation_id] = self._now()
         return request
+
+
+class _TimedHandler(ExchangeHandler):
+    def __init__(
+        self, handler: ExchangeHandler, meter: MethodMeter, answered: _Answered, now: Callable[[], float]
+    ) -> None:
+        self._handler = handler
+        self._meter = meter
+        self._answered = answered
+        self._now = now
+
+    def open(self, exchange: ServedExchange, call: Call) -> RequestListener:
+        answers = _TimedAnswers(exchange, self._meter, self._answered, self._now)
+        return _TimedRequests(self._handler.open(answers, call), answers.came, self._now)
+
+
+class _TimedAnswers:
+    """What the handler answers through."""
+
+    __slots__ = ("_answered", "_exchange", "_meter", "_now", "came", "end", "pause", "resume")
+
+    def __init__(
+        self, exchange: ServedExchange, meter: MethodMeter, answered: _Answered, now: Callable[[], float]
+    ) -> None:
+        self._exchange = exchange
+        self._meter = meter
+        self._answered = answered
+        self._now = now
+        #: when, by the client's number
+        self.came: dict[int, float] = {}
+        self.end, self.pause, self.resume = exchange.end, exchange.pause, exchange.resume
+
+    @property
+    def is_ready(self) -> bool:
+        return self._exchange.is_ready
+
+    def send(self, response: Any) -> None:
+        began = self.came.pop(response.correlation_id, None)
+        if began is not None:
+            _note_answer(response, self._now() - began, self._meter, self._answered)
+        self._exchange.send(response)
+
+
+class _TimedRequests:
+    """What the transport tells of requests."""
+
+    __slots__ = ("_came", "_listener", "_now", "on_over", "on_ready", "on_requests_end")
+
+    def __init__(self, listener: RequestListener, came: dict[int, float], now: Callable[[], float]) -> None:
+        self._listener = listener
+        self._came = came
+        self._now = now
+        self.on_over, self.on_ready = listener.on_over, listener.on_ready
+        self.on_requests_end = listener.on_requests_end
+
+    def on_request(self, request: Any) -> None:
+        self._came[request.correlation_id] = self._now()
+        self._listener.on_request(request)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from quorate.core.logging import get_logger
-from quorate.core.transport import CallKind, Service
+from quorate.core.served_exchange import ExchangeHandler
+from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import Admission, Admissions
+from quorate.rpc.lean.exchange_call import ExchangeCall
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_head
 from quorate.rpc.lean.header_codec import HeaderList
@@ -79,11 +81,13 @@ class LeanServer:
         for service in services:
             for method, handler in service.handlers.items():
                 admission, traffic = admissions.of(service, method), options.traffic.of(method)
+                call_type = _call_type(method, handler)
                 if service.is_internal:
                     # Nodes do not hold each other up.
-                    route = Route(method, handler, admission, None, traffic)
+                    route = Route(method, handler, call_type, admission, None, traffic)
                 else:
-                    route = Route(method, handler, admission, self._turns, traffic, self._held[method.kind])
+                    held = self._held[method.kind]
+                    route = Route(method, handler, call_type, admission, self._turns, traffic, held)
                 self.routes[method.path.encode()] = route
 
     def _route_standard_services(self, names: Sequence[str]) -> None:
@@ -91,7 +95,12 @@ class LeanServer:
         for service in (self._health.service, reflection_service(names)):
             for method, handler in service.handlers.items():
                 self.routes[method.path.encode()] = Route(
-                    method, handler, admission, self._turns, held=self._held[method.kind]
+                    method,
+                    handler,
+                    _call_type(method, handler),
+                    admission,
+                    self._turns,
+                    held=self._held[method.kind],
                 )
 
     async def start(self, *, serving: bool) -> None:
@@ -243,14 +252,21 @@ class _Client:
             stream.connection.rates.count_reset()
             refuse_stream(stream, _why_not(head, route))
             return stream.connection.nobody
-        kind = UnaryCall if route.method.kind is CallKind.UNARY else StreamCall
         try:
-            call: ServerCall = kind(route, stream, head, found, self.link.peer, server.surroundings)
+            call: ServerCall = route.call_type(
+                route, stream, head, found, self.link.peer, server.surroundings
+            )
         except QuorateError as error:
             refuse_stream(stream, status_of(error))
             return stream.connection.nobody
         call.when_over(server.call_over)
         return call
+
+
+def _call_type(method: Method[Any, Any], handler: Handler) -> type[ServerCall]:
+    if method.kind is CallKind.UNARY:
+        return UnaryCall
+    return ExchangeCall if isinstance(handler, ExchangeHandler) else StreamCall
 
 
 def _why_not(head: RequestHead, route: Route | None) -> Status:

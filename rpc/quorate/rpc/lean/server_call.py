@@ -54,6 +54,8 @@ class Route:
 
     method: Method[Any, Any]
     handler: Any
+    #: what is made for each call
+    call_type: type[ServerCall]
     admission: Admission
     #: for large requests; None: they need none
     turns: ReadingTurns | None

@@ -1,0 +1,174 @@
+"""A stream whose handler is told of each request as it arrives: no task, no generator (``served_exchange``).
+
+A request that lies whole in what arrived is parsed where it lies. Others, and all that come while the handler
+has no room, are collected as those of any stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from quorate.core.served_exchange import ExchangeHandler, RequestListener
+from quorate.errors import InvalidRequest, QuorateError
+from quorate.rpc.dispatch import parse_request
+from quorate.rpc.lean.messages import PREFIX_BYTES, BrokenMessage, MessageTooLarge, whole_bytes
+from quorate.rpc.lean.server_call import status_of
+from quorate.rpc.lean.status import OK, Status
+from quorate.rpc.lean.streamed_requests import StreamedRequests
+
+__all__ = ["ExchangeCall"]
+
+#: A buffer full of tiny requests must not keep the loop from everybody else.
+_REQUESTS_PER_TURN_MAX: Final = 256
+
+
+class ExchangeCall(StreamedRequests):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._is_paused = False
+        #: what was collected is handed over in a later turn of the loop
+        self._is_giving_due = False
+        self._listener: RequestListener | None = None
+        handler = self._route.handler
+        assert isinstance(handler, ExchangeHandler)
+        self._listener = handler.open(self, self)
+        if self._is_finished:
+            # It was ended while it was opened.
+            self._tell_over()
+
+    # ---- requests
+
+    def on_data(self, part: memoryview) -> None:
+        if self._is_finished:
+            return
+        if not self._unread and not self._is_paused:
+            at = self._give_whole(part)
+            if at == len(part) or self._is_finished:
+                return
+            part = part[at:]
+        self._unread += part
+        if not self._has_turn:
+            self._hold(self._unread_bytes)
+        if not self._is_paused and not self._is_giving_due:
+            self._give_collected()
+
+    def on_end(self) -> None:
+        if self._is_finished:
+            return
+        self._is_ended = True
+        if not self._is_paused and not self._is_giving_due:
+            self._give_collected()
+
+    def _give_whole(self, part: memoryview) -> int:
+        """The requests that lie whole in it; where they end."""
+        at, end = 0, len(part)
+        for _ in range(_REQUESTS_PER_TURN_MAX):
+            if end - at < PREFIX_BYTES or self._is_paused or self._is_finished:
+                break
+            try:
+                size = whole_bytes(part, at, self._message_bytes_max)
+                if end - at < size:
+                    break
+                request = parse_request(self._route.method, part[at + PREFIX_BYTES : at + size])
+            except (QuorateError, MessageTooLarge, BrokenMessage) as error:
+                self._unreadable(error)
+                return end
+            at += size
+            self._route.traffic.received(size - PREFIX_BYTES)
+            self._stream.consumed(size)
+            self._give(request)
+        return at
+
+    def _give_collected(self) -> None:
+        self._is_giving_due = False
+        for _ in range(_REQUESTS_PER_TURN_MAX):
+            if self._is_paused or self._is_finished or self._is_over:
+                return
+            try:
+                request = self._next_request()
+            except QuorateError:
+                return  # refused already
+            if request is None:
+                self._wait_for_more()
+                return
+            self.arriving_since = None
+            self._give(request)
+        self._give_later()
+
+    def _give_later(self) -> None:
+        if not self._is_giving_due:
+            self._is_giving_due = True
+            self._surroundings.loop.call_soon(self._give_collected)
+
+    def _wait_for_more(self) -> None:
+        if self._is_ended and self._listener is not None:
+            if self._unread_bytes:
+                self._unreadable(InvalidRequest("the requests end before their last message does"))
+            else:
+                self._tell(self._listener.on_requests_end)
+        elif self._unread_bytes and self._reading is None and self.arriving_since is None:
+            self._welcome_rest()
+
+    def _give(self, request: Message) -> None:
+        assert self._listener is not None
+        try:
+            self._listener.on_request(request)
+        except Exception as error:  # noqa: BLE001 - it is logged, and whoever calls must not wait for ever
+            self._handler_failed(error)
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        try:
+            what()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._handler_failed(error)
+
+    # ---- for the handler
+
+    @property
+    def is_ready(self) -> bool:
+        return self._stream.is_drained
+
+    def send(self, response: Message) -> None:
+        try:
+            self._send(response.SerializeToString())
+        except QuorateError as error:
+            # Whoever sends is in the middle of something, and an answer that is too large is no reason to
+            # break that off.
+            self._refuse(error)
+        if not self._stream.is_drained:
+            self.taking_since = self._surroundings.loop.time()
+
+    def end(self, error: QuorateError | None = None) -> None:
+        self._finish(OK if error is None else status_of(error))
+
+    def pause(self) -> None:
+        self._is_paused = True
+
+    def resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            # Not at once: whoever has made room is in the middle of something.
+            self._give_later()
+
+    # ---- answers and the end
+
+    def on_drained(self) -> None:
+        super().on_drained()
+        if self._listener is not None:
+            self._tell(self._listener.on_ready)
+
+    def _finish(self, status: Status) -> None:
+        super()._finish(status)
+        self._tell_over()
+
+    def _over(self) -> None:
+        super()._over()
+        self._tell_over()
+
+    def _tell_over(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.on_over()
