@@ -56,7 +56,7 @@ from quorate.metadata.follower import MetadataFollower
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.metadata.topic_settings import throttled_rate
-from quorate.storage import LogContext, OpenFiles
+from quorate.storage import LogContext, OpenFiles, RecentBatches
 from quorate.v1 import replica_pb2
 
 __all__ = ["Broker"]
@@ -174,7 +174,13 @@ class Broker:
         on_fatal: Callable[[str], NoReturn],
     ) -> Broker:
         """Take the data directory; what is in it is recovered by ``run``."""
-        context = LogContext(disk, clock, OpenFiles(disk, files_max=_SEALED_FILES_OPEN_MAX), on_fatal)
+        context = LogContext(
+            disk,
+            clock,
+            OpenFiles(disk, files_max=_SEALED_FILES_OPEN_MAX),
+            on_fatal,
+            recent=RecentBatches(config.log_recent_bytes),
+        )
         directory = await BrokerDirectory.open(
             context,
             config.data_dir,

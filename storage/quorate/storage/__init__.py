@@ -11,6 +11,7 @@ from quorate.storage.open_files import OpenFiles
 from quorate.storage.partition_key import PartitionKey
 from quorate.storage.partition_log import PartitionLog
 from quorate.storage.quarantine import Damage
+from quorate.storage.recent_batches import RecentBatches
 from quorate.storage.recovery import StartKind
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "OpenFiles",
     "PartitionKey",
     "PartitionLog",
+    "RecentBatches",
     "StartKind",
     "TimestampedOffset",
 ]

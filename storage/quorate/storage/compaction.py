@@ -338,6 +338,8 @@ class _Pass:
                 self._check_undisturbed()
                 for segment in group:
                     self._check_still_there(segment)
+                # Readers get what the files have, and not what they had.
+                self._state.recent.forget()
                 await swap_in(self._state, group, cleaned.segment, cleaned.span)
             except Exception:
                 cleaned.discard()

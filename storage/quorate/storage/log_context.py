@@ -13,6 +13,7 @@ from quorate.core.clock import Clock
 from quorate.core.disk import Disk, SyncFailed
 from quorate.core.logging import get_logger
 from quorate.storage.open_files import OpenFiles
+from quorate.storage.recent_batches import RecentBatches
 from quorate.storage.retention_time import RetentionTime
 
 __all__ = ["LogContext", "is_disk_full", "lacks_descriptors", "tolerate_full_disk"]
@@ -62,6 +63,8 @@ class LogContext:
     scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: what compaction may use to remember the keys of a log; beyond it, it goes on another time
     dedupe_buffer_bytes: int = 128 << 20
+    #: what was appended last, to any of the logs
+    recent: RecentBatches = field(default_factory=lambda: RecentBatches(0))
     retention_time: RetentionTime = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,8 @@
 """Reading a log: from an offset or a time to whole batches in a segment.
 
-Reads verify what a recovery scan verifies: checksums, that offsets follow each other, that epochs
-are the ones on record. A check that fails quarantines the log (rule 44).
+Reads from files verify what a recovery scan verifies: checksums, that offsets follow each other, that epochs
+are the ones on record. A check that fails quarantines the log (rule 44). What was appended a moment ago is
+read from memory (``recent_batches``).
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ class LogReader:
             return segment.region(start, bytes_max=bytes_max, end=end) if start < end else None
 
     def read(self, offset: Offset, *, bytes_max: int, end_offset: Offset | None) -> LogRead:
+        end_offset = self._check_range(offset, end_offset)
+        recent = self._state.recent.read(offset, bytes_max=bytes_max, end_offset=end_offset)
+        if recent is not None:
+            return LogRead(*recent)
         region = self.locate(offset, bytes_max=bytes_max, end_offset=end_offset)
         if region is None:
             return LogRead(b"", offset)

@@ -25,6 +25,7 @@ from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, save_damage
+from quorate.storage.recent_batches import RecentTail
 from quorate.storage.segment import Segment
 
 __all__ = ["LogState", "too_many_open_files"]
@@ -45,6 +46,7 @@ class LogState:
         "is_closed",
         "log_start_offset",
         "producers",
+        "recent",
         "segments",
         "write_failure",
     )
@@ -57,6 +59,7 @@ class LogState:
         self.segments: list[Segment] = []
         self.epochs = LeaderEpochCache(context.disk, f"{directory}/{EPOCH_CHECKPOINT_NAME}")
         self.producers = ProducerStates()
+        self.recent = RecentTail(context.recent)
         #: inclusive: the first offset that may be read
         self.log_start_offset = Offset(0)
         #: why the log is quarantined; nothing is read or written while it is (rule 44)

@@ -53,6 +53,7 @@ class LogTrimmer:
         """
         self._state.cuts_under_way += 1
         self._state.cuts_begun += 1
+        self._state.recent.forget()
         task = asyncio.create_task(self._run_alone(cut, offset), name="trim")
         task.add_done_callback(self._cut_is_done)
         await asyncio.shield(task)

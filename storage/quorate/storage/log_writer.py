@@ -111,14 +111,16 @@ class LogWriter:
             active = self._state.active
         base_offset = active.next_offset
         prefix = stamped_prefix(header, base_offset=base_offset, leader_epoch=leader_epoch)
+        rest = memoryview(batch)[LEADER_EPOCH_END:]
         try:
-            active.write((prefix, memoryview(batch)[LEADER_EPOCH_END:]))
+            active.write((prefix, rest))
         except OSError as error:
             raise self._write_failed(error) from error
         last_offset = Offset(base_offset + header.last_offset_delta)
         active.add_batch(
             last_offset=last_offset, size_in_bytes=header.size_in_bytes, max_timestamp=header.max_timestamp
         )
+        self._state.recent.add(base_offset, active.next_offset, prefix, rest)
         if header.producer_id >= 0:
             self._state.producers.apply(header, base_offset)
         if self._first_append_ms is None:

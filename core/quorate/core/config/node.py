@@ -272,6 +272,15 @@ class NodeConfig:
         "heartbeats of members of groups. Calls between nodes have a bound of their own.",
         trade_off="A bound keeps a burst from exhausting memory; too low turns well-behaved clients away.",
     )
+    log_recent_bytes: int = setting(
+        "log.recent.bytes",
+        ByteCount(0, INT64_MAX),
+        default=8 << 20,
+        about="Bytes of batches that are kept in memory after they were appended, for all partitions "
+        "together: followers and consumers that are up to date are served from there. 0: none, all reads go "
+        "to the files.",
+        trade_off="More serves readers that are a little behind as well; it is memory that the broker holds.",
+    )
     queued_max_request_bytes: int = setting(
         "queued.max.request.bytes",
         ByteCount(1 << 20, INT64_MAX),

@@ -1,0 +1,85 @@
+"""What is read from memory is what a read of the files would give."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorate.core.ids import Offset
+from quorate.storage.recent_batches import RecentBatches, RecentTail
+
+BATCH_BYTES: Final = 10
+
+
+def batch(number: int) -> bytes:
+    return b"%010d" % number
+
+
+def add(tail: RecentTail, *numbers: int) -> None:
+    """Each of one record, at the offset of its number."""
+    for number in numbers:
+        content = batch(number)
+        tail.add(Offset(number), Offset(number + 1), content[:4], memoryview(content)[4:])
+
+
+def read(
+    tail: RecentTail, offset: int, *, bytes_max: int = 1_000, end_offset: int = 1_000
+) -> tuple[bytes, int] | None:
+    return tail.read(Offset(offset), bytes_max=bytes_max, end_offset=Offset(end_offset))
+
+
+def test_batches_that_follow_each_other_are_read_together() -> None:
+    tail = RecentTail(RecentBatches(1_000))
+    add(tail, 0, 1, 2)
+    assert read(tail, 0) == (batch(0) + batch(1) + batch(2), 3)
+    assert read(tail, 2) == (batch(2), 3)
+    assert read(tail, 3) is None
+
+
+def test_at_least_one_is_read_and_no_more_than_there_is_room_for() -> None:
+    tail = RecentTail(RecentBatches(1_000))
+    add(tail, 0, 1, 2)
+    assert read(tail, 0, bytes_max=1) == (batch(0), 1)
+    assert read(tail, 0, bytes_max=25) == (batch(0) + batch(1), 2)
+
+
+def test_nothing_is_read_beyond_the_end_that_is_asked_for() -> None:
+    tail = RecentTail(RecentBatches(1_000))
+    add(tail, 0, 1, 2)
+    assert read(tail, 0, end_offset=2) == (batch(0) + batch(1), 2)
+    assert read(tail, 0, end_offset=1) == (batch(0), 1)
+    assert read(tail, 0, end_offset=0) is None
+
+
+def test_the_oldest_go_first_whosever_they_are() -> None:
+    shared = RecentBatches(10 * BATCH_BYTES)
+    idle, busy = RecentTail(shared), RecentTail(shared)
+    add(idle, 0)
+    add(busy, *range(9))
+    assert read(idle, 0) == (batch(0), 1)
+    add(busy, 9)
+    assert read(idle, 0) is None
+    add(busy, 10)
+    assert read(busy, 0) is None
+    assert shared.held_bytes == 10 * BATCH_BYTES
+
+
+def test_what_would_push_out_too_much_is_not_kept() -> None:
+    shared = RecentBatches(8 * BATCH_BYTES - 1)
+    tail = RecentTail(shared)
+    add(tail, 0)
+    assert read(tail, 0) is None
+    assert shared.held_bytes == 0
+
+
+def test_after_a_cut_offsets_may_be_taken_by_other_batches() -> None:
+    shared = RecentBatches(8 * BATCH_BYTES)
+    tail = RecentTail(shared)
+    add(tail, 0, 1)
+    tail.forget()
+    assert read(tail, 0) is None
+    content = b"x" * BATCH_BYTES
+    tail.add(Offset(1), Offset(2), content[:4], memoryview(content)[4:])
+    assert read(tail, 1) == (content, 2)
+    # Those that were forgotten have their turn, and nothing is counted twice.
+    add(tail, *range(2, 12))
+    assert shared.held_bytes == 8 * BATCH_BYTES
