@@ -144,19 +144,21 @@ class Sender:
         return True
 
     def _send_all(self, address: str, batches: list[ProducerBatch], now: float) -> None:
-        stream = self._streams.get(address)
-        if stream is None:
-            stream = self._streams[address] = ProduceStream(
-                self._cluster.channel(address), on_answer=self._answered, on_end=self._stream_ended
-            )
-        for together in _grouped(batches, self._options.max_request_bytes):
+        groups = _grouped(batches, self._options.max_request_bytes)
+        for together in groups:
+            # Each time: a request that cannot be sent ends its stream.
+            stream = self._streams.get(address)
+            if stream is None:
+                stream = self._streams[address] = ProduceStream(
+                    self._cluster.channel(address), on_answer=self._answered, on_end=self._stream_ended
+                )
             request = Request(stream, together, self._message(together), now)
             for batch in together:
                 batch.attempt = request
                 self.counts.retries += batch.attempts > 0
                 batch.attempts += 1
             self.counts.attempts += len(together)
-            stream.send(request)
+            stream.send(request, is_last=together is groups[-1])
         if self._watchdog is None:
             self._watchdog = self._clock.call_later(_SILENCE_S, self._look_for_silence)
 
