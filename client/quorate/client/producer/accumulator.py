@@ -21,7 +21,7 @@ from quorate.client.producer.options import ProducerOptions
 from quorate.client.producer.partition_queue import PartitionQueue
 from quorate.client.producer.record_future import RecordFuture
 from quorate.core.clock import Clock
-from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.records import HEADER_BYTES, EncodableHeaders, record_bytes
 from quorate.errors import BatchTooLarge, ClientClosed, InvalidRequest, QuorateError
 from quorate.v1 import broker_pb2
@@ -284,7 +284,8 @@ class Accumulator:
         )
         count = len(run.ends) - start
         batch.columns.timestamps = [run.timestamp_ms] * count
-        batch.finish(None, error)
+        with self.lock:
+            batch.finish(None, error)
         return Placed(batch, 0, count)
 
     def queue_up(self, size: int, wake: Callable[[], None]) -> Ticket:
@@ -330,7 +331,8 @@ class Accumulator:
     def _open_batch(
         self, queue: PartitionQueue, acks: broker_pb2.Acks, expected_offset: int | None
     ) -> ProducerBatch:
-        self._close_open(queue)
+        if queue.open is not None:
+            self._close_open(queue)
         now = self._clock.monotonic()
         batch = ProducerBatch(
             queue,
@@ -376,13 +378,19 @@ class Accumulator:
                 queue.is_marked = False
             return marked
 
-    def completed(self, batch: ProducerBatch) -> None:
-        """Its room is free again."""
+    def complete(self, batch: ProducerBatch, base_offset: Offset | None, error: QuorateError | None) -> None:
+        """Its outcome is known: its room is free again, and whoever waits is told."""
+        queue = batch.queue
         with self.lock:
             del self.incomplete[batch]
             granted = self.buffer.give_back(batch.bytes)
+            batch.finish(base_offset, error)
+            # Whoever opens a batch in an empty one marks it by that.
+            if not queue.is_empty:
+                self._mark(queue)
         for ticket in granted:
             ticket.wake()
+        batch.tell()
 
     def all_queues(self) -> list[PartitionQueue]:
         with self.lock:

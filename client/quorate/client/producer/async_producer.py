@@ -78,7 +78,9 @@ class AsyncProducer:
         With ``expected_offset`` the record is written only if the partition ends exactly there; otherwise its
         end is ``OffsetMismatch``, with the actual offset.
         """
-        queues = await self._topic(topic, partition)
+        queues = self._accumulator.topics.get(topic) if type(topic) is str else None
+        if queues is None or partition is not None:
+            queues = await self._topic(topic, partition)
         appended = self._engine.append(
             queues, value, key, headers, partition, timestamp_ms, acks, expected_offset, on_delivery
         )

@@ -99,8 +99,9 @@ class ProducerBatch:
         self.is_done = False
         self.base_offset: Offset | None = None
         self.error: QuorateError | None = None
-        self._waiters: list[Callable[[], None]] = []
-        self._on_delivery: list[tuple[int, OnDelivery]] = []
+        # None: nobody yet
+        self._waiters: list[Callable[[], None]] | None = None
+        self._on_delivery: list[tuple[int, OnDelivery]] | None = None
 
     @property
     def record_count(self) -> int:
@@ -111,9 +112,13 @@ class ProducerBatch:
     def when_done(self, wake: Callable[[], None]) -> bool:
         """``wake`` is called on the client's loop; False: it is done, and ``wake`` is not called."""
         with self.queue.lock:
-            if not self.is_done:
+            if self.is_done:
+                return False
+            if self._waiters is None:
+                self._waiters = [wake]
+            else:
                 self._waiters.append(wake)
-            return not self.is_done
+            return True
 
     def wait(self, timeout_s: float | None) -> None:
         """Block this thread until the outcome is known; ``TimeoutError`` after ``timeout_s``."""
@@ -130,24 +135,32 @@ class ProducerBatch:
 
     def on_delivery(self, index: int, callback: OnDelivery) -> None:
         """Under the lock, while the batch is being filled."""
+        if self._on_delivery is None:
+            self._on_delivery = []
         self._on_delivery.append((index, callback))
 
     def finish(self, base_offset: Offset | None, error: QuorateError | None) -> None:
-        """On the loop, once: everybody who waits is told."""
+        """On the loop, once, under the lock. Whoever waits is told by ``tell``, without it."""
         assert not self.is_done
-        with self.queue.lock:
-            self.base_offset = base_offset
-            self.error = error
-            self.is_done = True
-            waiters, self._waiters = self._waiters, []
-        self.columns.drop_fields()
-        self.encoded = b""
-        for wake in waiters:
-            run_callback(wake)
-        for index, callback in self._on_delivery:
-            metadata = self.metadata(index) if error is None else None
-            run_callback(callback, metadata, error)
-        self._on_delivery.clear()
+        self.base_offset = base_offset
+        self.error = error
+        self.is_done = True
+        if self.encoded:
+            self.encoded = b""
+        else:
+            self.columns.drop_fields()
+
+    def tell(self) -> None:
+        """Nobody joins those who wait any more: it is done."""
+        waiters, self._waiters = self._waiters, None
+        if waiters is not None:
+            for wake in waiters:
+                run_callback(wake)
+        callbacks, self._on_delivery = self._on_delivery, None
+        if callbacks is not None:
+            for index, callback in callbacks:
+                metadata = self.metadata(index) if self.error is None else None
+                run_callback(callback, metadata, self.error)
 
     def metadata(self, index: int) -> RecordMetadata:
         topic, partition = self.queue.topic_partition

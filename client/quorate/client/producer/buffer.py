@@ -60,7 +60,7 @@ class Buffer:
         """Returns those whose turn it is now; to be woken without the lock."""
         self.used -= size
         assert self.used >= 0
-        return self.grant()
+        return self.grant() if self.waiting else []
 
     def grant(self) -> list[Ticket]:
         granted = []

@@ -64,7 +64,7 @@ from quorate.errors import (
     QuorateError,
 )
 
-__all__ = ["Ended", "PartitionQueue"]
+__all__ = ["Ended", "PartitionQueue", "Route"]
 
 log = get_logger(__name__)
 
@@ -77,6 +77,14 @@ class Ended(NamedTuple):
 
     batch: ProducerBatch
     error: QuorateError
+
+
+class Route(NamedTuple):
+    """Where a partition's batches go: looked up once, until the cluster view learns something."""
+
+    address: str
+    #: of the topic; empty: not known
+    topic_id: str
 
 
 class PartitionQueue:
@@ -92,6 +100,7 @@ class PartitionQueue:
         "open",
         "producer_id",
         "retry_at",
+        "route",
         "topic_partition",
         "trouble",
         "undecided",
@@ -122,6 +131,8 @@ class PartitionQueue:
         # -- the loop's
         #: sent at least once, without a last word; in order, at most ``in_flight_max``
         self.undecided: deque[ProducerBatch] = deque()
+        #: where it leaves for, as far as is known; None: the cluster view is to be asked
+        self.route: Route | None = None
         #: nothing leaves before
         self.retry_at = 0.0
         #: when the sender looks here again by itself
@@ -166,13 +177,13 @@ class PartitionQueue:
             return None
         if self._is_row_broken and not any(batch.attempt is not None for batch in self.undecided):
             self._begin_new_row()
-        again = next((batch for batch in self.undecided if batch.attempt is None), None)
-        if again is not None:
-            may_leave = self._has_or_can_get_number(again) and all(
-                batch.attempt is None for batch in self._from(again)
-            )
-            return again if may_leave else None
+        for batch in self.undecided:
+            if batch.attempt is None:
+                return batch if self._may_leave_again(batch) else None
         return self._next_new(now, linger_s)
+
+    def _may_leave_again(self, batch: ProducerBatch) -> bool:
+        return self._has_or_can_get_number(batch) and all(each.attempt is None for each in self._from(batch))
 
     def _from(self, batch: ProducerBatch) -> list[ProducerBatch]:
         """This one and those behind it."""
@@ -184,7 +195,7 @@ class PartitionQueue:
 
     def _next_new(self, now: float, linger_s: float) -> ProducerBatch | None:
         batch = self.waiting[0] if self.waiting else self.open
-        if batch is None or self._is_row_broken or not self._has_or_can_get_number(batch):
+        if batch is None or self._is_row_broken or (batch.is_numbered and self.needs_producer_id):
             return None
         if self.undecided:
             if not self.waiting or len(self.undecided) >= self.in_flight_max:
@@ -207,7 +218,7 @@ class PartitionQueue:
     def _number(self, batch: ProducerBatch) -> None:
         batch.producer_id, batch.producer_epoch = self.producer_id, self._producer_epoch
         batch.base_sequence = self._next_sequence
-        self._next_sequence = (self._next_sequence + batch.record_count) % _SEQUENCES
+        self._next_sequence = (self._next_sequence + len(batch.columns.timestamps)) % _SEQUENCES
 
     def _begin_new_row(self) -> None:
         """If every batch that is left is clean. Those that are not come to their end with the old numbers."""
@@ -242,9 +253,13 @@ class PartitionQueue:
 
     def acknowledged(self, batch: ProducerBatch) -> None:
         batch.attempt = None
-        self.undecided.remove(batch)
+        if self.undecided[0] is batch:
+            self.undecided.popleft()
+        else:
+            self.undecided.remove(batch)
         self.trouble = None
-        self._backoff.reset()
+        if self._backoff.failures:
+            self._backoff.reset()
 
     def refused(self, batch: ProducerBatch, error: QuorateError, now: float) -> QuorateError | None:
         """The broker's answer to an attempt. Returns the batch's end; None: it is sent again."""
@@ -332,7 +347,7 @@ class PartitionQueue:
     # -- time
 
     def next_deadline(self) -> float:
-        """When ``expire`` is to be called; under the lock."""
+        """When ``expire`` is to be called. Without the lock, too: who adds a batch has it looked at again."""
         oldest = self.undecided[0] if self.undecided else self.waiting[0] if self.waiting else self.open
         return float("inf") if oldest is None else oldest.deadline
 

@@ -6,15 +6,14 @@ the reason, and with whether it was given to the transport: only what was not is
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from quorate.client.producer.batch import ProducerBatch
+from quorate.core.exchange import open_exchange
 from quorate.core.transport import Channel, method_of
-from quorate.errors import QuorateError, RequestTimedOut, Unavailable, UnknownServerError
+from quorate.errors import QuorateError, RequestTimedOut, Unavailable
 from quorate.v1 import broker_pb2
 
 __all__ = ["ProduceStream", "Request"]
@@ -57,6 +56,8 @@ class Request:
 
 
 class ProduceStream:
+    """Listens to an exchange. Requests that the transport does not take yet wait here, not sent."""
+
     def __init__(
         self,
         channel: Channel,
@@ -65,65 +66,58 @@ class ProduceStream:
         on_end: Callable[[ProduceStream, list[Request], QuorateError], None],
     ) -> None:
         self.address = channel.address
-        self._channel = channel
-        self._on_answer = on_answer
-        self._on_end = on_end
+        self._answered = on_answer
+        self._ended = on_end
         self._outgoing: deque[Request] = deque()
         self._unanswered: dict[int, Request] = {}
         self._next_correlation_id = 0
-        self._wakeup: asyncio.Future[None] | None = None
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._exchange = open_exchange(channel, _PRODUCE_STREAM, self)
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request, *, is_last: bool = True) -> None:
+        """``is_last``: no other follows in this turn of the loop. It may end the stream at once."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
         assert request.message is not None
         request.message.correlation_id = correlation_id
         self._unanswered[correlation_id] = request
-        self._outgoing.append(request)
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+        if self._exchange.is_ready and not self._outgoing:
+            self._hand_over(request, is_last=is_last)
+        else:
+            self._outgoing.append(request)
 
     def unanswered(self) -> list[Request]:
         return list(self._unanswered.values())
 
     def break_off(self) -> None:
         """The broker takes too long. What is unanswered is handed back."""
-        self._task.cancel()
+        self._exchange.cancel()
+        self._end(RequestTimedOut(f"no answer from {self.address} in time", address=self.address))
 
     async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await self._exchange.close()
 
-    async def _run(self) -> None:
-        failure: QuorateError = RequestTimedOut(
-            f"no answer from {self.address} in time", address=self.address
-        )
-        try:
-            stream = self._channel.stream(_PRODUCE_STREAM, self._requests(), timeout_s=None)
-            async with aclosing(stream) as responses:
-                async for response in responses:
-                    request = self._unanswered.pop(response.correlation_id, None)
-                    if request is not None:
-                        self._on_answer(request, response)
-            failure = Unavailable(f"{self.address} ended the stream", address=self.address)
-        except QuorateError as error:
-            failure = error
-        except Exception as error:  # noqa: BLE001 - a bug in here must not leave batches without an end
-            failure = UnknownServerError(f"{type(error).__name__} while reading answers: {error}")
-        finally:
-            unanswered = list(self._unanswered.values())
-            self._unanswered.clear()
-            self._outgoing.clear()
-            self._on_end(self, unanswered, failure)
+    # -- what the exchange tells
 
-    async def _requests(self) -> AsyncIterator[broker_pb2.ProduceStreamRequest]:
-        while True:
-            while self._outgoing:
-                request = self._outgoing.popleft()
-                message, request.message = request.message, None
-                assert message is not None
-                yield message
-                del message  # not kept while there is nothing to send
-            self._wakeup = asyncio.get_running_loop().create_future()
-            await self._wakeup
+    def on_ready(self) -> None:
+        while self._outgoing and self._exchange.is_ready:
+            request = self._outgoing.popleft()
+            self._hand_over(request, is_last=not self._outgoing)
+
+    def on_response(self, response: broker_pb2.ProduceStreamResponse) -> None:
+        request = self._unanswered.pop(response.correlation_id, None)
+        if request is not None:
+            self._answered(request, response)
+
+    def on_end(self, error: QuorateError | None) -> None:
+        self._end(error or Unavailable(f"{self.address} ended the stream", address=self.address))
+
+    def _hand_over(self, request: Request, *, is_last: bool) -> None:
+        message, request.message = request.message, None
+        assert message is not None
+        self._exchange.send(message, is_last=is_last)
+
+    def _end(self, error: QuorateError) -> None:
+        unanswered = list(self._unanswered.values())
+        self._unanswered.clear()
+        self._outgoing.clear()
+        self._ended(self, unanswered, error)

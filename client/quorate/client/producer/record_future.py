@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any, final
 
 from quorate.client.producer.batch import ProducerBatch, RecordMetadata, run_callback
@@ -58,9 +59,16 @@ class RecordFuture:
             run_callback(callback, self)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if not self._batch.is_done:
-            yield from wait_for(self._batch).__await__()
-        return self.result()
+        batch = self._batch
+        if not batch.is_done:
+            if batch.queue.is_on_loop():
+                done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                if batch.when_done(partial(_be_done, done)):
+                    yield from done
+            else:
+                yield from wait_for(batch).__await__()
+        batch.raise_error()
+        return batch.metadata(self._index)
 
 
 async def wait_for(batch: ProducerBatch) -> None:
@@ -69,16 +77,17 @@ async def wait_for(batch: ProducerBatch) -> None:
     thread = threading.get_ident()
     done = loop.create_future()
 
-    def be_done() -> None:
-        if not done.done():
-            done.set_result(None)
-
     def wake() -> None:
         if threading.get_ident() == thread:
-            be_done()
+            _be_done(done)
         else:
             with suppress(RuntimeError):  # that loop was closed: nobody waits there any more
-                loop.call_soon_threadsafe(be_done)
+                loop.call_soon_threadsafe(_be_done, done)
 
     if batch.when_done(wake):
         await done
+
+
+def _be_done(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)

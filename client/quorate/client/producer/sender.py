@@ -20,7 +20,7 @@ from quorate.client.cluster import ClusterView
 from quorate.client.producer.accumulator import Accumulator
 from quorate.client.producer.batch import ProducerBatch
 from quorate.client.producer.options import ProducerOptions
-from quorate.client.producer.partition_queue import Ended, PartitionQueue
+from quorate.client.producer.partition_queue import Ended, PartitionQueue, Route
 from quorate.client.producer.produce_stream import ProduceStream, Request
 from quorate.client.producer.statistics import Counts
 from quorate.core.clock import Clock, Timer
@@ -94,20 +94,20 @@ class Sender:
         now = self._clock.monotonic()
         outbox: dict[str, list[ProducerBatch]] = {}
         for queue in marked:
-            self._expire(queue, now)
+            if queue.next_deadline() <= now:
+                self._expire(queue, now)
             self._collect(queue, now, outbox)
-            self._set_timer(queue, now)
+            # A timer that is set wakes for the first deadline: whatever comes later has a later one.
+            if queue.wake_timer is None or queue.wake_at <= now or queue.retry_at > now or self._linger_s:
+                self._set_timer(queue, now)
         for address, batches in outbox.items():
             self._send_all(address, batches, now)
 
     def _collect(self, queue: PartitionQueue, now: float, outbox: dict[str, list[ProducerBatch]]) -> None:
         if queue.is_empty:
             return
-        leader = self._cluster.leader_of(queue.topic_partition)
-        if leader is None:
-            queue.trouble = NotLeaderOrFollower(f"{queue.topic_partition} has no leader, as far as is known")
-            self._leaderless[queue] = None
-            self._cluster.needs_refresh()
+        route = queue.route or self._find_route(queue)
+        if route is None:
             return
         linger_s = 0.0 if self._flushing else self._linger_s
         while True:
@@ -119,8 +119,21 @@ class Sender:
                 return
             if batch.encoded or self._encode(batch):
                 # Marks it as under way; the request itself is made when all are collected.
-                batch.attempt = leader
-                outbox.setdefault(leader.address, []).append(batch)
+                batch.attempt = route
+                outbox.setdefault(route.address, []).append(batch)
+                if not (batch.attempts or queue.waiting):
+                    return  # what is open fills while this is on its way
+
+    def _find_route(self, queue: PartitionQueue) -> Route | None:
+        leader = self._cluster.leader_of(queue.topic_partition)
+        if leader is None:
+            queue.trouble = NotLeaderOrFollower(f"{queue.topic_partition} has no leader, as far as is known")
+            self._leaderless[queue] = None
+            self._cluster.needs_refresh()
+            return None
+        topic = self._cluster.known_topic(queue.topic_partition.topic)
+        queue.route = Route(leader.address, "" if topic is None else topic.topic_id)
+        return queue.route
 
     def _encode(self, batch: ProducerBatch) -> bool:
         columns = batch.columns
@@ -144,19 +157,21 @@ class Sender:
         return True
 
     def _send_all(self, address: str, batches: list[ProducerBatch], now: float) -> None:
-        stream = self._streams.get(address)
-        if stream is None:
-            stream = self._streams[address] = ProduceStream(
-                self._cluster.channel(address), on_answer=self._answered, on_end=self._stream_ended
-            )
-        for together in _grouped(batches, self._options.max_request_bytes):
+        groups = _grouped(batches, self._options.max_request_bytes)
+        for together in groups:
+            # Each time: a request that cannot be sent ends its stream.
+            stream = self._streams.get(address)
+            if stream is None:
+                stream = self._streams[address] = ProduceStream(
+                    self._cluster.channel(address), on_answer=self._answered, on_end=self._stream_ended
+                )
             request = Request(stream, together, self._message(together), now)
             for batch in together:
                 batch.attempt = request
                 self.counts.retries += batch.attempts > 0
                 batch.attempts += 1
             self.counts.attempts += len(together)
-            stream.send(request)
+            stream.send(request, is_last=together is groups[-1])
         if self._watchdog is None:
             self._watchdog = self._clock.call_later(_SILENCE_S, self._look_for_silence)
 
@@ -167,11 +182,12 @@ class Sender:
         request.acks = batches[0].acks
         request.timeout_ms = self._options.request_timeout_ms
         for batch in batches:
-            topic, partition = batch.queue.topic_partition
-            view = self._cluster.known_topic(topic)
+            queue = batch.queue
+            topic, partition = queue.topic_partition
+            assert queue.route is not None
             request.partitions.add(
                 topic=topic,
-                topic_id="" if view is None else view.topic_id,
+                topic_id=queue.route.topic_id,
                 partition=partition,
                 batch=batch.encoded,
                 expected_offset=batch.expected_offset,
@@ -203,7 +219,7 @@ class Sender:
         self, batch: ProducerBatch, result: broker_pb2.ProducePartitionResult, now: float
     ) -> None:
         counts = self.counts
-        counts.records_acknowledged += batch.record_count
+        counts.records_acknowledged += len(batch.columns.timestamps)
         counts.batches_acknowledged += 1
         counts.bytes_acknowledged += len(batch.encoded)
         counts.latencies_s.append(now - batch.created_at)
@@ -254,15 +270,15 @@ class Sender:
                 self.counts.records_unknown += batch.record_count
             else:
                 self.counts.records_refused += batch.record_count
-        self._accumulator.completed(batch)
-        batch.finish(base_offset, error)
-        self._accumulator.mark(batch.queue)
+        self._accumulator.complete(batch, base_offset, error)
 
     # -- the cluster
 
     def _cluster_updated(self) -> None:
         if self._is_closed:
             return
+        for queue in self._accumulator.all_queues():
+            queue.route = None
         for name in list(self._accumulator.topics):
             self.learn_topic(name)
         for queue in self._leaderless:
@@ -321,7 +337,7 @@ class Sender:
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         with queue.lock:
-            ended = queue.expire(now) if queue.next_deadline() <= now else ()
+            ended = queue.expire(now)
         for batch, error in ended:
             self._finish(batch, error)
 
@@ -417,6 +433,8 @@ def _too_large(batch: ProducerBatch, refusal: BatchTooLarge) -> BatchTooLarge:
 
 def _grouped(batches: list[ProducerBatch], bytes_max: int) -> list[list[ProducerBatch]]:
     """In order; a request names a partition once, has one value of acks, and a bounded size."""
+    if len(batches) == 1:
+        return [batches]
     groups: list[list[ProducerBatch]] = []
     group: list[ProducerBatch] = []
     size = 0

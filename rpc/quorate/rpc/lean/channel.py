@@ -16,10 +16,12 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from quorate.core.exchange import ExchangeListener
 from quorate.core.transport import Method, Request, Response
 from quorate.errors import Overloaded, QuorateError, Unavailable
 from quorate.rpc.lean.addresses import UnixAddress, parse
 from quorate.rpc.lean.client_call import ClientCall, StreamClientCall, UnaryClientCall
+from quorate.rpc.lean.client_exchange import ClientLink, LeanExchange
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import Metadata, request_headers
 from quorate.rpc.lean.header_codec import HeaderList
@@ -135,6 +137,32 @@ class LeanChannel:
             sender.cancel()
             server.call_ended()
 
+    def exchange(self, method: Method[Any, Any], listener: ExchangeListener[Any]) -> LeanExchange:
+        exchange = LeanExchange(self, method, listener, self._options.message_bytes_max)
+        server = self._server
+        if server is not None and server.takes_calls:
+            self._open_exchange(exchange, method, server)
+        else:
+            loop = asyncio.get_running_loop()
+            exchange.opening = loop.create_task(self._open_later(exchange, method, listener))
+        return exchange
+
+    async def _open_later(
+        self, exchange: LeanExchange, method: Method[Any, Any], listener: ExchangeListener[Any]
+    ) -> None:
+        try:
+            server = await self._find_server(method, None)
+        except QuorateError as error:
+            exchange.fail(error)
+            return
+        self._open_exchange(exchange, method, server)
+        listener.on_ready()
+
+    def _open_exchange(self, exchange: LeanExchange, method: Method[Any, Any], server: _Server) -> None:
+        headers = request_headers(method.path, self._authority, self._scheme, None, ())
+        server.open(exchange).send_headers(headers)
+        exchange.opened(server)
+
     def serialized(self, method: Method[Any, Any], request: Message) -> bytes:
         content = request.SerializeToString()
         limit = self._options.message_bytes_max
@@ -144,17 +172,25 @@ class LeanChannel:
         return content
 
     def _raise_failure(self, call: ClientCall, method: Method[Any, Any], deadline: float | None) -> None:
+        failure = self.failure_of(call, method, deadline)
+        if failure is not None:
+            raise failure
+
+    def failure_of(
+        self, call: ClientCall, method: Method[Any, Any], deadline: float | None
+    ) -> QuorateError | None:
+        """Of a call that has ended; None: it went well."""
         status = call.status
         assert status is not None
         if not status.code:
-            return
+            return None
         if call.failure is not None:
-            raise call.failure
+            return call.failure
         if status.code is StatusCode.CANCELLED and deadline is not None:
             # The server's clock may be ahead by a moment, and end the call before this side does.
             is_late = asyncio.get_running_loop().time() >= deadline
             status = _DEADLINE if is_late else status
-        raise self._error(status, method)
+        return self._error(status, method)
 
     def _error(self, status: Status, method: Method[Any, Any]) -> QuorateError:
         return error_from_status(status.code.name, status.message, status.details, method, self.address)
@@ -259,7 +295,7 @@ class _Server:
         self._places_granted = 0
         self.connected_at = 0.0
         self.gone = asyncio.Event()
-        self.link = Link(
+        self.link = ClientLink(
             self,
             is_client=True,
             settings=LocalSettings(),

@@ -19,7 +19,13 @@ from quorate.rpc.dispatch import parse_response
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import Ending, Metadata, ResponseHead, ending, response_head
 from quorate.rpc.lean.header_codec import HeaderList
-from quorate.rpc.lean.messages import PREFIX_BYTES, BrokenMessage, MessageReader, MessageTooLarge
+from quorate.rpc.lean.messages import (
+    PREFIX_BYTES,
+    BrokenMessage,
+    MessageReader,
+    MessageTooLarge,
+    whole_bytes,
+)
 from quorate.rpc.lean.status import Status, StatusCode, code_of_http, code_of_reset
 from quorate.rpc.lean.stream import Stream
 from quorate.rpc.lean.waking import wake
@@ -68,8 +74,7 @@ class ClientCall:
 
     def on_data(self, part: memoryview) -> None:
         try:
-            for content in self._reader.feed(part):
-                self._on_message(content)
+            self._read(part)
         except QuorateError as error:
             self.failure = error
             self.end(Status(StatusCode.INTERNAL, "the answer cannot be read"))
@@ -82,6 +87,24 @@ class ClientCall:
             self.end(Status(StatusCode.INTERNAL, "the answer is compressed, which nobody asked for"))
         else:
             self._on_part()
+
+    def _read(self, part: memoryview) -> None:
+        """Messages that lie whole in it need no reader that remembers; most do."""
+        at, end = 0, len(part)
+        if self._reader.is_between_messages:
+            while end - at >= PREFIX_BYTES:
+                next_at = at + whole_bytes(part, at, self._message_bytes_max)
+                if next_at > end:
+                    break
+                self._on_message(part[at + PREFIX_BYTES : next_at])
+                at = next_at
+                if self.status is not None:
+                    return
+        if at < end:
+            for content in self._reader.feed(part[at:]):
+                self._on_message(content)
+                if self.status is not None:
+                    return
 
     def on_end(self) -> None:
         if self._ending is None:
