@@ -1,8 +1,9 @@
 """The follower's end of the stream to one leader, for every partition that is followed there.
 
-One task reads the answers and one, the transport's, takes the requests; a partition has no task of its own.
-Only what waits for the disk gets one, for as long as it takes: a sync before an acknowledgement, a cut. So
-neither a slow device under one partition, nor one that has to be cut, holds up the others.
+Answers are taken as they arrive, and what they brought forward is acknowledged before the loop turns; a
+partition has no task of its own. Only what waits for the disk gets one, for as long as it takes: a sync
+before an acknowledgement, a cut. So neither a slow device under one partition, nor one that has to be cut,
+holds up the others.
 
 A partition is in one of these states:
 
@@ -24,7 +25,6 @@ import asyncio
 import enum
 import random
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -53,12 +53,19 @@ from quorate.broker.replication.position_outbox import PositionOutbox
 from quorate.broker.replication.throttle import ReplicationThrottle
 from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
+from quorate.core.exchange import Exchange, open_exchange
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, ReplicaKey, TopicId
 from quorate.core.logging import get_logger
 from quorate.core.transport import Transport, method_of
 from quorate.errors import LeadershipError, QuorateError
 from quorate.v1 import replica_pb2
-from quorate.v1.replica_pb2 import FollowerHello, FollowerPosition, ReplicaUpdate
+from quorate.v1.replica_pb2 import (
+    FollowerHello,
+    FollowerPosition,
+    ReplicateRequest,
+    ReplicateResponse,
+    ReplicaUpdate,
+)
 
 __all__ = ["FollowerContext", "LeaderFetcher", "Work"]
 
@@ -144,6 +151,10 @@ class LeaderFetcher:
         self._followed: dict[ReplicaKey, _Followed] = {}
         #: None: there is no connection, nor one in the making
         self._outbox: PositionOutbox | None = None
+        self._exchange: Exchange[ReplicateRequest] | None = None
+        #: what has to be said leaves at the end of this turn, or of the answer that is being taken
+        self._is_send_due = False
+        self._ended: asyncio.Future[QuorateError | None] | None = None
         #: set while it waits before the next attempt to connect
         self._pause: asyncio.Future[None] | None = None
         self._redials = Backoff(context.rng, first_s=_REDIAL_S_MIN, pause_s_max=_REDIAL_S_MAX)
@@ -179,6 +190,7 @@ class LeaderFetcher:
     def unfollow(self, key: ReplicaKey) -> None:
         if self._followed.pop(key, None) is not None and self._outbox is not None:
             self._outbox.stop(key)
+            self._send_soon()
 
     def cut_finished(self, key: ReplicaKey) -> None:
         """One that was not begun by the entry that is here now."""
@@ -221,24 +233,55 @@ class LeaderFetcher:
             if followed.state in (_State.READY, _State.NAMED):
                 self._name(followed)
         channel = context.transport.connect(self.address)
+        self._ended = asyncio.get_running_loop().create_future()
+        exchange = self._exchange = open_exchange(channel, _REPLICATE, self)
         try:
-            async with aclosing(channel.stream(_REPLICATE, self._outbox, timeout_s=None)) as responses:
-                async for response in responses:
-                    self._redials.reset()
-                    for update in response.updates:
-                        self._take(update)
-        except QuorateError as error:
-            level = log.info if self._redials.failures == 0 else log.debug
-            level(
-                "replication_stream_ended",
-                leader=self.leader_id,
-                address=self.address,
-                code=error.code,
-                error=error.message,
-            )
+            error = await self._ended
+            if error is not None:
+                level = log.info if self._redials.failures == 0 else log.debug
+                level(
+                    "replication_stream_ended",
+                    leader=self.leader_id,
+                    address=self.address,
+                    code=error.code,
+                    error=error.message,
+                )
         finally:
-            self._outbox = None
+            self._outbox = self._exchange = None
+            await exchange.close()
             await channel.close()
+
+    def on_ready(self) -> None:
+        self._send()
+
+    def on_response(self, response: ReplicateResponse) -> None:
+        self._redials.reset()
+        # One request acknowledges all that this answer has brought.
+        self._is_send_due = True
+        for update in response.updates:
+            self._take(update)
+        self._send()
+
+    def on_end(self, error: QuorateError | None) -> None:
+        assert self._ended is not None
+        if not self._ended.done():
+            self._ended.set_result(error)
+
+    def _send_soon(self) -> None:
+        if not self._is_send_due:
+            self._is_send_due = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        """As much as the leader takes; the rest when it takes more."""
+        self._is_send_due = False
+        exchange, outbox = self._exchange, self._outbox
+        if exchange is None or outbox is None:
+            return
+        while not outbox.is_empty and exchange.is_ready:
+            request = outbox.next_request()
+            if request is not None:
+                exchange.send(request, is_last=outbox.is_empty)
 
     def _position_to_send(self, key: ReplicaKey) -> FollowerPosition | None:
         followed = self._followed.get(key)
@@ -310,6 +353,7 @@ class LeaderFetcher:
         followed.state = _State.READY
         if self._outbox is not None:
             self._outbox.name(followed.key)
+            self._send_soon()
 
     def _try_again(self, followed: _Followed, error: QuorateError) -> None:
         pause_s = followed.backoff.next_s()

@@ -1,13 +1,12 @@
 """What a follower has to say to one leader, over one connection.
 
-Everything that is ready when the transport takes the next request leaves in it: the positions of all
-partitions that an answer of the leader brought forward are acknowledged by one message, not by one each.
+Everything that is ready when the next request leaves is in it: the positions of all partitions that an answer
+of the leader brought forward are acknowledged by one message, not by one each.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Final
 
 from quorate.core.ids import ReplicaKey
@@ -21,7 +20,7 @@ _POSITIONS_PER_REQUEST_MAX: Final = 2_000
 
 
 class PositionOutbox:
-    """Read by one call, once. Bounded by the number of partitions: each stands in it once."""
+    """Bounded by the number of partitions: each stands in it once."""
 
     def __init__(
         self, hello: FollowerHello, position_of: Callable[[ReplicaKey], FollowerPosition | None]
@@ -32,35 +31,20 @@ class PositionOutbox:
         #: ordered sets
         self._ready: dict[ReplicaKey, None] = {}
         self._stopped: dict[ReplicaKey, None] = {}
-        self._reader: asyncio.Future[None] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._ready and self._hello is None and not self._stopped
 
     def name(self, key: ReplicaKey) -> None:
         self._stopped.pop(key, None)
         self._ready[key] = None
-        self._wake()
 
     def stop(self, key: ReplicaKey) -> None:
         self._ready.pop(key, None)
         self._stopped[key] = None
-        self._wake()
 
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-    def __aiter__(self) -> AsyncIterator[ReplicateRequest]:
-        return self
-
-    async def __anext__(self) -> ReplicateRequest:
-        while True:
-            if self._hello is not None or self._ready or self._stopped:
-                request = self._next_request()
-                if request is not None:
-                    return request
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-
-    def _next_request(self) -> ReplicateRequest | None:
+    def next_request(self) -> ReplicateRequest | None:
         """None: all that was ready is no longer wanted."""
         keys = list(self._ready)
         del keys[_POSITIONS_PER_REQUEST_MAX:]
