@@ -18,14 +18,13 @@ __all__ = ["StickyChoice", "murmur2", "partition_for_key"]
 class StickyChoice:
     """Where records without a key go now."""
 
-    __slots__ = ("_batch_bytes", "_rng", "bytes_left", "partition")
+    __slots__ = ("_rng", "batch_bytes", "partition")
 
     def __init__(self, rng: random.Random, batch_bytes: int) -> None:
         self._rng = rng
-        self._batch_bytes = batch_bytes
+        #: after about so many it is time to move on
+        self.batch_bytes = batch_bytes
         self.partition = -1
-        #: below 0: it is time to move on
-        self.bytes_left = -1
 
     def move_on(self, queued: Sequence[int], candidates: Sequence[int]) -> int:
         """To another partition. Of two at random the one with less queued: a slow leader gets less.
@@ -35,5 +34,4 @@ class StickyChoice:
         others = [partition for partition in candidates if partition != self.partition] or candidates
         first, second = self._rng.choice(others), self._rng.choice(others)
         self.partition = first if queued[first] <= queued[second] else second
-        self.bytes_left = self._batch_bytes
         return self.partition

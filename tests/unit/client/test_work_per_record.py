@@ -19,12 +19,14 @@ from quorate.client.producer.options import ProducerOptions
 from quorate.core.clock import SystemClock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.records import CODEC, encode_values
+from quorate.v1 import broker_pb2
 from tests.counted_work import counted_calls
 
 pytestmark = pytest.mark.skipif(CODEC == "pure", reason="the bounds are those of the compiled codec")
 
 RECORDS = 1_000
 #: calls of one ``send``, from its arguments to its future
+SEND_VALUE_BOUND = 4
 SEND_BOUND = 7
 SEND_KEYED_BOUND = 8
 #: calls of one ``send_many``, however many records it has, into one partition and into six
@@ -61,6 +63,17 @@ def calls_of_sends(key: bytes | None) -> int:
     return round(ours(calls) / RECORDS)
 
 
+def calls_of_values() -> int:
+    """A value and nothing else, into a batch that is open."""
+    made = engine(1).accumulator
+    topic = made.topics["t"]
+    made.append(topic, b"v", None, None, None, None, broker_pb2.ACKS_ALL, None, None, ticket=None)
+    with counted_calls() as calls:
+        for _ in range(RECORDS):
+            assert made.append_value(topic, b"v" * 100) is not None
+    return round(ours(calls) / RECORDS)
+
+
 def calls_of_many(partitions: int, *, has_keys: bool) -> int:
     made = engine(partitions)
     topic = made.accumulator.topics["t"]
@@ -73,6 +86,7 @@ def calls_of_many(partitions: int, *, has_keys: bool) -> int:
 
 
 def test_send_costs_no_more_calls_than_it_did() -> None:
+    assert calls_of_values() <= SEND_VALUE_BOUND
     assert calls_of_sends(None) <= SEND_BOUND
     assert calls_of_sends(b"key") <= SEND_KEYED_BOUND
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -173,3 +174,61 @@ def test_what_was_dropped_leaves_the_timestamps(codec: ModuleType) -> None:
     builder.drop_fields()
     assert (builder.values, builder.keys, builder.headers) == ([], None, None)
     assert builder.timestamps == [7, 7]
+
+
+def intake(
+    codec: ModuleType, *, bytes_left: int = 1_000, bytes_max: int = 1_000, budget_max: int = 1_000
+) -> Any:
+    budget = codec.Budget()
+    budget.bytes_max, budget.waiting = budget_max, []
+    made = codec.Intake(budget, threading.Lock())
+    made.batch, made.columns, made.bytes_left = "batch", codec.ColumnBuilder(), bytes_left
+    made.columns.bytes_max = bytes_max
+    return made, budget
+
+
+def placed(made: Any, value: bytes) -> Any:
+    return made.place(value, 5, lambda batch, place: (batch, place))
+
+
+@pytest.mark.parametrize("codec", BOTH)
+def test_value_is_placed_and_counted_everywhere(codec: ModuleType) -> None:
+    made, budget = intake(codec)
+    assert [placed(made, b"abc"), placed(made, b"")] == [("batch", 0), ("batch", 1)]
+    assert made.columns.values == [b"abc", b""]
+    assert made.columns.timestamps == [5, 5]
+    assert (made.columns.bytes, budget.used, made.bytes_left) == (35, 35, 965)
+
+
+@pytest.mark.parametrize("codec", BOTH)
+@pytest.mark.parametrize("bound", ["bytes_left", "bytes_max", "budget_max"])
+def test_value_that_does_not_fit_leaves_no_trace(codec: ModuleType, bound: str) -> None:
+    made, budget = intake(codec, **{bound: 20})
+    assert placed(made, b"12345") is None
+    assert (made.columns.values, made.columns.bytes, budget.used) == ([], 0, 0)
+    assert placed(made, b"1234") == ("batch", 0)
+    assert placed(made, b"") is None
+
+
+@pytest.mark.parametrize("codec", BOTH)
+def test_nobody_overtakes_who_waits_for_room(codec: ModuleType) -> None:
+    made, budget = intake(codec)
+    budget.waiting.append("somebody")
+    assert placed(made, b"") is None
+    budget.waiting.clear()
+    assert placed(made, b"") == ("batch", 0)
+    made.columns = None
+    assert placed(made, b"") is None
+
+
+@pytest.mark.parametrize("codec", BOTH)
+def test_lock_is_free_after_a_value_was_placed_or_not(codec: ModuleType) -> None:
+    lock = threading.Lock()
+    budget = codec.Budget()
+    budget.waiting = []
+    made = codec.Intake(budget, lock)
+    assert placed(made, b"") is None
+    assert not lock.locked()
+    with pytest.raises(TypeError):
+        made.place(None, 5, tuple)
+    assert not lock.locked()

@@ -17,12 +17,12 @@ from typing import NamedTuple
 from quorate.client.partitioner import StickyChoice, partition_for_key
 from quorate.client.producer.batch import OnDelivery, ProducerBatch
 from quorate.client.producer.buffer import Buffer, Ticket
-from quorate.client.producer.options import ProducerOptions
+from quorate.client.producer.options import ProducerOptions, acks_of
 from quorate.client.producer.partition_queue import PartitionQueue
 from quorate.client.producer.record_future import RecordFuture
 from quorate.core.clock import Clock
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
-from quorate.core.records import HEADER_BYTES, EncodableHeaders, record_bytes
+from quorate.core.records import HEADER_BYTES, EncodableHeaders, Intake, record_bytes
 from quorate.errors import BatchTooLarge, ClientClosed, InvalidRequest, QuorateError
 from quorate.v1 import broker_pb2
 
@@ -38,10 +38,12 @@ __all__ = [
 class TopicQueues:
     """One topic's partitions. Grows when the topic does; under the lock."""
 
-    __slots__ = ("_next_in_turn", "available", "name", "queues", "sticky")
+    __slots__ = ("_next_in_turn", "available", "intake", "name", "queues", "sticky")
 
-    def __init__(self, name: TopicName, sticky: StickyChoice) -> None:
+    def __init__(self, name: TopicName, sticky: StickyChoice, intake: Intake) -> None:
         self.name = name
+        #: where records without a key go now; it is time to move on where it has no ``bytes_left``
+        self.intake = intake
         self.queues: list[PartitionQueue] = []
         #: partitions that have a leader; all, if none has
         self.available: list[int] = []
@@ -54,17 +56,16 @@ class TopicQueues:
 
     def stick(self, size: int) -> int:
         """The partition for a record without a key."""
-        sticky = self.sticky
-        sticky.bytes_left -= size
-        return sticky.partition if sticky.bytes_left >= 0 else self.move_on(size)
+        intake = self.intake
+        intake.bytes_left -= size
+        return self.sticky.partition if intake.bytes_left >= 0 else self.move_on(size)
 
     def move_on(self, size: int) -> int:
         """Another partition, for this record and those that follow."""
-        sticky = self.sticky
         queued = [len(queue.waiting) + len(queue.undecided) for queue in self.queues]
-        partition = sticky.move_on(queued, self.available)
-        sticky.bytes_left -= size
-        return partition
+        self.intake.columns = None
+        self.intake.bytes_left = self.sticky.batch_bytes - size
+        return self.sticky.move_on(queued, self.available)
 
 
 class Run(NamedTuple):
@@ -122,6 +123,7 @@ class Accumulator:
         self._marked: list[PartitionQueue] = []
         self._is_closed = False
         self._batch_bytes = options.batch_bytes
+        self._acks = acks_of(options.acks)
         self._delivery_timeout_s = options.delivery_timeout_ms / 1000
         self._partitioner = options.partitioner
         self.has_own_partitioner = options.partitioner is not None
@@ -133,7 +135,9 @@ class Accumulator:
         with self.lock:
             topic = self.topics.get(name)
             if topic is None:
-                topic = self.topics[name] = TopicQueues(name, StickyChoice(self._rng, self._batch_bytes))
+                topic = self.topics[name] = TopicQueues(
+                    name, StickyChoice(self._rng, self._batch_bytes), Intake(self.buffer, self.lock)
+                )
             for partition in range(len(topic.queues), partition_count):
                 queue = PartitionQueue(
                     TopicPartition(name, PartitionId(partition)),
@@ -145,7 +149,7 @@ class Accumulator:
                 topic.queues.append(queue)
             topic.available = available or list(range(len(topic.queues)))
             if topic.sticky.partition not in topic.available:
-                topic.sticky.bytes_left = -1  # records without a key need not wait for an election
+                topic.intake.bytes_left = -1  # records without a key need not wait for an election
             return topic
 
     # -- appending
@@ -182,27 +186,37 @@ class Accumulator:
             if ticket is None and not self.buffer.take(size):
                 self._check_size(size)
                 return NoRoom(size, partition)
+            is_anywhere = partition is None
             if partition is None:  # as `TopicQueues.stick`, without its call
-                sticky = topic.sticky
-                sticky.bytes_left -= size
-                partition = sticky.partition if sticky.bytes_left >= 0 else topic.move_on(size)
+                intake = topic.intake
+                intake.bytes_left -= size
+                partition = topic.sticky.partition if intake.bytes_left >= 0 else topic.move_on(size)
             queue = topic.queues[partition]
             batch = queue.open
             if (
                 batch is None
-                or batch.bytes + size > self._batch_bytes
+                or batch.columns.bytes + size > self._batch_bytes
                 or batch.acks != acks
                 or expected_offset is not None
                 or batch.expected_offset is not None
             ):
                 batch = self._open_batch(queue, acks, expected_offset)
             index = batch.columns.append(value, key, headers, timestamp_ms)
-            batch.bytes += size
+            batch.columns.bytes += size
             if ticket is not None:
                 ticket.is_granted = False
             if on_delivery is not None:
                 batch.on_delivery(index, on_delivery)
+            if is_anywhere:
+                topic.intake.batch, topic.intake.columns = batch, batch.columns
         return RecordFuture(batch, index)
+
+    def append_value(self, topic: TopicQueues, value: bytes) -> RecordFuture | None:
+        """As ``append``, of a value and nothing else, into the batch that is open for it: most are so.
+
+        None: there is none that takes it, or no room. Nothing was done then; ``append`` knows what to do.
+        """
+        return topic.intake.place(value, self._wall_ms(), RecordFuture)
 
     def append_run(
         self,
@@ -230,7 +244,7 @@ class Accumulator:
             if batch is None:
                 batch = self._open_batch(queue, acks, expected_offset)
             index = batch.columns.extend(run.values, run.keys, run.headers, run.timestamp_ms, start, end)
-            batch.bytes += size
+            batch.columns.bytes += size
             if ticket is not None:
                 ticket.is_granted = False
                 # Somebody whose turn comes by this is woken when the next batch is done.
@@ -239,13 +253,13 @@ class Accumulator:
                 # The next one does not fit any more.
                 self._close_open(queue)
                 if partition is None:
-                    topic.sticky.bytes_left = -1
+                    topic.intake.bytes_left = -1
             return Placed(batch, index, end - start)
 
     def _takes_next(
         self, batch: ProducerBatch, run: Run, start: int, acks: broker_pb2.Acks, expected_offset: int | None
     ) -> bool:
-        has_room = batch.bytes + run.bytes_between(start, start + 1) <= self._batch_bytes
+        has_room = batch.columns.bytes + run.bytes_between(start, start + 1) <= self._batch_bytes
         return has_room and batch.acks == acks and batch.expected_offset is None and expected_offset is None
 
     def _end_of_chunk(
@@ -259,7 +273,7 @@ class Accumulator:
         """At least one record, which may be larger than a batch; all of them, where they have a condition."""
         if expected_offset is not None:
             return len(run.ends)
-        room = self._batch_bytes - (HEADER_BYTES if batch is None else batch.bytes)
+        room = self._batch_bytes - (HEADER_BYTES if batch is None else batch.columns.bytes)
         if ticket is not None:
             room = min(room, ticket.bytes)
         before = run.ends[start - 1] if start else 0
@@ -342,7 +356,9 @@ class Accumulator:
             created_at=now,
             deadline=now + self._delivery_timeout_s,
         )
-        batch.bytes = HEADER_BYTES
+        batch.columns.bytes = HEADER_BYTES
+        if expected_offset is None and acks == self._acks:
+            batch.columns.bytes_max = self._batch_bytes
         self.buffer.used += HEADER_BYTES
         queue.open = batch
         self.incomplete[batch] = None
@@ -351,8 +367,7 @@ class Accumulator:
 
     def _close_open(self, queue: PartitionQueue) -> None:
         if queue.open is not None:
-            queue.waiting.append(queue.open)
-            queue.open = None
+            queue.waiting.append(queue.take_open())
             self._mark(queue)
 
     # -- the loop's side
@@ -383,7 +398,7 @@ class Accumulator:
         queue = batch.queue
         with self.lock:
             del self.incomplete[batch]
-            granted = self.buffer.give_back(batch.bytes)
+            granted = self.buffer.give_back(batch.columns.bytes)
             batch.finish(base_offset, error)
             # Whoever opens a batch in an empty one marks it by that.
             if not queue.is_empty:
@@ -402,6 +417,8 @@ class Accumulator:
             self._is_closed = True
             waiting = list(self.buffer.waiting)
             self.buffer.waiting.clear()
+            for topic in self.topics.values():
+                topic.intake.columns = None
         for ticket in waiting:
             ticket.wake()
 

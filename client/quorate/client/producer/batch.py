@@ -49,7 +49,6 @@ class ProducerBatch:
         "attempts",
         "base_offset",
         "base_sequence",
-        "bytes",
         "columns",
         "created_at",
         "deadline",
@@ -81,10 +80,8 @@ class ProducerBatch:
         self.expected_offset = expected_offset
         self.created_at = created_at
         self.deadline = deadline
-        #: the records; once they are encoded, only their timestamps
+        #: the records; once they are encoded, only their timestamps. Its bytes count against the buffer.
         self.columns = ColumnBuilder()
-        #: about; what counts against the buffer
-        self.bytes = 0
         # -- on its way
         self.producer_id = -1
         self.producer_epoch = -1

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from quorate.core.records import Budget
+
 __all__ = ["Buffer", "Ticket"]
 
 
@@ -24,15 +26,17 @@ class Ticket:
         self.is_granted = False
 
 
-class Buffer:
+class Buffer(Budget):
     """Every method is called under the accumulator's lock."""
 
-    __slots__ = ("bytes_max", "used", "waiting")
+    __slots__ = ()
+
+    waiting: deque[Ticket]
 
     def __init__(self, bytes_max: int) -> None:
+        super().__init__()
         self.bytes_max = bytes_max
-        self.used = 0
-        self.waiting: deque[Ticket] = deque()
+        self.waiting = deque()
 
     def take(self, size: int) -> bool:
         """Whether there was room."""

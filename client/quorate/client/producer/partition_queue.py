@@ -70,6 +70,8 @@ log = get_logger(__name__)
 
 _SEQUENCES: Final = 1 << 31
 _EPOCH_MAX: Final = (1 << 15) - 1
+#: A batch for which its bytes cost less than that it is sent at all.
+_SMALL_BYTES_MAX: Final = 16 << 10
 
 
 class Ended(NamedTuple):
@@ -91,6 +93,7 @@ class PartitionQueue:
     __slots__ = (
         "_backoff",
         "_is_row_broken",
+        "_is_window_used_up",
         "_next_sequence",
         "_producer_epoch",
         "in_flight_max",
@@ -146,6 +149,14 @@ class PartitionQueue:
         self._producer_epoch = -1
         self._next_sequence = 0
         self._is_row_broken = False
+        self._is_window_used_up = False
+
+    def take_open(self) -> ProducerBatch:
+        """It takes no more records, from whomever; under the lock."""
+        batch, self.open = self.open, None
+        assert batch is not None
+        batch.columns.bytes_max = 0
+        return batch
 
     # -- what leaves
 
@@ -198,20 +209,33 @@ class PartitionQueue:
         if batch is None or self._is_row_broken or (batch.is_numbered and self.needs_producer_id):
             return None
         if self.undecided:
-            if not self.waiting or len(self.undecided) >= self.in_flight_max:
+            if not self.waiting or not self._has_place_for(batch):
                 return None  # an open batch fills while others are on their way
             if not (_may_have_company(batch) and _may_have_company(self.undecided[-1])):
                 return None
         elif batch is self.open and now < batch.created_at + linger_s:
             return None
         if batch is self.open:
-            self.open = None
+            self.take_open()
         else:
             self.waiting.popleft()
         self.undecided.append(batch)
         if batch.is_numbered:
             self._number(batch)
         return batch
+
+    def _has_place_for(self, batch: ProducerBatch) -> bool:
+        """Beside those on their way. Small ones that had to wait leave together, not one for each answer.
+
+        Each on its own would cost a write here, and a read and an answer there, which is more than all the
+        rest that is done for it.
+        """
+        in_flight = len(self.undecided)
+        if in_flight >= self.in_flight_max:
+            self._is_window_used_up = True
+        elif in_flight <= self.in_flight_max // 2 or batch.columns.bytes > _SMALL_BYTES_MAX:
+            self._is_window_used_up = False
+        return not self._is_window_used_up
 
     # -- numbers
 
@@ -365,7 +389,7 @@ class PartitionQueue:
             batch = self.waiting.popleft()
             ended.append(Ended(batch, self._too_late(batch)))
         if self.open is not None and self.open.deadline <= now:
-            batch, self.open = self.open, None
+            batch = self.take_open()
             ended.append(Ended(batch, self._too_late(batch)))
         return ended
 
@@ -384,7 +408,7 @@ class PartitionQueue:
     def abandon_all(self) -> list[Ended]:
         """The client is closed: everything that is left ends, with the truth; under the lock."""
         ended = []
-        unsent = [*self.waiting, *([self.open] if self.open is not None else [])]
+        unsent = [*self.waiting, *([self.take_open()] if self.open is not None else [])]
         for batch in [*self.undecided, *unsent]:
             is_unknown = batch.may_be_written or batch.attempt is not None
             batch.attempt = None
@@ -393,12 +417,12 @@ class PartitionQueue:
             ended.append(Ended(batch, kind(f"{self.topic_partition}: the producer was closed {what}")))
         self.undecided.clear()
         self.waiting.clear()
-        self.open = None
         return ended
 
     def validate(self) -> None:
         """Invariants, for tests."""
         assert len(self.undecided) <= self.in_flight_max
+        assert all(batch.columns.bytes_max == 0 for batch in (*self.undecided, *self.waiting))
         for batch in self.undecided:
             assert not batch.is_done
             assert batch.encoded or batch.attempts == 0

@@ -58,6 +58,9 @@ class Producer:
         self._accumulator = self._engine.accumulator
         self._topics = self._accumulator.topics
         self._append = self._engine.append
+        self._append_value = self._accumulator.append_value
+        #: as they are, and wherever it is best
+        self._takes_values = self._options.value_serializer is None and self._options.partitioner is None
         self._is_closed = False
 
     def __enter__(self) -> Self:
@@ -91,6 +94,19 @@ class Producer:
         queues = self._topics.get(topic) if type(topic) is str else None
         if queues is None or partition is not None:
             queues = self._topic(topic, partition)
+        elif (
+            type(value) is bytes
+            and key is None
+            and headers is None
+            and on_delivery is None
+            and timestamp_ms is None
+            and acks is None
+            and expected_offset is None
+            and self._takes_values
+        ):
+            placed = self._append_value(queues, value)
+            if placed is not None:
+                return placed
         appended = self._append(
             queues, value, key, headers, partition, timestamp_ms, acks, expected_offset, on_delivery
         )

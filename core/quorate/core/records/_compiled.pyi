@@ -1,7 +1,9 @@
 # The compiled codec has the interface of the pure one; a test compares the signatures themselves.
 from quorate.core.records._pure import BatchHeader as BatchHeader
 from quorate.core.records._pure import BatchRun as BatchRun
+from quorate.core.records._pure import Budget as Budget
 from quorate.core.records._pure import ColumnBuilder as ColumnBuilder
+from quorate.core.records._pure import Intake as Intake
 from quorate.core.records._pure import ScanResult as ScanResult
 from quorate.core.records._pure import are_plain_fields as are_plain_fields
 from quorate.core.records._pure import check_batch as check_batch

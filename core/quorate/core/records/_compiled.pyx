@@ -56,7 +56,9 @@ from quorate.core.records.format import (
 __all__ = [
     "BatchHeader",
     "BatchRun",
+    "Budget",
     "ColumnBuilder",
+    "Intake",
     "ScanResult",
     "are_plain_fields",
     "check_batch",

@@ -25,7 +25,9 @@ __all__ = [
     "CODEC",
     "BatchHeader",
     "BatchRun",
+    "Budget",
     "ColumnBuilder",
+    "Intake",
     "ScanResult",
     "are_plain_fields",
     "check_batch",
@@ -53,7 +55,9 @@ CODEC: Final[str] = _codec.__name__.rpartition("._")[2]
 
 BatchHeader = _codec.BatchHeader
 BatchRun = _codec.BatchRun
+Budget = _codec.Budget
 ColumnBuilder = _codec.ColumnBuilder
+Intake = _codec.Intake
 ScanResult = _codec.ScanResult
 are_plain_fields = _codec.are_plain_fields
 check_batch = _codec.check_batch

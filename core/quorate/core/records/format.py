@@ -53,6 +53,7 @@ __all__ = [
     "MAGIC_POSITION",
     "NO_SEQUENCE",
     "RECORD_BYTES_MIN",
+    "RECORD_OVERHEAD_BYTES",
     "TIMESTAMP_TYPE_BIT",
     "TRANSACTIONAL_BIT",
     "BatchFault",
@@ -92,6 +93,8 @@ HEADER_STRUCT: Final = Struct(">qiibIhiqqqhii")
 BATCH_LENGTH_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 #: length, attributes, timestamp delta, offset delta, key length, value length, header count
 RECORD_BYTES_MIN: Final = 7
+#: what a record takes in a batch beside its key, value and headers, about
+RECORD_OVERHEAD_BYTES: Final = 16
 #: a message of Kafka's formats before version 2, without key and value
 LEGACY_MESSAGE_BYTES_MIN: Final = 14
 #: so that base offset + last offset delta + 1 is an offset

@@ -112,6 +112,8 @@ cdef class ColumnBuilder:
     cdef public list keys
     cdef public list headers
     cdef public list timestamps
+    cdef public Py_ssize_t bytes
+    cdef public Py_ssize_t bytes_max
 
     def __cinit__(self):
         self.values = []
@@ -119,6 +121,9 @@ cdef class ColumnBuilder:
 
     def append(self, value, key, headers, timestamp_ms):
         """Its place among the records of the batch."""
+        return self.put(value, key, headers, timestamp_ms)
+
+    cdef Py_ssize_t put(self, value, key, headers, timestamp_ms) except -1:
         cdef Py_ssize_t place = len(self.timestamps)
         self.timestamps.append(timestamp_ms)
         self.values.append(value)
@@ -158,3 +163,56 @@ cdef class ColumnBuilder:
     def drop_fields(self):
         """Only when each record was made stays known: the rest is encoded by now, or of no use any more."""
         self.values, self.keys, self.headers = [], None, None
+
+
+cdef class Budget:
+    """Bytes that may be used at once, and who waits for some."""
+
+    cdef public Py_ssize_t used
+    cdef public Py_ssize_t bytes_max
+    cdef public object waiting
+
+
+@cython.final
+cdef class Intake:
+    """The batch that takes records of a value alone, of one topic."""
+
+    cdef public Py_ssize_t bytes_left
+    cdef public object batch
+    cdef public ColumnBuilder columns
+    cdef Budget budget
+    cdef object acquire
+    cdef object release
+
+    def __init__(self, Budget budget not None, lock):
+        self.bytes_left = -1
+        self.budget = budget
+        self.acquire = lock.acquire
+        self.release = lock.release
+
+    # An interrupt comes between two steps of the interpreter, and here is none: the lock is never left held.
+    def place(self, bytes value not None, timestamp_ms, made):
+        """``made(batch, its place in it)``; None: it does not fit, and nothing was done."""
+        cdef Py_ssize_t size = RECORD_OVERHEAD + len(value)
+        cdef Py_ssize_t index
+        cdef ColumnBuilder columns
+        cdef Budget budget = self.budget
+        self.acquire()
+        try:
+            columns = self.columns
+            if (
+                columns is None
+                or size > self.bytes_left
+                or columns.bytes + size > columns.bytes_max
+                or budget.used + size > budget.bytes_max
+                or budget.waiting
+            ):
+                return None
+            index = columns.put(value, None, None, timestamp_ms)
+            self.bytes_left -= size
+            columns.bytes += size
+            budget.used += size
+            batch = self.batch
+        finally:
+            self.release()
+        return made(batch, index)

@@ -3,7 +3,9 @@
 from quorate.core.records._pure.decode import decode_batch, decode_columns, decode_consumer_records
 from quorate.core.records._pure.encode import encode_batch, encode_values
 from quorate.core.records._pure.gather import (
+    Budget,
     ColumnBuilder,
+    Intake,
     are_plain_fields,
     picked,
     record_bytes,
@@ -25,7 +27,9 @@ from quorate.core.records._pure.run import BatchRun, scan_run
 __all__ = [
     "BatchHeader",
     "BatchRun",
+    "Budget",
     "ColumnBuilder",
+    "Intake",
     "ScanResult",
     "are_plain_fields",
     "check_batch",

@@ -7,34 +7,44 @@ for each record before it is encoded, so it is compiled where it can be.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sized
 from itertools import accumulate, repeat
 from operator import add
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 from quorate.core.records import faults
 from quorate.core.records._pure.key_hash import partitions_for_keys
 from quorate.core.records.columns import check_lengths
-from quorate.core.records.format import EncodableHeaders
+from quorate.core.records.format import RECORD_OVERHEAD_BYTES, EncodableHeaders
 
-__all__ = ["ColumnBuilder", "are_plain_fields", "picked", "record_bytes", "record_ends", "rows_by_partition"]
+__all__ = [
+    "Budget",
+    "ColumnBuilder",
+    "Intake",
+    "are_plain_fields",
+    "picked",
+    "record_bytes",
+    "record_ends",
+    "rows_by_partition",
+]
 
-#: What a record takes in a batch beside its key, value and headers, about: lengths, deltas, attributes
-_RECORD_OVERHEAD_BYTES: Final = 16
+Made = TypeVar("Made")
+
 _NONE_TYPE: Final = type(None)
 _PLAIN: Final = {bytes, _NONE_TYPE}
 
 
 def record_bytes(value: bytes | None, key: bytes | None, headers: EncodableHeaders | None) -> int:
     """What a record takes in a batch, about, and never less."""
-    size = _RECORD_OVERHEAD_BYTES
+    size = RECORD_OVERHEAD_BYTES
     if value is not None:
         size += len(value)
     if key is not None:
         size += len(key)
     if headers:
         for name, content in headers:
-            size += _RECORD_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
+            size += RECORD_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
     return size
 
 
@@ -45,7 +55,7 @@ def record_ends(
     check_lengths(len(values), 0, None, keys, headers)
     if headers is None and None not in values and (keys is None or None not in keys):
         # In one pass of the interpreter's own loops.
-        sizes: Iterable[int] = map(_RECORD_OVERHEAD_BYTES.__add__, map(len, values))  # type: ignore[arg-type]
+        sizes: Iterable[int] = map(RECORD_OVERHEAD_BYTES.__add__, map(len, values))  # type: ignore[arg-type]
         if keys is not None:
             sizes = map(add, sizes, map(len, keys))  # type: ignore[arg-type]
     else:
@@ -77,9 +87,13 @@ def picked(column: list[Any], rows: list[int]) -> list[Any]:
 class ColumnBuilder:
     """The records of a batch that is being filled, by one thread at a time: that is its owner's business."""
 
-    __slots__ = ("headers", "keys", "timestamps", "values")
+    __slots__ = ("bytes", "bytes_max", "headers", "keys", "timestamps", "values")
 
     def __init__(self) -> None:
+        #: about, as its owner counts them
+        self.bytes = 0
+        #: up to here it takes records of a value alone; 0: it takes none
+        self.bytes_max = 0
         self.values: list[bytes | None] = []
         #: None: no record has a key
         self.keys: list[bytes | None] | None = None
@@ -135,3 +149,56 @@ class ColumnBuilder:
     def drop_fields(self) -> None:
         """Only when each record was made stays known: the rest is encoded by now, or of no use any more."""
         self.values, self.keys, self.headers = [], None, None
+
+
+class Budget:
+    """Bytes that may be used at once, and who waits for some."""
+
+    __slots__ = ("bytes_max", "used", "waiting")
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.bytes_max = 0
+        #: while it is not empty, nobody takes any without having waited
+        self.waiting: Sized = ()
+
+
+class Intake:
+    """The batch that takes records of a value alone, of one topic: what a record needs to get into it.
+
+    All of it is under ``lock``. Its owner says which batch it is (``batch``, ``columns``), and closes it by
+    its ``bytes_max``; whatever does not fit is the owner's business.
+    """
+
+    __slots__ = ("_budget", "_lock", "batch", "bytes_left", "columns")
+
+    def __init__(self, budget: Budget, lock: Lock) -> None:
+        #: before it is another partition's turn
+        self.bytes_left = -1
+        #: what ``made`` is told of
+        self.batch: Any = None
+        #: None: there is none
+        self.columns: ColumnBuilder | None = None
+        self._budget = budget
+        self._lock = lock
+
+    def place(self, value: bytes, timestamp_ms: int, made: Callable[[Any, int], Made]) -> Made | None:
+        """``made(batch, its place in it)``; None: it does not fit, and nothing was done."""
+        size = RECORD_OVERHEAD_BYTES + len(value)
+        budget = self._budget
+        with self._lock:
+            columns = self.columns
+            if (
+                columns is None
+                or size > self.bytes_left
+                or columns.bytes + size > columns.bytes_max
+                or budget.used + size > budget.bytes_max
+                or budget.waiting
+            ):
+                return None
+            index = columns.append(value, None, None, timestamp_ms)
+            self.bytes_left -= size
+            columns.bytes += size
+            budget.used += size
+            batch = self.batch
+        return made(batch, index)
