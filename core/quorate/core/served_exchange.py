@@ -31,8 +31,11 @@ class ServedExchange(Protocol):
         """The client takes more; while it does not, answers wait with their handler and not here."""
         ...
 
-    def send(self, response: Any) -> None:
-        """Only while it ``is_ready``. It leaves at the end of this turn of the loop, with all the others."""
+    def send(self, response: Any, *, is_last: bool = False) -> None:
+        """Only while it ``is_ready``. It leaves in this turn of the loop, with all the others.
+
+        ``is_last``: nothing more is about to follow, so it may leave at once.
+        """
         ...
 
     def end(self, error: QuorateError | None = None) -> None:
@@ -103,7 +106,7 @@ class _Generated:
     def is_ready(self) -> bool:
         return not self.answers
 
-    def send(self, response: Any) -> None:
+    def send(self, response: Any, *, is_last: bool = False) -> None:  # noqa: ARG002 - taken one by one
         self.answers.append(response)
         _wake(self._waits_for_answer)
 

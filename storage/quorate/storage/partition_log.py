@@ -173,7 +173,10 @@ class PartitionLog:
     @property
     def log_end_offset(self) -> Offset:
         """Exclusive: the next offset to be written."""
-        return self._state.log_end_offset
+        # As the state's own, without asking it: nothing is asked for more often.
+        state = self._state
+        segments = state.segments
+        return segments[-1].next_offset if segments else state.log_start_offset
 
     @property
     def recovery_point(self) -> Offset:

@@ -72,7 +72,7 @@ class OneByOne:
     def is_ready(self) -> bool:
         return self._asked is not None and not self._asked.done()
 
-    def send(self, response: ReplicateResponse) -> None:
+    def send(self, response: ReplicateResponse, *, is_last: bool = False) -> None:
         assert self._asked is not None
         self._asked.set_result(response)
 

@@ -138,49 +138,62 @@ class FollowerStream:
 
     def _take_position(self, position: FollowerPosition) -> None:
         key = ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition))
+        served = self._served.get(key)
         try:
-            partition = self._find(position.topic_id, position.partition)
-        except QuorateError as error:
-            self._refuse(position, error, None)
-            return
-        try:
-            leadership = partition.require_leadership(position.leader_epoch)
+            # Nearly always the partition is known here, and led as it was.
+            if (
+                served is None
+                or position.leader_epoch != served.leader_epoch
+                or served.partition.leadership is not served.leadership
+            ):
+                served = self._serving(key, position)
+            fetch_offset, log_start_offset = Offset(position.fetch_offset), Offset(position.log_start_offset)
             # An acknowledgement, unless it turns out that the logs have parted (rules 8 and 16).
-            divergence = leadership.follower_at(
+            divergence = served.leadership.follower_at(
                 self.broker_id,
                 self.broker_epoch,
-                Offset(position.fetch_offset),
+                fetch_offset,
                 LeaderEpoch(position.last_fetched_epoch),
-                Offset(position.log_start_offset),
+                log_start_offset,
             )
         except StaleBrokerEpoch:
             # Whoever speaks here has been replaced by a later run of the same broker (rule 25).
             raise
         except QuorateError as error:
-            self._refuse(position, error, partition)
+            self._refuse(position, error)
             return
         if divergence is not None:
-            self._answer(key, _diverging(position, divergence, partition))
+            self._answer(key, _diverging(position, divergence, served.partition))
             return
-        self._refusals.pop(key, None)
-        served = self._served.get(key)
-        if served is None or served.leadership is not leadership:
-            self._drop(key)
-            served = self._served[key] = _Served(key, partition, leadership)
-            leadership.wake_on_news(self.broker_id, partial(self._hear, served))
-        served.offset = Offset(position.fetch_offset)
+        if self._refusals:
+            self._refusals.pop(key, None)
+        served.offset = fetch_offset
         served.is_empty = position.last_fetched_epoch < 0
         served.compacted = (
             compacted_from(position.compacted) if position.HasField("compacted") else NOT_COMPACTED
         )
         served.is_waiting = True
-        served.log_start_told = max(served.log_start_told, Offset(position.log_start_offset))
+        if log_start_offset > served.log_start_told:
+            served.log_start_told = log_start_offset
         if served.has_records or served.has_log_start:
             self._serve(served)
         elif served.has_high_watermark:
             self._serve_in_a_moment(served)
 
-    def _refuse(self, position: FollowerPosition, error: QuorateError, partition: Partition | None) -> None:
+    def _serving(self, key: ReplicaKey, position: FollowerPosition) -> _Served:
+        """As of now: the partition, or the leader epoch, is another one."""
+        partition = self._find(position.topic_id, position.partition)
+        leadership = partition.require_leadership(position.leader_epoch)
+        known = self._served.get(key)
+        if known is not None and known.leadership is leadership:
+            return known
+        self._drop(key)
+        served = self._served[key] = _Served(key, partition, leadership)
+        leadership.wake_on_news(self.broker_id, partial(self._hear, served))
+        return served
+
+    def _refuse(self, position: FollowerPosition, error: QuorateError) -> None:
+        partition = self._found(position)
         update = ReplicaUpdate(
             topic_id=position.topic_id,
             partition=position.partition,
@@ -190,6 +203,12 @@ class FollowerStream:
             log_start_offset=0 if partition is None else partition.log.log_start_offset,
         )
         self._answer(ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition)), update)
+
+    def _found(self, position: FollowerPosition) -> Partition | None:
+        try:
+            return self._find(position.topic_id, position.partition)
+        except QuorateError:
+            return None
 
     def _answer(self, key: ReplicaKey, update: ReplicaUpdate) -> None:
         self._drop(key)
@@ -244,7 +263,7 @@ class FollowerStream:
         while (self._refusals or self._ready) and not self._is_ended and self._exchange.is_ready:
             response = self._make_response()
             if response is not None:
-                self._exchange.send(response)
+                self._exchange.send(response, is_last=True)
 
     def on_ready(self) -> None:
         """The follower takes more again."""
@@ -260,7 +279,9 @@ class FollowerStream:
         for key, served in list(self._ready.items()):
             if room <= 0 or len(response.updates) >= _UPDATES_PER_RESPONSE_MAX:
                 break
-            compacted = self._untold_compaction(served)
+            compacted = None
+            if served.offset < served.partition.log.compacted.superseded_below:
+                compacted = self._untold_compaction(served)
             if compacted is not None:
                 del self._ready[key]
                 _add_compaction(response, served, compacted)
@@ -292,9 +313,8 @@ class FollowerStream:
 
     def _untold_compaction(self, served: _Served) -> Compacted | None:
         """Looked at when it is read, for it may have been compacted since the position was named."""
-        leadership, log = served.leadership, served.partition.log
-        is_as_written = served.offset >= log.compacted.superseded_below
-        if is_as_written or not served.has_records or served.partition.leadership is not leadership:
+        leadership = served.leadership
+        if not served.has_records or served.partition.leadership is not leadership:
             return None
         return leadership.untold_compaction(
             self.broker_id, end_offset=served.offset, known=served.compacted, is_empty=served.is_empty

@@ -179,11 +179,11 @@ class _TimedAnswers:
     def is_ready(self) -> bool:
         return self._exchange.is_ready
 
-    def send(self, response: Any) -> None:
+    def send(self, response: Any, *, is_last: bool = False) -> None:
         began = self.came.pop(response.correlation_id, None)
         if began is not None:
             _note_answer(response, self._now() - began, self._meter, self._answered)
-        self._exchange.send(response)
+        self._exchange.send(response, is_last=is_last)
 
 
 class _TimedRequests:

@@ -21,7 +21,7 @@ from quorate.core.transport import Method, Request, Response
 from quorate.errors import Overloaded, QuorateError, Unavailable
 from quorate.rpc.lean.addresses import UnixAddress, parse
 from quorate.rpc.lean.client_call import ClientCall, StreamClientCall, UnaryClientCall
-from quorate.rpc.lean.client_exchange import ClientLink, LeanExchange
+from quorate.rpc.lean.client_exchange import LeanExchange
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import Metadata, request_headers
 from quorate.rpc.lean.header_codec import HeaderList
@@ -295,7 +295,7 @@ class _Server:
         self._places_granted = 0
         self.connected_at = 0.0
         self.gone = asyncio.Event()
-        self.link = ClientLink(
+        self.link = Link(
             self,
             is_client=True,
             settings=LocalSettings(),

@@ -21,23 +21,17 @@ from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.messages import PREFIX_BYTES, message_prefix
 from quorate.rpc.lean.status import Status, StatusCode
 
-__all__ = ["ClientLink", "LeanExchange"]
+__all__ = ["LeanExchange"]
 
 _CANCELLED: Final = Status(StatusCode.CANCELLED, "the caller has given up")
 _BROKEN: Final = Status(StatusCode.CANCELLED, "the caller has failed")
-
-
-class ClientLink(Link):
-    def hold(self) -> None:
-        """Whoever writes next flushes by itself, in this turn of the loop: no other needs to be asked for."""
-        self._flush_is_due = True
 
 
 class _Server(Protocol):
     """The connection that the exchange is on."""
 
     @property
-    def link(self) -> ClientLink: ...
+    def link(self) -> Link: ...
 
     def call_ended(self) -> None: ...
 

@@ -131,13 +131,18 @@ class ExchangeCall(StreamedRequests):
     def is_ready(self) -> bool:
         return self._stream.is_drained
 
-    def send(self, response: Message) -> None:
+    def send(self, response: Message, *, is_last: bool = False) -> None:
+        if is_last:
+            self._link.hold()
         try:
             self._send(response.SerializeToString())
         except QuorateError as error:
             # Whoever sends is in the middle of something, and an answer that is too large is no reason to
             # break that off.
             self._refuse(error)
+        finally:
+            if is_last:
+                self._link.flush()
         if not self._stream.is_drained:
             self.taking_since = self._surroundings.loop.time()
 

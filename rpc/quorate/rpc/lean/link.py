@@ -4,8 +4,10 @@ What arrives is read into one buffer that all connections of the thread share: i
 next is read, and only the beginning of a frame that is not whole yet is kept. So an idle connection costs
 next to nothing, and the buffer stays in the processor's cache.
 
-What is to be sent in one turn of the loop leaves in one write. While the socket takes no more, nothing is
-handed to it, and what waits stays with its streams (``Connection.is_writable``).
+What is to be sent in answer to what was read, over whichever connection, leaves when that is worked off; what
+is to be sent otherwise, at the end of this turn of the loop: in one write for each connection. While the
+socket takes no more, nothing is handed to it, and what waits stays with its streams
+(``Connection.is_writable``).
 """
 
 from __future__ import annotations
@@ -46,12 +48,25 @@ _LAST_WORDS_S: Final = 1.0
 _of_thread = threading.local()
 
 
-def _shared_buffer() -> memoryview:
-    try:
-        return cast(memoryview, _of_thread.buffer)
-    except AttributeError:
-        _of_thread.buffer = memoryview(bytearray(_BUFFER_BYTES))
-        return cast(memoryview, _of_thread.buffer)
+class _Shared:
+    """What all connections of a thread have in common."""
+
+    __slots__ = ("buffer", "is_reading", "to_flush")
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(_BUFFER_BYTES))
+        #: what has arrived at one of them is being worked off
+        self.is_reading = False
+        #: who has something to send because of that
+        self.to_flush: list[Link] = []
+
+    @staticmethod
+    def of_thread() -> _Shared:
+        try:
+            return cast(_Shared, _of_thread.shared)
+        except AttributeError:
+            _of_thread.shared = _Shared()
+            return cast(_Shared, _of_thread.shared)
 
 
 def _untaken_bytes(transport: asyncio.Transport) -> int:
@@ -97,7 +112,8 @@ class Link(asyncio.BufferedProtocol):
     ) -> None:
         """``on_closed`` comes only after ``on_opened``: a connection that cannot be encrypted has neither."""
         self._loop = asyncio.get_running_loop()
-        self._buffer = _shared_buffer()
+        self._shared = _Shared.of_thread()
+        self._buffer = self._shared.buffer
         #: the beginning of a frame
         self._rest = b""
         #: since when the socket takes nothing
@@ -151,7 +167,14 @@ class Link(asyncio.BufferedProtocol):
         self.last_heard = now = self._loop.time()
         if self._is_said:
             return
-        used = self.connection.receive(self._buffer[:end], now)
+        shared = self._shared
+        shared.is_reading = True
+        try:
+            used = self.connection.receive(self._buffer[:end], now)
+        finally:
+            shared.is_reading = False
+            while shared.to_flush:
+                shared.to_flush.pop().flush()
         self._rest = bytes(self._buffer[used:end]) if used < end else b""
         if self.connection.fault is not None:
             self._end()
@@ -179,10 +202,18 @@ class Link(asyncio.BufferedProtocol):
     # ---- sending
 
     def _flush_soon(self) -> None:
-        """Once, at the end of this turn of the loop."""
-        if not self._flush_is_due:
-            self._flush_is_due = True
+        """Once, when what was read is worked off, or at the end of this turn of the loop."""
+        if self._flush_is_due:
+            return
+        self._flush_is_due = True
+        if self._shared.is_reading:
+            self._shared.to_flush.append(self)
+        else:
             self._loop.call_soon(self.flush)
+
+    def hold(self) -> None:
+        """Whoever writes next flushes by itself, in this turn of the loop: no other needs to be asked for."""
+        self._flush_is_due = True
 
     def flush(self) -> None:
         self._flush_is_due = False

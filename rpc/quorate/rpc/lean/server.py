@@ -253,9 +253,7 @@ class _Client:
             refuse_stream(stream, _why_not(head, route))
             return stream.connection.nobody
         try:
-            call: ServerCall = route.call_type(
-                route, stream, head, found, self.link.peer, server.surroundings
-            )
+            call: ServerCall = route.call_type(route, stream, head, found, self.link, server.surroundings)
         except QuorateError as error:
             refuse_stream(stream, status_of(error))
             return stream.connection.nobody

@@ -34,6 +34,7 @@ from quorate.rpc.lean.grpc_headers import (
 )
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.held import Held
+from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge, message_prefix
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.status import Status, StatusCode, StatusError
@@ -100,11 +101,12 @@ class ServerCall:
         stream: Stream,
         head: RequestHead,
         found: HeaderList,
-        peer: str,
+        link: Link,
         surroundings: CallSurroundings,
     ) -> None:
         route.admission.enter(route.method)
-        self.peer = peer
+        self.peer = link.peer
+        self._link = link
         #: sent before the first answer, and behind the last one
         self.initial_metadata: Metadata = ()
         self.trailing_metadata: Metadata = ()
