@@ -150,6 +150,9 @@ class SimLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.now
 
+    def next_serial(self) -> int:
+        return next(self._serials)
+
     def create_future(self) -> asyncio.Future[Any]:
         return _SimFuture(loop=self)
 
