@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -259,3 +260,26 @@ async def test_sync_that_fails_fails_those_under_way_with_it() -> None:
         await under_way
     disk.power_loss()
     assert disk.read_file("/a") == b""
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda disk: disk.power_loss(),
+        lambda disk: disk.lose_page_cache(),
+        lambda disk: disk.flip_bit("/data/a", 0),
+        lambda disk: disk.wipe("/data"),
+        lambda disk: disk.restore(disk.snapshot()),
+    ],
+    ids=["power loss", "page cache", "rot", "wiped", "old copy"],
+)
+async def test_whoever_looks_on_is_told_of_every_harm(disk: SimDisk, harm: Callable[[SimDisk], None]) -> None:
+    def harms() -> tuple[int, int, int]:
+        return disk.unsynced_losses, disk.damages, len(disk.rotten)
+
+    told = []
+    disk.on_harm = lambda: told.append(harms())
+    before = harms()
+    harm(disk)
+    assert harms() != before
+    assert told[-1] == harms(), "nothing changed after the last word"

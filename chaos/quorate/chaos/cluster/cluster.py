@@ -49,8 +49,17 @@ class SimCluster:
             voters = {number: f"c{number}" for number in range(first, first + controllers)}
         self._voters = tuple(VoterAddress(number, HostPort(name, _PORT)) for number, name in voters.items())
         names = broker_names | voters
+        #: how often a process of any machine began or ended, or a disk was harmed: whoever looks on compares
+        #: one number instead of all machines
+        self.changes_of_machines = 0
         self.machines = {
-            name: SimMachine(simulation, self.network, name, self._config(number, name, settings or {}))
+            name: SimMachine(
+                simulation,
+                self.network,
+                name,
+                self._config(number, name, settings or {}),
+                on_change=self._machine_changed,
+            )
             for number, name in names.items()
         }
         #: names of their machines
@@ -69,6 +78,9 @@ class SimCluster:
             controller_voters=self._voters,
         )
         return replace(config, **settings)
+
+    def _machine_changed(self) -> None:
+        self.changes_of_machines += 1
 
     # -- who is there
 

@@ -30,10 +30,21 @@ _SYNC_DELAY_S: Final = 0.002
 
 
 class SimMachine:
-    def __init__(self, simulation: Simulation, network: SimNetwork, name: str, config: NodeConfig) -> None:
+    """``on_change``: called when another process runs, or none any more, and when the disk is harmed."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        network: SimNetwork,
+        name: str,
+        config: NodeConfig,
+        *,
+        on_change: Callable[[], None],
+    ) -> None:
         self.name = name
         self.config = config
         self.disk = SimDisk(sync_delay_s=_SYNC_DELAY_S)
+        self.disk.on_harm = on_change
         self.clock = SimClock(simulation.loop)
         #: of the process that runs, once it listens
         self.node: Node | None = None
@@ -42,6 +53,7 @@ class SimMachine:
         self.starts = 0
         self._simulation = simulation
         self._network = network
+        self._on_change = on_change
         self._process: SimProcess | None = None
         self._main: asyncio.Task[None] | None = None
         self._stop_requested = asyncio.Event()
@@ -149,6 +161,7 @@ class SimMachine:
         try:
             node = await Node.start(self.config, surroundings)
             self.node = node
+            self._on_change()
             try:
                 await node.run(self._stop_requested, on_ready=self._ready.set)
             finally:
@@ -169,3 +182,4 @@ class SimMachine:
         self._process = None
         self._main = None
         self.node = None
+        self._on_change()

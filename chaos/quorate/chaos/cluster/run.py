@@ -192,7 +192,8 @@ class _Run:
 
     async def _begin(self) -> None:
         """All nodes run, and all topics are in sync."""
-        self._simulation.loop.after_turn = self._look
+        # After every callback: without a trace there is nothing to be done but to look.
+        self._simulation.loop.after_turn = self._observer.look if self._trace is None else self._look
         await self._cluster.start()
         async with self._scene.admin(self._cluster.client_rng()) as admin:
             for topic in self._plan.topics:
@@ -245,8 +246,8 @@ class _Run:
             self._observer.look(process)
         except Violation:
             # Whatever nodes do while they are taken down is not part of the run.
-            if self._trace is not None:
-                self._trace.end()
+            assert self._trace is not None
+            self._trace.end()
             raise
 
     def _saw_partition(self, name: TopicPartition, partition: PartitionImage) -> None:

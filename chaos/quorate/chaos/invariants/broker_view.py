@@ -176,22 +176,36 @@ class BrokerView:
 
     # -- the replicas
 
-    def look(self) -> None:
-        node = self._node
-        if node is None or node.broker is None:
-            return
-        count = 0
-        for replica in node.broker.replicas:
-            count += 1
-            reading = self._readings.get(replica)
+    def look(self, replicas: Mapping[ReplicaKey, Partition]) -> None:
+        """``replicas``: all that the process has now."""
+        readings = self._readings
+        for replica in replicas.values():
+            reading = readings.get(replica)
             if reading is None:
-                reading = self._readings[replica] = _Reading()
-            fingerprint = _fingerprint(replica)
+                reading = readings[replica] = _Reading()
+            # The fields of ``_Fingerprint``. Past all properties, and written out here: this is what a look
+            # costs, and a function of its own would be a third of it.
+            log, leadership = replica.log, replica.leadership
+            state = log._state
+            isr: InSyncReplicas | None = None if leadership is None else leadership._membership.isr
+            fingerprint = (
+                state.log_start_offset,
+                state.segments[-1].next_offset if state.segments else state.log_start_offset,
+                log._sync_state._commits.synced_offset,
+                replica._high_watermark.offset,
+                state.cuts_under_way,
+                state.compaction,
+                state.damage,
+                replica._failure,
+                leadership,
+                None if isr is None else isr.committed,
+                None if isr is None else isr._wish,
+            )
             if fingerprint != reading.fingerprint:
                 before, reading.fingerprint = reading.fingerprint, _Fingerprint._make(fingerprint)
                 self._replica_changed(replica, reading, before, reading.fingerprint)
-        if count != len(self._readings):
-            self._drop_all_but(list(node.broker.replicas))
+        if len(replicas) != len(readings):
+            self._drop_all_but(list(replicas.values()))
 
     def _drop_all_but(self, replicas: list[Partition]) -> None:
         kept = {replica.key for replica in replicas}
@@ -345,26 +359,6 @@ def _segments_in(files: Mapping[str, bytes]) -> list[tuple[Offset, bytes]]:
         found = {offset: content for offset, content in found.items() if not base <= offset < end}
         found[Offset(base)] = files[name]
     return sorted(found.items())
-
-
-def _fingerprint(replica: Partition) -> tuple[object, ...]:
-    """The fields of ``_Fingerprint``; past all properties, since this is what a look costs."""
-    log, leadership = replica.log, replica.leadership
-    state = log._state
-    isr: InSyncReplicas | None = None if leadership is None else leadership._membership.isr
-    return (
-        state.log_start_offset,
-        state.segments[-1].next_offset if state.segments else state.log_start_offset,
-        log._sync_state.recovery_point,
-        replica._high_watermark.offset,
-        state.cuts_under_way,
-        state.compaction,
-        state.damage,
-        replica._failure,
-        leadership,
-        None if isr is None else isr.committed,
-        None if isr is None else isr._wish,
-    )
 
 
 def _note_compaction(watch: PartitionWatch, before: CompactionCheckpoint, now: CompactionCheckpoint) -> None:

@@ -61,6 +61,10 @@ class Observer:
         #: ids that a name ever had
         self._ids: dict[TopicName, set[TopicId]] = {}
         self._views: dict[str, _View] = {}
+        #: of every process that ever did something; of clients that are processes there is nothing to see
+        self._view_of: dict[SimProcess, _View | None] = {}
+        #: of the cluster's machines, as counted when they were looked at last
+        self._changes_seen = -1
         self._brokers: list[BrokerView] = []
         self._has_failed = False
 
@@ -81,19 +85,21 @@ class Observer:
             return
         self.examined["looks"] += 1
         try:
-            if len(self._views) != len(self._cluster.machines):
+            cluster = self._cluster
+            if len(self._views) != len(cluster.machines):
                 self._add_machines()
-            for broker in self._brokers:
-                if not broker.is_as_before:
-                    broker.machine_changed(self._registered_epoch(broker))
-            if process is not None:
-                # Of clients that are processes there is nothing to see.
-                view = self._views.get(process.name.partition("#")[0])
-                if view is not None:
-                    self._look_at(view)
-            else:
+            if cluster.changes_of_machines != self._changes_seen:
+                self._look_at_machines()
+            if process is None:
                 for view in self._views.values():
                     self._look_at(view)
+                return
+            try:
+                found = self._view_of[process]
+            except KeyError:
+                found = self._view_of[process] = self._views.get(process.name.partition("#")[0])
+            if found is not None:
+                self._look_at(found)
         except BaseException:
             self._has_failed = True
             raise
@@ -121,6 +127,13 @@ class Observer:
                 self._views[name] = _View(machine, broker)
                 if broker is not None:
                     self._brokers.append(broker)
+        self._changes_seen = -1
+
+    def _look_at_machines(self) -> None:
+        self._changes_seen = self._cluster.changes_of_machines
+        for broker in self._brokers:
+            if not broker.is_as_before:
+                broker.machine_changed(self._registered_epoch(broker))
 
     def _registered_epoch(self, broker: BrokerView) -> BrokerEpoch:
         registered = self._metadata.image.brokers.get(broker.broker_id)
@@ -129,6 +142,7 @@ class Observer:
     # -- one machine
 
     def _look_at(self, view: _View) -> None:
+        """Past all properties, as everything that is done after every callback."""
         machine = view.machine
         if view.starts != machine.starts:
             view.starts = machine.starts
@@ -136,22 +150,21 @@ class Observer:
                 ControllerView(machine, self._metadata) if machine.config.is_controller else None
             )
             view.broker_image = None
-        if view.controller is not None:
-            image = view.controller.look()
+        node = machine.node
+        if node is None:
+            return
+        controller = node._controller
+        if controller is not None and view.controller is not None:
+            image = view.controller.look(controller)
             if image is not None:
                 self._saw_image(machine.name, image)
-        if view.broker is not None:
-            self._look_at_broker_image(view)
-            view.broker.look()
-
-    def _look_at_broker_image(self, view: _View) -> None:
-        node = view.machine.node
-        if node is None or node.broker is None:
-            return
-        image = node.broker.replicas._image
-        if image is not None and image is not view.broker_image:
-            view.broker_image = image
-            self._saw_image(view.machine.name, image)
+        broker = node._broker
+        if broker is not None and view.broker is not None:
+            replicas = broker._replicas
+            if replicas._image is not None and replicas._image is not view.broker_image:
+                view.broker_image = replicas._image
+                self._saw_image(machine.name, replicas._image)
+            view.broker.look(replicas._replicas)
 
     # -- the metadata
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Message, Reset
+from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Inbox, Message, Reset
 from quorate.chaos.sim.network import SimNetwork, node_of
 from quorate.chaos.sim.server import refuse
 from quorate.core.transport import Method, Request, Response
@@ -20,6 +19,7 @@ __all__ = ["SimChannel"]
 
 #: what can happen to a caller: a message, the end, or a local failure
 _Event: TypeAlias = Message | End | Exception
+_FROM_SERVER: Final = (Message, End)
 
 
 class SimChannel:
@@ -27,6 +27,7 @@ class SimChannel:
         self.address = address
         self._network = network
         self._node = node
+        self._target = node_of(address)
         self._calls: dict[_ClientCall, None] = {}
         self._closed = False
 
@@ -34,19 +35,23 @@ class SimChannel:
         self, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
         head = Head(self.address, method, timeout_s, request.SerializeToString())
-        if self._network.duplicates(self._node, node_of(self.address)):
-            _open(self._network, self._node, head).side_done()
-        with self._calling(head) as call:
+        if self._network.duplicates(self._node, self._target):
+            _open(self._network, self._node, self._target, head).side_done()
+        call = self._begin(head)
+        try:
             content = await call.next_message()
             assert content is not None, "a unary call that succeeds has an answer"
             await call.next_message()
+        finally:
+            self._end(call)
         return parse_response(method, content)
 
     async def stream(
         self, method: Method[Request, Response], requests: AsyncIterable[Request], *, timeout_s: float | None
     ) -> AsyncGenerator[Response, None]:
-        with self._calling(Head(self.address, method, timeout_s)) as call:
-            pump = asyncio.get_running_loop().create_task(call.send_all(requests))
+        call = self._begin(Head(self.address, method, timeout_s))
+        try:
+            pump = self._network.loop.create_task(call.send_all(requests))
             try:
                 while (content := await call.next_message()) is not None:
                     call.conversation.down.message_taken()
@@ -54,23 +59,24 @@ class SimChannel:
             finally:
                 pump.cancel()
                 await asyncio.wait([pump])
+        finally:
+            self._end(call)
 
     async def close(self) -> None:
         self._closed = True
         for call in list(self._calls):
             call.fail(self._closed_error(call.head.method))
 
-    @contextmanager
-    def _calling(self, head: Head) -> Iterator[_ClientCall]:
+    def _begin(self, head: Head) -> _ClientCall:
         if self._closed:
             raise self._closed_error(head.method)
-        call = _ClientCall(self._network, self._node, head)
+        call = _ClientCall(self._network, self._node, self._target, head)
         self._calls[call] = None
-        try:
-            yield call
-        finally:
-            del self._calls[call]
-            call.finish()
+        return call
+
+    def _end(self, call: _ClientCall) -> None:
+        del self._calls[call]
+        call.finish()
 
     def _closed_error(self, method: Method[Any, Any]) -> Unavailable:
         return Unavailable(
@@ -81,21 +87,28 @@ class SimChannel:
 class _ClientCall:
     """One call at the caller's side."""
 
-    def __init__(self, network: SimNetwork, node: str, head: Head) -> None:
+    __slots__ = ("_deadline", "_ended", "_events", "conversation", "head")
+
+    def __init__(self, network: SimNetwork, node: str, target: str, head: Head) -> None:
         self.head = head
-        self._events: asyncio.Queue[_Event] = asyncio.Queue()
-        self._deadline = None if head.timeout_s is None else network.loop.time() + head.timeout_s
+        self._events: Inbox[_Event] = Inbox(network.loop)
+        self._deadline = None if head.timeout_s is None else network.loop.now + head.timeout_s
         self._ended = False
-        self.conversation = _open(network, node, head)
+        self.conversation = _open(network, node, target, head)
         self.conversation.down.receive = self._receive
         self.conversation.on_break_at_client = self.fail
 
     def fail(self, error: Exception) -> None:
-        self._events.put_nowait(error)
+        self._events.put(error)
 
     async def next_message(self) -> bytes | None:
         """None at the end."""
-        event = await self._next_event()
+        events = self._events
+        # What is there need not be waited for, whatever the time.
+        if not events.items and not await events.wait(self._deadline):
+            message = f"{self.head.method.name} at {self.head.address}: no answer in {self.head.timeout_s} s"
+            raise RequestTimedOut(message, address=self.head.address, method=self.head.method.path)
+        event = events.items.popleft()
         if isinstance(event, Message):
             return event.content
         if isinstance(event, Exception):
@@ -104,17 +117,6 @@ class _ClientCall:
         if event.error is not None:
             raise error_from_detail(event.error)
         return None
-
-    async def _next_event(self) -> _Event:
-        # What is there need not be waited for, and a stream without an end has no deadline.
-        if self._deadline is None or not self._events.empty():
-            return await self._events.get()
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await self._events.get()
-        except TimeoutError:
-            message = f"{self.head.method.name} at {self.head.address}: no answer in {self.head.timeout_s} s"
-            raise RequestTimedOut(message, address=self.head.address, method=self.head.method.path) from None
 
     async def send_all(self, requests: AsyncIterable[Any]) -> None:
         try:
@@ -132,12 +134,12 @@ class _ClientCall:
         self.conversation.side_done()
 
     def _receive(self, frame: Frame) -> None:
-        assert isinstance(frame, Message | End)
-        self._events.put_nowait(frame)
+        assert isinstance(frame, _FROM_SERVER)
+        self._events.put(frame)
 
 
-def _open(network: SimNetwork, node: str, head: Head) -> Conversation:
-    conversation = Conversation(network, client=node, server=node_of(head.address))
+def _open(network: SimNetwork, node: str, target: str, head: Head) -> Conversation:
+    conversation = Conversation(network, client=node, server=target)
     conversation.up.receive = partial(_route, conversation)
     conversation.up.send(head)
     return conversation

@@ -41,7 +41,7 @@ class SimClock:
         self.wall_start_ms = wall_start_ms
 
     def monotonic(self) -> float:
-        return self._anchor_local + (self._loop.time() - self._anchor_true) * self._rate
+        return self._anchor_local + (self._loop.now - self._anchor_true) * self._rate
 
     def wall_ms(self) -> TimestampMs:
         return TimestampMs(self.wall_start_ms + int(self.monotonic() * 1000))
@@ -71,7 +71,7 @@ class SimClock:
     def rate(self, rate: float) -> None:
         assert rate > 0, "a clock may be slow, not stopped"
         self._anchor_local = self.monotonic()
-        self._anchor_true = self._loop.time()
+        self._anchor_true = self._loop.now
         self._rate = rate
 
 

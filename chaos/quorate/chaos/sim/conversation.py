@@ -10,20 +10,26 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from quorate.chaos.sim.network import SimNetwork
+from quorate.chaos.sim.loop import SimLoop
+from quorate.chaos.sim.network import Link, SimNetwork
 from quorate.core.transport import Method
 from quorate.errors import QuorateError, Unavailable
 from quorate.v1 import errors_pb2
 
-__all__ = ["Conversation", "End", "Flow", "Frame", "HalfClose", "Head", "Message", "Reset"]
+__all__ = ["Conversation", "End", "Flow", "Frame", "HalfClose", "Head", "Inbox", "Message", "Reset"]
+
+T = TypeVar("T")
 
 #: messages that a flow takes before its receiver has to read one
 _WINDOW: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+# Frames are not frozen, though nobody changes one: to make a frozen one costs three times as much.
+
+
+@dataclass(slots=True)
 class Head:
     """Opens the call. A unary request travels with it."""
 
@@ -34,22 +40,22 @@ class Head:
     content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Message:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HalfClose:
     """The caller has no more requests."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reset:
     """The caller is no longer interested."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class End:
     """The server's last word."""
 
@@ -60,8 +66,66 @@ class End:
 Frame: TypeAlias = Head | Message | HalfClose | Reset | End
 
 
+class Inbox(Generic[T]):
+    """What has arrived for one reader, who takes it from ``items``.
+
+    asyncio's own queue is for many readers, and costs several times as much; there are two for every call.
+    """
+
+    __slots__ = ("_is_late", "_loop", "_waiter", "items")
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.items: deque[T] = deque()
+        self._loop = loop
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_late = False
+
+    def put(self, item: T) -> None:
+        self.items.append(item)
+        self._wake()
+
+    async def wait(self, deadline: float | None = None) -> bool:
+        """Until there is something. False: the deadline has come, at the latest before the reader's turn."""
+        assert self._waiter is None or self._waiter.done(), "one reader"
+        waiter = self._waiter = self._loop.create_future()
+        timer: asyncio.Handle | None = None
+        if deadline is not None:
+            # A timer of the reader's own in place of asyncio.timeout_at, which cancels the task to end it.
+            is_over = deadline <= self._loop.now
+            timer = (
+                self._loop.call_soon(self._expire) if is_over else self._loop.call_at(deadline, self._expire)
+            )
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return not self._is_late
+
+    def _expire(self) -> None:
+        self._is_late = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
 class Flow:
     """Frames one way, in order. ``receive`` is called for each one at the other end."""
+
+    __slots__ = (
+        "_conversation",
+        "_in_flight",
+        "_last_due",
+        "_link",
+        "_room",
+        "_silent",
+        "_source",
+        "_target",
+        "_window",
+        "receive",
+    )
 
     def __init__(self, conversation: Conversation, source: str, target: str) -> None:
         self._conversation = conversation
@@ -70,15 +134,21 @@ class Flow:
         self._in_flight: deque[Frame] = deque()
         self._last_due = 0.0
         self._silent = False
-        self._window = asyncio.Semaphore(_WINDOW)
+        #: since the first frame: which link was there first decides which one heals first
+        self._link: Link | None = None
+        #: for messages, before the first that finds none; few flows ever have one
+        self._room = _WINDOW
+        #: what messages wait for from then on
+        self._window: asyncio.Semaphore | None = None
         self.receive: Callable[[Frame], None] | None = None
 
     def send(self, frame: Frame) -> None:
         if self._silent:
             return
-        due = self._conversation.network.transmit(
-            self._source, self._target, self._arrived, not_before=self._last_due
-        )
+        network, link = self._conversation.network, self._link
+        if link is None:
+            link = self._link = network.link(self._source, self._target)
+        due = network.transmit(link, self._arrived, not_before=self._last_due)
         if due is None:
             self._silent = True
             self._conversation.lost_a_frame()
@@ -88,12 +158,20 @@ class Flow:
 
     async def send_message(self, content: bytes) -> None:
         """Waits while the receiver is too far behind."""
-        await self._window.acquire()
+        if self._room > 0:
+            self._room -= 1
+        else:
+            if self._window is None:
+                self._window = asyncio.Semaphore(0)
+            await self._window.acquire()
         self.send(Message(content))
 
     def message_taken(self) -> None:
         """The receiver's reader has consumed one: there is room for another."""
-        self._window.release()
+        if self._window is None:
+            self._room += 1
+        else:
+            self._window.release()
 
     def silence(self) -> None:
         self._silent = True
@@ -111,6 +189,17 @@ class Conversation:
     It counts as connected until both sides are done with it: a server may still be busy for a caller
     who gave up, and a break concerns that as well.
     """
+
+    __slots__ = (
+        "_sides_open",
+        "client",
+        "down",
+        "network",
+        "on_break_at_client",
+        "on_break_at_server",
+        "server",
+        "up",
+    )
 
     def __init__(self, network: SimNetwork, *, client: str, server: str) -> None:
         self.network = network

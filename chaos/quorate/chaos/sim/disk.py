@@ -24,7 +24,7 @@ import builtins
 import errno
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NoReturn
@@ -173,6 +173,8 @@ class SimDisk:
         self.damages = 0
         #: files of which a bit was flipped, in the order in which that happened
         self.rotten: builtins.list[str] = []
+        #: called when any of these changes, or something unsynced was lost
+        self.on_harm: Callable[[], None] | None = None
         self._has_failed_to_sync = False
         self._root = SimDirectory()
         self._open_files: WeakKeyDictionary[SimFile, SimInode] = WeakKeyDictionary()
@@ -333,11 +335,16 @@ class SimDisk:
         self.crash()
         self.damages += self._has_failed_to_sync
         self._has_failed_to_sync = False
+        self._harmed()
         before = self.snapshot().files
         self._root.lose_power(rng)
         after = self.snapshot().files
         self.files_set_back += sum(after.get(path) != content for path, content in before.items())
         self._recount()
+
+    def _harmed(self) -> None:
+        if self.on_harm is not None:
+            self.on_harm()
 
     @property
     def unsynced_losses(self) -> int:
@@ -347,11 +354,13 @@ class SimDisk:
     def flip_bit(self, path: str, bit_index: int) -> None:
         """Bit 0 is the lowest of the first byte. The medium is damaged: syncing repairs nothing."""
         self.rotten.append(path)
+        self._harmed()
         self._inode(path).flip_bit(bit_index)
 
     def wipe(self, directory: str = "/") -> None:
         """Empty the directory, durably: the disk was replaced."""
         self.damages += 1
+        self._harmed()
         target = self._directory(directory)
         for entries in (target.cached, target.durable, target.unsynced):
             entries.clear()

@@ -20,25 +20,30 @@ simulation sorts before it iterates over them, or a run replays only under the s
 
 Replacing ``time`` in an ordinary loop was rejected: it keeps the real selector and its self-pipe,
 and with them a way for real time to get in.
+
+Every callback comes by here, and a run has tens of thousands of them: what a turn costs is what the simulator
+costs. So handles are made and run without asyncio's own functions around them, which serve debuggers.
 """
+# ruff: noqa: SLF001  # what is in asyncio's handles cannot be had otherwise
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
+from asyncio import format_helpers
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Generator, Iterable
-from contextvars import Context
+from collections.abc import Callable, Iterable
+from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple, Unpack
+from heapq import heappop, heappush
+from typing import Any, Final, NoReturn, TypeAlias, TypeVarTuple, Unpack
 
-from quorate.chaos.sim.process import SimProcess, process_in
+from quorate.chaos.sim.process import CURRENT_PROCESS, SimProcess, process_in
 
 __all__ = ["TIME_LIMIT_S", "SimLoop", "SimulationStuck"]
 
-T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+_Callback: TypeAlias = Callable[..., object]
 
 TIME_LIMIT_S: Final = 30 * 24 * 3600.0
 #: how many loop turns may pass at one instant before the program counts as spinning
@@ -58,11 +63,11 @@ class _SerialHash:
     _serial = 0
 
     def __hash__(self) -> int:
-        if self._serial == 0:
+        serial = self._serial
+        if serial == 0:
             loop = self.get_loop()  # type: ignore[attr-defined]  # every future has it
-            assert isinstance(loop, SimLoop)
-            self._serial = loop.next_serial()
-        return self._serial
+            serial = self._serial = next(loop._serials)
+        return serial
 
 
 class _SimFuture(_SerialHash, asyncio.Future[Any]):
@@ -73,17 +78,62 @@ class _SimTask(_SerialHash, asyncio.Task[Any]):
     pass
 
 
+class _Handle(asyncio.Handle):
+    """A callback, made in one step: asyncio's own asks the loop each time whether somebody debugs it."""
+
+    __slots__ = ()
+    # What asyncio's own remembers for whoever debugs it, and looks for.
+    _repr = None
+    _source_traceback = None
+
+    def __init__(self, callback: _Callback, args: tuple[Any, ...], loop: SimLoop, context: Context) -> None:
+        self._callback: _Callback | None = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        # As asyncio's own does: what it would have been called with need not live on.
+        self._cancelled = True
+        self._callback, self._args = None, ()
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    """As ``_Handle``."""
+
+    __slots__ = ()
+    _repr = None
+    _source_traceback = None
+
+    def __init__(
+        self, when: float, callback: _Callback, args: tuple[Any, ...], loop: SimLoop, context: Context
+    ) -> None:
+        self._when = when
+        self._callback: _Callback | None = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = None, ()
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """``time_limit_s`` is virtual; ``now`` starts at 0."""
 
     # What asyncio's own loop has, and does not tell type checkers of.
+    _closed: bool
     _ready: deque[asyncio.Handle]
     _stopping: bool
 
     def __init__(self, *, time_limit_s: float = TIME_LIMIT_S) -> None:
         self._serials = itertools.count(1)
         super().__init__()
-        self._now = 0.0
+        #: what ``time`` tells, for whoever asks often
+        self.now = 0.0
         self._time_limit_s = time_limit_s
         self._turns_at_this_instant = 0
         #: by name; only of instants that last suspiciously long
@@ -96,16 +146,48 @@ class SimLoop(asyncio.BaseEventLoop):
         #: what it raised
         self.failure: Exception | None = None
         self._main: asyncio.Task[Any] | None = None
-        self.set_task_factory(_make_task)
 
     def time(self) -> float:
-        return self._now
+        return self.now
 
     def next_serial(self) -> int:
         return next(self._serials)
 
     def create_future(self) -> asyncio.Future[Any]:
         return _SimFuture(loop=self)
+
+    def create_task(self, coro: Any, *, name: Any = None, **options: Any) -> asyncio.Task[Any]:
+        """Which options there are (a context, an eager start) depends on Python's version."""
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        # The default name counts over the whole process, so it would differ from run to run. A number is
+        # taken in any case: what comes after it does not depend on who gives its tasks names.
+        serial = next(self._serials)
+        return _SimTask(coro, loop=self, name=f"task-{serial}" if name is None else name, **options)
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        handle = _Handle(callback, args, self, copy_context() if context is None else context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        when = self.now + delay
+        timer = _TimerHandle(when, callback, args, self, copy_context() if context is None else context)
+        heappush(self._timers, (when, next(self._serials), timer))
+        return timer
 
     def call_at(
         self,
@@ -114,42 +196,60 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, next(self._serials), timer))
+        timer = _TimerHandle(when, callback, args, self, copy_context() if context is None else context)
+        heappush(self._timers, (when, next(self._serials), timer))
         return timer
 
     def _run_once(self) -> None:
-        """What asyncio's own does, for a loop that has nothing to wait for but timers.
+        """All turns until the loop is to stop, where asyncio's own takes one: most have one callback.
 
         Every callback looks whose it is at the moment at which it is run, so a process that is killed stands
         still from the next callback on.
         """
-        ready, processes, after_turn = self._ready, self._processes, self.after_turn
-        if not ready and not self._stopping:
-            self._pass_time()
-        self._turns_at_this_instant += 1
-        if self._turns_at_this_instant > _TURNS_PER_INSTANT_MAX - _TURNS_NOTED:
-            self._watch_spinning()
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle.cancelled():
-                continue
-            process = process_in(handle._context)  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
-            if process is None:
-                handle._run()  # noqa: SLF001  # as asyncio's own loop does
-                continue
-            processes[process] = None
-            if process.is_ambushed:
-                process.turn_came()
-            if process.is_frozen:
-                process.held.append(handle)
-                continue
-            handle._run()  # noqa: SLF001  # as above
-            if after_turn is not None and self.failure is None:
+        ready, processes = self._ready, self._processes
+        while True:
+            if not ready and not self._stopping:
+                self._pass_time()
+            self._turns_at_this_instant += 1
+            if self._turns_at_this_instant > _TURNS_PER_INSTANT_MAX - _TURNS_NOTED:
+                self._watch_spinning()
+            after_turn = self.after_turn
+            # What becomes ready meanwhile has its turn after all of these.
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if handle._cancelled:
+                    continue
+                context = handle._context  # type: ignore[attr-defined]  # of every handle
+                process = context.get(CURRENT_PROCESS)
+                if process is not None:
+                    processes[process] = None
+                    if process.is_ambushed:
+                        process.turn_came()
+                    if process.is_frozen:
+                        process.held.append(handle)
+                        continue
                 try:
-                    after_turn(process)
-                except Exception as error:  # noqa: BLE001  # whatever it is, it is the outcome of the run
-                    self._fail(error)
+                    # What asyncio's own handles do in a function of theirs, which would cost one more call.
+                    context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]  # as above
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001  # whatever it is, it is no reason to stop
+                    self._callback_failed(handle, error)
+                if process is not None and after_turn is not None and self.failure is None:
+                    try:
+                        after_turn(process)
+                    except Exception as error:  # noqa: BLE001  # whatever it is, it is the outcome of the run
+                        self._fail(error)
+                # Nobody else knows it any more: what it was called with must not live on while time passes.
+                del handle
+            if self._stopping:
+                return
+
+    def _callback_failed(self, handle: asyncio.Handle, error: BaseException) -> None:
+        """Told as asyncio's own handles tell it."""
+        callback = handle._callback  # type: ignore[attr-defined]  # of every handle
+        message = f"Exception in callback {format_helpers._format_callback_source(callback, handle._args)}"
+        self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     def _fail(self, error: Exception) -> None:
         """The run is over. To raise it here would end the loop, and leave nothing to clean up with."""
@@ -160,20 +260,20 @@ class SimLoop(asyncio.BaseEventLoop):
     def _pass_time(self) -> None:
         """To the next timer, with all that are due at the same instant."""
         timers = self._timers
-        while timers and timers[0][-1].cancelled():
-            heapq.heappop(timers)
+        while timers and timers[0][-1]._cancelled:
+            heappop(timers)
         if not timers:
-            raise SimulationStuck(f"deadlock at {self._now:.3f} s: nothing is scheduled{self._waiting()}")
-        now = max(self._now, timers[0][0])
-        if now > self._now:
-            self._now = now
+            raise SimulationStuck(f"deadlock at {self.now:.3f} s: nothing is scheduled{self._waiting()}")
+        now = max(self.now, timers[0][0])
+        if now > self.now:
+            self.now = now
             self._turns_at_this_instant = 0
         if now > self._time_limit_s:
             # Whoever cleans up gets as much time again.
             self._time_limit_s += now
             raise SimulationStuck(f"not finished at {now:.3f} s, the time limit{self._waiting()}")
         while timers and timers[0][0] <= now:
-            self._ready.append(heapq.heappop(timers)[-1])
+            self._ready.append(heappop(timers)[-1])
 
     def _watch_spinning(self) -> None:
         """Notes who takes this turn; raises when there have been too many of them."""
@@ -184,7 +284,7 @@ class SimLoop(asyncio.BaseEventLoop):
         last = Counter(self._last_callbacks).most_common(_CALLBACKS_NAMED_MAX)
         spinning = "".join(f"\n  {count} x {name}" for name, count in last)
         raise SimulationStuck(
-            f"spinning at {self._now:.3f} s: time never passes; the last callbacks were{spinning}"
+            f"spinning at {self.now:.3f} s: time never passes; the last callbacks were{spinning}"
             f"\nand the tasks are{self._waiting()}"
         )
 
@@ -215,24 +315,10 @@ class SimLoop(asyncio.BaseEventLoop):
         """Wakes a loop that waits in its selector; this one never waits."""
 
 
-def _make_task(
-    loop: asyncio.AbstractEventLoop,
-    coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
-    *,
-    name: str | None = None,
-    **options: Any,
-) -> asyncio.Task[T]:
-    """Which options there are (a context, an eager start) depends on Python's version."""
-    assert isinstance(loop, SimLoop)
-    assert isinstance(coroutine, Coroutine)
-    # The default name counts over the whole process, so it would differ from run to run.
-    return _SimTask(coroutine, loop=loop, name=name or f"task-{loop.next_serial()}", **options)
-
-
 def _named(handle: asyncio.Handle) -> str:
     """The callback, or the task whose step it is, and the process that it belongs to."""
-    callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001  # as asyncio's own loop does
-    process = process_in(handle._context)  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
+    callback = handle._callback  # type: ignore[attr-defined]  # as asyncio's own loop does
+    process = process_in(handle._context)  # type: ignore[attr-defined]  # no other way
     whose = "" if process is None else f" of {process.name}"
     while isinstance(callback, partial):
         callback = callback.func

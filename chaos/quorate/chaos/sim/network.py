@@ -29,7 +29,7 @@ from quorate.errors import CannotListen
 if TYPE_CHECKING:
     from quorate.chaos.sim.conversation import Conversation, Head
 
-__all__ = ["LinkFaults", "Listener", "SimConnection", "SimNetwork", "node_of"]
+__all__ = ["Link", "LinkFaults", "Listener", "SimConnection", "SimNetwork", "node_of"]
 
 _FIRST_FREE_PORT: Final = 40_000
 
@@ -63,7 +63,9 @@ def node_of(address: str) -> str:
     return address.rpartition(":")[0]
 
 
-class _Link:
+class Link:
+    """One way between two nodes."""
+
     __slots__ = ("blocked", "blocks", "faults", "held")
 
     def __init__(self) -> None:
@@ -92,7 +94,7 @@ class SimNetwork:
         self.frames_dropped = self.frames_held = self.requests_doubled = 0
         #: what is on its way belongs to no process, and arrives whatever becomes of its sender
         self.outside = Context()
-        self._links: dict[tuple[str, str], _Link] = {}
+        self._links: dict[tuple[str, str], Link] = {}
         self._listeners: dict[str, Listener] = {}
         self._connections: dict[SimConnection, tuple[str, str]] = {}
         self._free_ports = itertools.count(_FIRST_FREE_PORT)
@@ -100,11 +102,11 @@ class SimNetwork:
     # ---- faults
 
     def set_faults(self, source: str, target: str, faults: LinkFaults | None) -> None:
-        self._link(source, target).faults = faults
+        self.link(source, target).faults = faults
 
     def block(self, source: str, target: str) -> None:
         """Nothing gets from ``source`` to ``target`` any more; the other way stays as it is."""
-        link = self._link(source, target)
+        link = self.link(source, target)
         if link.blocked:
             return
         link.blocked = True
@@ -120,7 +122,7 @@ class SimNetwork:
         )
 
     def unblock(self, source: str, target: str) -> None:
-        link = self._link(source, target)
+        link = self.link(source, target)
         link.blocked = False
         while link.held:
             self.loop.call_soon(link.held.popleft(), context=self.outside)
@@ -179,38 +181,42 @@ class SimNetwork:
     def disconnect(self, connection: SimConnection) -> None:
         self._connections.pop(connection, None)
 
-    def transmit(self, source: str, target: str, deliver: Deliver, *, not_before: float) -> float | None:
+    def link(self, source: str, target: str) -> Link:
+        """Made when it is first asked for; the same one from then on."""
+        link = self._links.get((source, target))
+        if link is None:
+            link = self._links[source, target] = Link()
+        return link
+
+    def transmit(self, link: Link, deliver: Deliver, *, not_before: float) -> float | None:
         """Call ``deliver`` when it has arrived: returns when that is due, or None if it never is."""
-        link = self._link(source, target)
         faults = link.faults or self.faults
         if faults.drop_probability and self.rng.random() < faults.drop_probability:
             self.frames_dropped += 1
             return None
-        due = max(not_before, self.loop.time() + self.rng.uniform(*faults.delay_s))
+        shortest_s, longest_s = faults.delay_s
+        # What ``uniform`` does, without a call more: every frame comes by here.
+        due = self.loop.now + (shortest_s + (longest_s - shortest_s) * self.rng.random())
+        if due < not_before:
+            due = not_before
         self.loop.call_at(due, self._arrive, link, deliver, context=self.outside)
         return due
 
     def duplicates(self, source: str, target: str) -> bool:
         """Whether the request that is being sent shall be carried out twice."""
-        probability = (self._link(source, target).faults or self.faults).duplicate_probability
+        probability = (self.link(source, target).faults or self.faults).duplicate_probability
         is_doubled = probability > 0 and self.rng.random() < probability
         self.requests_doubled += is_doubled
         return is_doubled
 
-    def _link(self, source: str, target: str) -> _Link:
-        link = self._links.get((source, target))
-        if link is None:
-            link = self._links[source, target] = _Link()
-        return link
-
-    def _arrive(self, link: _Link, deliver: Deliver) -> None:
+    def _arrive(self, link: Link, deliver: Deliver) -> None:
         if link.blocked:
             self.frames_held += 1
             link.held.append(deliver)
         else:
             deliver()
 
-    def _break_if_still(self, link: _Link, block: int, source: str, target: str) -> None:
+    def _break_if_still(self, link: Link, block: int, source: str, target: str) -> None:
         if link.blocked and link.blocks == block:
             link.held.clear()
             self.break_connections(source, target, "the peer does not answer")

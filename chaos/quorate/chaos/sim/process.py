@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from quorate.chaos.sim.loop import SimLoop
 
-__all__ = ["SimProcess", "process_in"]
+__all__ = ["CURRENT_PROCESS", "SimProcess", "process_in"]
 
 T = TypeVar("T")
 
-_CURRENT: Final[ContextVar[SimProcess | None]] = ContextVar("simulated_process", default=None)
+CURRENT_PROCESS: Final[ContextVar[SimProcess | None]] = ContextVar("simulated_process", default=None)
 
 
 class SimProcess:
@@ -95,10 +95,10 @@ class SimProcess:
 
     def _context(self) -> Context:
         context = copy_context()
-        context.run(_CURRENT.set, self)
+        context.run(CURRENT_PROCESS.set, self)
         return context
 
 
 def process_in(context: Context | None) -> SimProcess | None:
     """Whose turn it is that runs in this context; ``None`` for a context: the current one."""
-    return _CURRENT.get() if context is None else context.get(_CURRENT)
+    return CURRENT_PROCESS.get() if context is None else context.get(CURRENT_PROCESS)

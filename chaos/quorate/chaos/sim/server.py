@@ -7,9 +7,9 @@ import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from contextvars import copy_context
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Message, Reset
+from quorate.chaos.sim.conversation import Conversation, End, Frame, HalfClose, Head, Inbox, Message, Reset
 from quorate.chaos.sim.network import SimNetwork
 from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut, Unavailable
@@ -17,6 +17,9 @@ from quorate.rpc.dispatch import Admission, Admissions, parse_request, run_strea
 from quorate.rpc.error_detail import detail_from_error
 
 __all__ = ["SimServer", "refuse"]
+
+_Request: TypeAlias = Message | HalfClose
+_REQUESTS: Final = (Message, HalfClose)
 
 
 class SimServer:
@@ -63,7 +66,7 @@ class SimServer:
             return
         handler, admission = found
         session = _Session(conversation, head, handler, admission)
-        task = self._context.copy().run(self._network.loop.create_task, session.run())
+        task = self._network.loop.create_task(session.run(), context=self._context.copy())
         session.attach(task)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
@@ -83,9 +86,9 @@ class _Session:
         self._head = head
         self._handler = handler
         self._admission = admission
-        self._inbox: asyncio.Queue[Message | HalfClose] = asyncio.Queue()
         self._loop = conversation.network.loop
-        self._deadline = math.inf if head.timeout_s is None else self._loop.time() + head.timeout_s
+        self._inbox: Inbox[_Request] = Inbox(self._loop)
+        self._deadline = math.inf if head.timeout_s is None else self._loop.now + head.timeout_s
         self._half_closed = False
         self._on_over: list[Callable[[], None]] = []
 
@@ -107,8 +110,8 @@ class _Session:
         def receive(frame: Frame) -> None:
             if isinstance(frame, Reset):
                 task.cancel()
-            elif isinstance(frame, Message | HalfClose):
-                self._inbox.put_nowait(frame)
+            elif isinstance(frame, _REQUESTS):
+                self._inbox.put(frame)
 
         self._conversation.up.receive = receive
         self._conversation.on_break_at_server = task.cancel
@@ -118,8 +121,12 @@ class _Session:
         method = self._head.method
         with self._admission.admit(method):
             try:
-                async with asyncio.timeout(self._head.timeout_s):
-                    await (self._run_unary() if method.kind is CallKind.UNARY else self._run_stream())
+                work = self._run_unary() if method.kind is CallKind.UNARY else self._run_stream()
+                if self._head.timeout_s is None:
+                    await work
+                else:
+                    async with asyncio.timeout(self._head.timeout_s):
+                        await work
             except TimeoutError:
                 raise RequestTimedOut("not done by the caller's deadline", method=method.path) from None
 
@@ -136,7 +143,13 @@ class _Session:
 
     async def next_request(self) -> Any:
         """None at the end, and from then on."""
-        if not self._half_closed and isinstance(frame := await self._inbox.get(), Message):
+        if self._half_closed:
+            return None
+        inbox = self._inbox
+        if not inbox.items:
+            await inbox.wait()
+        frame = inbox.items.popleft()
+        if isinstance(frame, Message):
             self._conversation.up.message_taken()
             return parse_request(self._head.method, frame.content)
         self._half_closed = True

@@ -62,7 +62,7 @@ class SimTransport:
 
         def knock() -> None:
             hear = be_refused if network.listener_at(address) is None else be_accepted
-            network.transmit(target, node, hear, not_before=0.0)
+            network.transmit(network.link(target, node), hear, not_before=0.0)
 
         def be_refused() -> None:
             if not answer.done():
@@ -72,7 +72,7 @@ class SimTransport:
             if not answer.done():
                 answer.set_result(False)
 
-        network.transmit(node, target, knock, not_before=0.0)
+        network.transmit(network.link(node, target), knock, not_before=0.0)
         try:
             # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the answer.
             async with asyncio.timeout(timeout_s):
