@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from quorate.core.ids import Offset
+from quorate.chaos.models.log.log_harness import make_context, small_config
+from quorate.chaos.sim.disk import SimDisk
+from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.records import encode_values
+from quorate.storage import PartitionLog, StartKind
 from quorate.storage.recent_batches import RecentBatches, RecentTail
 
 BATCH_BYTES: Final = 10
@@ -83,3 +90,47 @@ def test_after_a_cut_offsets_may_be_taken_by_other_batches() -> None:
     # Those that were forgotten have their turn, and nothing is counted twice.
     add(tail, *range(2, 12))
     assert shared.held_bytes == 8 * BATCH_BYTES
+
+
+async def test_reads_from_memory_are_what_the_files_have_whatever_was_cut_and_appended() -> None:
+    rng = random.Random(7)
+    disk = SimDisk()
+    disk.make_directory("/log")
+    context = make_context(disk)
+    context.recent = RecentBatches(3_000)
+    log = await PartitionLog.open(context, small_config(), "/log", start=StartKind.CLEAN)
+    epoch = 0
+    for _ in range(600):
+        if rng.random() < 0.05:
+            await log.truncate_to(Offset(rng.randint(log.log_start_offset, log.log_end_offset)))
+            epoch += 1
+        if rng.random() < 0.02:
+            await log.reset_to(Offset(rng.randint(0, 50)))
+            epoch += 1
+        log.become_leader(LeaderEpoch(epoch))
+        values = [rng.randbytes(rng.randint(1, 60)) for _ in range(rng.randint(1, 3))]
+        log.append_as_leader(encode_values(values, timestamp_ms=1), leader_epoch=LeaderEpoch(epoch))
+        asked = {
+            "offset": Offset(rng.randint(log.log_start_offset, log.log_end_offset)),
+            "bytes_max": rng.choice((1, 150, 10_000)),
+            "end_offset": Offset(rng.randint(log.log_start_offset, log.log_end_offset)),
+        }
+        found = log.read(**asked)
+        with of_files_alone(log):
+            in_files = log.read(**asked)
+        # A batch at a time or several: the same bytes, as far as both go.
+        shorter = min(len(found.batches), len(in_files.batches))
+        assert found.batches[:shorter] == in_files.batches[:shorter]
+        assert bool(found.batches) == bool(in_files.batches)
+        assert context.recent.held_bytes <= 3_000
+    await log.close()
+
+
+@contextmanager
+def of_files_alone(log: PartitionLog) -> Iterator[None]:
+    state = log._state
+    kept, state.recent = state.recent, RecentTail(RecentBatches(0))
+    try:
+        yield
+    finally:
+        state.recent = kept

@@ -30,6 +30,7 @@ from quorate.storage.append_group import AppendGroup
 from quorate.storage.group_commit import GroupCommit
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
+from quorate.storage.recent_batches import RecentTail
 from quorate.storage.recovery import LogScanner
 from quorate.storage.retention_time import RetentionTime
 from quorate.storage.segment import Segment
@@ -121,6 +122,11 @@ def reads_check_no_checksum(patch: Patch) -> None:
 @mutation(44, 5, hunt=_story(check.check_reads))
 def reads_check_neither_offsets_nor_epochs(patch: Patch) -> None:
     patch.setattr(log_reader.LogReader, "_check_chain", lambda *_: None)
+
+
+@mutation(8, hunt=_story(check.check_reads_after_a_cut))
+def what_was_cut_off_is_still_read_from_memory(patch: Patch) -> None:
+    patch.setattr(RecentTail, "forget", lambda self: None)
 
 
 @mutation(44, hunt=_story(check.check_batches_on_receipt))

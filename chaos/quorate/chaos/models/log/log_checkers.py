@@ -39,7 +39,7 @@ from quorate.chaos.models.log.log_harness import (
 )
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
-from quorate.core.records import HEADER_BYTES, patch_header
+from quorate.core.records import HEADER_BYTES, parse_header, patch_header
 from quorate.errors import (
     CorruptBatch,
     DiskFull,
@@ -49,7 +49,7 @@ from quorate.errors import (
     QuorateError,
     StorageError,
 )
-from quorate.storage import PartitionKey, StartKind
+from quorate.storage import PartitionKey, PartitionLog, RecentBatches, StartKind
 from quorate.storage.producer_state import BATCHES_REMEMBERED
 
 __all__ = [
@@ -111,6 +111,23 @@ async def check_reads() -> None:
     small = await small_log(is_closed=True)
     for name, bit in _some_bits(small, ".log", 5):
         await check_flip_after_stop(small, name, bit, start=StartKind.CLEAN)
+
+
+async def check_reads_after_a_cut() -> None:
+    """What was appended last is read from memory, and is not what is there after a cut."""
+    harness = LogHarness()
+    harness.context.recent = RecentBatches(1 << 20)
+    log = await PartitionLog.open(
+        harness.context, harness.config, harness.directory, start=StartKind.PROCESS_CRASH
+    )
+    log.become_leader(LeaderEpoch(1))
+    for value in (b"a", b"b", b"c"):
+        log.append_as_leader(batch(value), leader_epoch=LeaderEpoch(1))
+    await log.truncate_to(Offset(1))
+    log.become_leader(LeaderEpoch(2))
+    log.append_as_leader(batch(b"d", b"e"), leader_epoch=LeaderEpoch(2))
+    read = log.read(Offset(2), bytes_max=1, end_offset=None).batches
+    assert parse_header(read).leader_epoch == 2, "a batch is read that was cut off"
 
 
 async def check_index_files() -> None:
