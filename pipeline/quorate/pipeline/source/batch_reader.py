@@ -31,9 +31,12 @@ class QuorateReader(DataSourceReader):
         lookup = Lookup(
             connection_to(options.bootstrap), options.selection, timeout_s=options.request_timeout_s
         )
-        found = lookup.partitions()
-        starts = lookup.resolve(found, options.starting, late_timestamp=options.late_timestamp)
-        ends = lookup.resolve(found, options.ending, late_timestamp="latest")
+        found = lookup.partitions(is_new_query=True)
+        is_strict = options.fail_on_data_loss
+        starts = lookup.resolve(
+            found, options.starting, late_timestamp=options.late_timestamp, fail_on_data_loss=is_strict
+        )
+        ends = lookup.resolve(found, options.ending, late_timestamp="latest", fail_on_data_loss=is_strict)
         ranges = [
             OffsetRange(each.topic, topic_id, each.partition, starts[each], ends[each])
             for each, topic_id in found.items()

@@ -24,7 +24,7 @@ __all__ = ["QuorateDataSource"]
 
 
 class QuorateDataSource(DataSource):
-    """Topics as tables and streams; the options are those of Spark's Kafka source (docs/pipeline.md)."""
+    """Topics as tables and streams; the options are those of Spark's Kafka source (docs/data-source.md)."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
