@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.pipeline.jobs.progress import lag_between
 from quorate.testing import LocalCluster
 
 if TYPE_CHECKING:
@@ -79,7 +82,17 @@ def test_batches_are_as_large_as_they_may_be_and_progress_tells_rows_and_lag(
     first = batches[0].sources[0]
     assert json.loads(first.endOffset)[topic]["offsets"] == {"0": 10}
     assert json.loads(first.latestOffset)[topic]["offsets"] == {"0": 25}
-    assert first.processedRowsPerSecond > 0
+    for each in batches:
+        took_s = each.durationMs["triggerExecution"] / 1000
+        assert each.processedRowsPerSecond == pytest.approx(each.numInputRows / took_s, rel=0.01)
+        assert each.sources[0].numInputRows == each.numInputRows
+    lags = [lag_between(each.sources[0].endOffset, each.sources[0].latestOffset) for each in batches]
+    assert lags == [15, 5, 0]
+    # From the beginning of one batch to that of the next; of the first there is no such time.
+    for before, each in pairwise(batches):
+        apart = datetime.fromisoformat(each.timestamp) - datetime.fromisoformat(before.timestamp)
+        rate = each.numInputRows / apart.total_seconds()
+        assert each.inputRowsPerSecond == pytest.approx(rate, rel=0.01)
 
 
 def test_new_partitions_are_read_from_their_beginning(

@@ -108,9 +108,9 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = self._known_starts(begin, latest)
         ends = {each: self._end_after(offset, latest.offsets[each]) for each, offset in starts.items()}
         waiting = sum(max(0, ends[each] - offset) for each, offset in starts.items())
-        if not new and starts.keys() == begin.offsets.keys():
-            if ends == starts or self._is_too_little(waiting, limit):
-                return start
+        is_same_set = not new and starts.keys() == begin.offsets.keys()
+        if is_same_set and (ends == starts or self._is_too_little(waiting, limit)):
+            return start
         self._batch_at = time.monotonic()
         if isinstance(limit, ReadMaxRows):
             ends = limited(starts, ends, limit.max_rows)
