@@ -84,7 +84,7 @@ def test_batches_are_as_large_as_they_may_be_and_progress_tells_rows_and_lag(
     assert json.loads(first.latestOffset)[topic]["offsets"] == {"0": 25}
     for each in batches:
         took_s = each.durationMs["triggerExecution"] / 1000
-        assert each.processedRowsPerSecond == pytest.approx(each.numInputRows / took_s, rel=0.01)
+        assert each.processedRowsPerSecond == pytest.approx(each.numInputRows / took_s, abs=0.1)
         assert each.sources[0].numInputRows == each.numInputRows
     lags = [lag_between(each.sources[0].endOffset, each.sources[0].latestOffset) for each in batches]
     assert lags == [15, 5, 0]
@@ -92,7 +92,7 @@ def test_batches_are_as_large_as_they_may_be_and_progress_tells_rows_and_lag(
     for before, each in pairwise(batches):
         apart = datetime.fromisoformat(each.timestamp) - datetime.fromisoformat(before.timestamp)
         rate = each.numInputRows / apart.total_seconds()
-        assert each.inputRowsPerSecond == pytest.approx(rate, rel=0.01)
+        assert each.inputRowsPerSecond == pytest.approx(rate, rel=0.01, abs=0.1)
 
 
 def test_new_partitions_are_read_from_their_beginning(
