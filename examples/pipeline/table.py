@@ -52,7 +52,7 @@ def main(bootstrap: str, topic: str, path: str, checkpoint: str) -> None:
         newest = f.max_by(f.struct(f.col("value").cast("string").alias("value"), "offset"), "offset")
         latest = batch.groupBy(f.col("key").cast("string").alias("key")).agg(newest.alias("newest"))
         # Numbers are the checkpoint's: with a new one they begin again, under another id.
-        query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        query_id = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
         merge(path, latest.select("key", "newest.value", "newest.offset").toArrow(), query_id, number)
 
     query = (

@@ -71,6 +71,18 @@ def test_a_query_that_is_started_again_goes_on_where_it_was(
     assert archive.rows() == [(0, 0, "a"), (0, 1, "b"), (0, 2, "c"), (1, 0, "d")]
 
 
+def test_a_query_that_begins_at_the_end_reads_what_came_since_it_was_first_started(
+    spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    archive = Archive(spark, quorate_cluster, tmp_path, subscribe=topic, startingOffsets="latest")
+    send(quorate_cluster, topic, ["before"])
+    archive.run()
+    send(quorate_cluster, topic, ["a", "b"])
+    archive.run()
+    assert archive.rows() == [(0, 1, "a"), (0, 2, "b")]
+
+
 def test_batches_are_as_large_as_they_may_be_and_progress_tells_rows_and_lag(
     spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:

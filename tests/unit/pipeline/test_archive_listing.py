@@ -26,22 +26,17 @@ def test_with_nothing_to_do_the_first_listing_is_taken(tmp_path: Path) -> None:
 def test_a_listing_during_which_files_were_replaced_is_done_again(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     _say(state, ends=7)
-    steps = iter(
-        [
-            # All of a batch is put in place while somebody looks; then small files begin to be replaced.
-            lambda: _say(state, ends=8),
-            lambda: _say(state, ends=8, removals=["a"], renames=[["b", "c"]]),
-            lambda: None,
-        ]
-    )
     looks = 0
 
     def look() -> int:
         nonlocal looks
         looks += 1
-        next(steps)()
+        if looks == 1:
+            # A whole batch is put in place meanwhile.
+            _say(state, ends=8)
         if looks == 2:
-            # It is over soon, and nobody has looked meanwhile.
+            # Small files begin to be replaced, and that is over before anybody looks again.
+            _say(state, ends=8, removals=["a"], renames=[["b", "c"]])
             _say(state, ends=9)
         return looks
 
