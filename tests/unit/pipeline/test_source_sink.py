@@ -12,8 +12,9 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType, TimestampType
 
+from quorate import client
 from quorate.errors import BufferExhausted, DeliveryTimedOut, QuorateError
-from quorate.pipeline.source import sink
+from quorate.pipeline.source import connection
 from quorate.pipeline.source.sink import QuorateWriter, Written
 from quorate.pipeline.source.write_options import write_options
 
@@ -70,8 +71,8 @@ class _Producer:
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> _Producer:
     made = _Producer()
-    monkeypatch.setattr(sink, "Producer", lambda *_, **__: made)
-    monkeypatch.setattr(sink, "connection_to", lambda _: None)
+    monkeypatch.setattr(client, "Producer", lambda *_, **__: made)
+    monkeypatch.setattr(connection, "connection_to", lambda _: None)
     return made
 
 

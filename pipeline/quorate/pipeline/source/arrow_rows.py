@@ -23,19 +23,7 @@ from quorate.errors import InvalidRecord, QuorateError
 from quorate.pipeline.source.errors import located
 from quorate.pipeline.source.ranges import OffsetRange
 
-__all__ = ["COLUMNS", "ArrowRows"]
-
-#: name and type, in the language of Spark's schemas; the last one only if it is asked for
-COLUMNS: Final = (
-    ("key", "binary"),
-    ("value", "binary"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("timestamp", "timestamp"),
-    ("timestampType", "int"),
-    ("headers", "array<struct<key:string,value:binary>>"),
-)
+__all__ = ["ArrowRows"]
 
 #: Rows are handed to Spark in batches of about so many: each costs both sides a little.
 _ROWS_MAX: Final = 16_384

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from quorate.pipeline.source.connection import connection_to
-from quorate.pipeline.source.lookup import Lookup
 from quorate.pipeline.source.ranges import OffsetRange, cut
 from quorate.pipeline.source.read_options import ReadOptions
 from quorate.pipeline.source.tasks import RangePartition, check_schema, read_range
@@ -27,6 +25,9 @@ class QuorateReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
+        from quorate.pipeline.source.connection import connection_to
+        from quorate.pipeline.source.lookup import Lookup
+
         options = self._options
         lookup = Lookup(
             connection_to(options.bootstrap), options.selection, timeout_s=options.request_timeout_s

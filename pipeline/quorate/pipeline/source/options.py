@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from quorate.client.bootstrap import parse_bootstrap
 from quorate.core.topic_names import check_topic_name
 from quorate.errors import InvalidConfig, InvalidTopic
 
@@ -54,6 +53,8 @@ class Options:
             raise refusal(BOOTSTRAP[0], "it is missing; give the brokers as HOST:PORT[,HOST:PORT…]")
         if len(given) > 1 and len({self._values[name] for name in given}) > 1:
             raise refusal(given[1], f"it contradicts {given[0]}; give one of them")
+        from quorate.client.bootstrap import parse_bootstrap
+
         try:
             return tuple(parse_bootstrap(self._values[given[0]]))
         except InvalidConfig as error:

@@ -22,17 +22,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from quorate.client import Producer, RecordFuture
-from quorate.client.transport import client_transport
-from quorate.core.config import RpcTransport
 from quorate.core.error_base import QuorateError
-from quorate.pipeline.source.connection import connection_to
 from quorate.pipeline.source.errors import located
 from quorate.pipeline.source.outgoing import Columns, OutgoingRows
 from quorate.pipeline.source.write_options import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+
+    from quorate.client import Producer, RecordFuture
 
 __all__ = ["QuorateStreamWriter", "QuorateWriter", "Written"]
 
@@ -72,6 +70,11 @@ class Written(WriterCommitMessage):
 
 
 def _write(options: WriteOptions, schema: StructType, batches: Iterator[pa.RecordBatch]) -> Written:
+    from quorate.client import Producer
+    from quorate.client.transport import client_transport
+    from quorate.core.config import RpcTransport
+    from quorate.pipeline.source.connection import connection_to
+
     # Only for its thread: with it open, a producer of a few rows does not start and stop one of its own.
     connection_to(options.bootstrap)
     outgoing = OutgoingRows(options, schema)

@@ -34,10 +34,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from quorate.core.ids import TopicPartition
-from quorate.core.logging import get_logger
-from quorate.pipeline.source.connection import connection_to
 from quorate.pipeline.source.errors import DataLost
-from quorate.pipeline.source.lookup import Lookup
 from quorate.pipeline.source.positions import Positions
 from quorate.pipeline.source.ranges import OffsetRange, cut, limited
 from quorate.pipeline.source.read_options import ReadOptions
@@ -46,9 +43,9 @@ from quorate.pipeline.source.tasks import RangePartition, check_schema, read_ran
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 
-__all__ = ["QuorateStreamReader"]
+    from quorate.pipeline.source.lookup import Lookup
 
-log = get_logger(__name__)
+__all__ = ["QuorateStreamReader"]
 
 Document = dict[str, Any]
 
@@ -146,6 +143,9 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- how
 
     def _lookup(self) -> Lookup:
+        from quorate.pipeline.source.connection import connection_to
+        from quorate.pipeline.source.lookup import Lookup
+
         if self._lookup_made is None:
             options = self._options
             connection = connection_to(options.bootstrap)
@@ -192,7 +192,9 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 topic=partition.topic,
                 partition=partition.partition,
             )
-        log.warning("data_lost", partition=str(partition), what=what)
+        from quorate.core.logging import get_logger
+
+        get_logger(__name__).warning("data_lost", partition=str(partition), what=what)
 
     def _is_too_little(self, waiting: int, limit: ReadLimit) -> bool:
         """Whether to wait for more; never for ever, and not where nothing more will be looked at."""
