@@ -57,7 +57,8 @@ def open_spark(jars: list[Path], directory: Path) -> SparkSession:
     # Every worker is this Python, without the archive of pyspark's sources that Spark puts first on its path:
     # what is imported from there is compiled in every process anew.
     python = directory / "python"
-    python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} "$@"\n')
+    path = shlex.quote(os.environ.get("PYTHONPATH", ""))
+    python.write_text(f'#!/bin/sh\nexport PYTHONPATH={path}\nexec {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o755)
     os.environ["PYSPARK_PYTHON"] = str(python)  # before the JVM starts
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

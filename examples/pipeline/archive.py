@@ -19,8 +19,9 @@ from quorate.pipeline.jobs.config import ArchiveConfig
 from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.progress import Progress
 from quorate.pipeline.jobs.reading import read_stream
-from quorate.pipeline.jobs.running import StopRequest, run_stream, stopping_on_signals
+from quorate.pipeline.jobs.running import run_stream
 from quorate.pipeline.jobs.session import open_session
+from quorate.pipeline.jobs.stopping import StopRequest, stopping_on_signals
 
 
 class Printing:

@@ -15,13 +15,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-APP = "customers"
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string()), ("offset", pa.int64())])
 
 
-def merge(path: str, latest: pa.Table, number: int) -> None:
+def merge(path: str, latest: pa.Table, query_id: str, number: int) -> None:
     table = DeltaTable.create(path, schema=SCHEMA, mode="ignore")
-    done = table.transaction_version(APP)
+    done = table.transaction_version(query_id)
     if done is not None and done >= number:
         return
     (
@@ -30,7 +29,7 @@ def merge(path: str, latest: pa.Table, number: int) -> None:
             predicate="target.key = source.key",
             source_alias="source",
             target_alias="target",
-            commit_properties=CommitProperties(app_transactions=[Transaction(APP, number)]),
+            commit_properties=CommitProperties(app_transactions=[Transaction(query_id, number)]),
         )
         .when_matched_delete("source.value IS NULL")
         .when_matched_update_all()
@@ -52,7 +51,9 @@ def main(bootstrap: str, topic: str, path: str, checkpoint: str) -> None:
     def on_batch(batch: DataFrame, number: int) -> None:
         newest = f.max_by(f.struct(f.col("value").cast("string").alias("value"), "offset"), "offset")
         latest = batch.groupBy(f.col("key").cast("string").alias("key")).agg(newest.alias("newest"))
-        merge(path, latest.select("key", "newest.value", "newest.offset").toArrow(), number)
+        # Numbers are the checkpoint's: with a new one they begin again, under another id.
+        query_id = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
+        merge(path, latest.select("key", "newest.value", "newest.offset").toArrow(), query_id, number)
 
     query = (
         records.writeStream.foreachBatch(on_batch)

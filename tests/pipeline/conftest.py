@@ -37,7 +37,8 @@ def python_of_executors(tmp_path_factory: pytest.TempPathFactory) -> str:
     Spark gives it ten seconds, and a busy machine needs them.
     """
     script = tmp_path_factory.mktemp("python") / "python"
-    script.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} "$@"\n')
+    path = shlex.quote(os.environ.get("PYTHONPATH", ""))
+    script.write_text(f'#!/bin/sh\nexport PYTHONPATH={path}\nexec {shlex.quote(sys.executable)} "$@"\n')
     script.chmod(0o755)
     return str(script)
 

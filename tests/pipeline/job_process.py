@@ -65,8 +65,8 @@ class JobProcess:
                 return line
         raise AssertionError("\n".join(["it ended before:", *self.lines]))
 
-    def ask_to_stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
+    def ask_to_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """Everything of it, at once."""

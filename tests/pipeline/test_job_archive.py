@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -117,15 +118,16 @@ def test_a_table_of_delta_has_each_record_once_also_when_the_checkpoint_is_lost(
 
 
 @LONG
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop_it_finishes_its_batch_and_goes_on_from_there(
-    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path, number: signal.Signals
 ) -> None:
     topic = new_topic(**KEPT)
     fill_topic(quorate_cluster, topic, 4000)
     options = _options(topic, tmp_path, "--trigger-interval", "0")
     with JobProcess("archive", *options, bootstrap=quorate_cluster.bootstrap) as job:
         job.wait_for(lambda line: "batch" in line)
-        job.ask_to_stop()
+        job.ask_to_stop(number)
         assert job.wait() == 0, job.lines
     assert "stopped" in job.lines[-1]
     assert not [line for line in job.lines if "ERROR" in line or "Traceback" in line], job.lines

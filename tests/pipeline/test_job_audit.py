@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,8 @@ from quorate.pipeline.jobs.audit.job import audit
 from quorate.pipeline.jobs.config import AuditConfig
 from quorate.pipeline.jobs.config.audit import LogFrom
 from quorate.testing import LocalCluster
+from tests.pipeline.job_helpers import LONG
+from tests.pipeline.job_process import JobProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,6 +160,38 @@ def test_the_log_of_a_cluster_is_held_against_the_ledger(
     assert {each.kind: each.count for each in report.findings if each.count} == {FindingKind.LOST: 1}
     assert repr(lost.value) in report.findings[0].examples[0]
     assert (report.sent, report.acknowledged, report.in_log) == (51, 51, 50)
+
+
+@LONG
+def test_killed_in_the_middle_it_says_the_same_when_it_is_run_again(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    partition = TopicPartition(TopicName(new_topic()), PartitionId(0))
+    with (
+        LedgerFile.create(str(tmp_path / "history.jsonl")) as ledger,
+        quorate_cluster.producer() as producer,
+    ):
+        history = History(recorder=ledger)
+        for _ in range(500):
+            sent = history.begin("p", partition)
+            placed = producer.send(partition.topic, sent.value, partition=0).result()
+            history.acknowledge(sent, placed.offset)
+        history.acknowledge(history.begin("p", partition), Offset(500))
+    options = ["--ledger", str(tmp_path)]
+    with JobProcess("audit", *options, bootstrap=quorate_cluster.bootstrap) as job:
+        told = job.wait_for(lambda line: "the ledger: 501 rows" in line)
+        assert "/s, lag" in told
+        job.kill()
+    with JobProcess("audit", *options, bootstrap=quorate_cluster.bootstrap) as job:
+        job.wait_for(lambda line: "the ledger: 501 rows" in line)
+        job.ask_to_stop()
+        # Neither of the two that are a verdict.
+        assert job.wait() == 128 + signal.SIGTERM, job.lines
+    assert "there is no verdict" in job.lines[-1]
+    with JobProcess("audit", *options, bootstrap=quorate_cluster.bootstrap) as job:
+        assert job.wait() == 1, job.lines
+    assert "audit: FAILED; 501 sent, 501 acknowledged, 500 in the log" in job.lines[-1]
+    assert [line.split()[0] for line in job.lines if " violated " in line] == ["lost"]
 
 
 def test_what_is_no_ledger_is_refused(spark: SparkSession, tmp_path: Path) -> None:

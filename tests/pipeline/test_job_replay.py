@@ -62,27 +62,34 @@ def _moment(each: Held) -> datetime:
 
 
 def test_of_a_chunk_that_was_written_in_part_the_rest_is_written(spark: SparkSession) -> None:
-    schema = "key binary, value binary, partition int, offset long, timestamp timestamp"
+    schema = (
+        "key binary, value binary, partition int, offset long, timestamp timestamp, "
+        "headers array<struct<key:string,value:binary>>"
+    )
     at = datetime(2026, 1, 31, tzinfo=UTC)
+    one, other = [("h", b"1")], [("h", b"2")]
     chunk = [
-        (b"k", b"first", 0, 10, at),
-        (b"k", b"same", 0, 11, at),
-        (b"k", b"same", 0, 12, at),
-        (b"k", None, 0, 13, at),
-        (None, b"", 1, 7, at),
-        (b"", None, 1, 8, at),
+        (b"k", b"first", 0, 10, at, None),
+        (b"k", b"same", 0, 11, at, None),
+        (b"k", b"same", 0, 12, at, None),
+        (b"k", None, 0, 13, at, one),
+        (None, b"", 1, 7, at, []),
+        (b"", None, 1, 8, at, None),
+        (b"k", b"headed", 1, 9, at, one),
+        (b"k", b"headed", 1, 10, at, other),
     ]
     # At other offsets, of course; and somebody else has written as well.
     there = [
-        (b"k", b"first", 0, 90, at),
-        (b"k", b"same", 0, 91, at),
-        (b"x", b"y", 0, 92, at),
-        (None, b"", 1, 93, at),
+        (b"k", b"first", 0, 90, at, None),
+        (b"k", b"same", 0, 91, at, None),
+        (b"x", b"y", 0, 92, at, None),
+        (None, b"", 1, 93, at, None),
+        (b"k", b"headed", 1, 94, at, other),
     ]
     frame, written = (spark.createDataFrame(rows, schema) for rows in (chunk, there))
 
     rest = without_written(frame, written, is_placed=True).orderBy("partition", "offset").collect()
-    assert [(row["partition"], row["offset"]) for row in rest] == [(0, 12), (0, 13), (1, 8)]
+    assert [(row["partition"], row["offset"]) for row in rest] == [(0, 12), (0, 13), (1, 8), (1, 9)]
 
 
 @LONG

@@ -143,7 +143,12 @@ def test_a_merge_is_one_entry_of_the_tables_log_with_how_far_it_goes(
         pytest.param(
             "parquet", _parquet, [f"{_PARQUET}._point_to:2", f"{_PARQUET}._remove_versions:2"], id="parquet"
         ),
-        pytest.param("delta", _delta, ["deltalake:DeltaTable.update_incremental:2"], id="delta"),
+        pytest.param(
+            "delta",
+            _delta,
+            ["deltalake:DeltaTable.merge:2", "deltalake:DeltaTable.update_incremental:2"],
+            id="delta",
+        ),
     ],
 )
 def test_killed_before_and_after_its_commit_it_shows_the_latest_of_every_key(

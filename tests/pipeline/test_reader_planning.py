@@ -67,13 +67,91 @@ def test_with_nothing_new_a_trigger_ends_where_it_began(
     assert offsets_in(reader, reader.initialOffset(), end) == [0, 1, 2, 3, 4]
 
 
-def test_the_beginning_is_looked_up_once(quorate_cluster: LocalCluster, new_topic: NewTopic) -> None:
-    topic = new_topic(1)
+def test_a_beginning_at_the_end_of_the_log_is_noted_and_the_same_after_a_kill(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    send(quorate_cluster, topic, 3)
     reader = stream(quorate_cluster, topic, startingOffsets="latest")
-    before = reader.initialOffset()
+    assert reader.initialOffset() == {}
     send(quorate_cluster, topic, 5)
-    assert reader.initialOffset() == before
-    assert offsets_in(reader, before, latest(reader, before)) == [0, 1, 2, 3, 4]
+    assert reader.initialOffset() == {}
+    noted = latest(reader, {})
+    assert noted[topic]["offsets"] == {"0": 3, "1": 0}
+    assert offsets_in(reader, {}, noted) == []
+    end = latest(reader, noted)
+
+    # Killed before Spark has noted that any batch is done: it asks anew for the first position.
+    send(quorate_cluster, topic, 9)
+    again = stream(quorate_cluster, topic, startingOffsets="latest")
+    assert offsets_in(again, again.initialOffset(), noted) == []
+    assert offsets_in(again, noted, end) == [3, 4, 5, 6, 7]
+
+
+def test_a_new_partition_is_read_from_where_a_position_says_first(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    send(quorate_cluster, topic, 2)
+    reader = stream(quorate_cluster, topic)
+    start = latest(reader, reader.initialOffset())
+    with quorate_cluster.admin() as admin:
+        admin.create_partitions(topic, 2)
+    with quorate_cluster.producer() as producer:
+        producer.send_many(topic, [b"x"] * 4, partition=1).result()
+    fresh = stream(quorate_cluster, topic)
+    fresh.prepareForTriggerAvailableNow()
+    noted = latest(fresh, start)
+    assert noted[topic]["offsets"] == {"0": 2, "1": 0}
+    end = latest(fresh, noted)
+    assert (offsets_in(fresh, start, noted), offsets_in(fresh, noted, end)) == ([], [0, 1, 2, 3])
+    assert latest(fresh, end) == end
+
+
+def test_what_an_earlier_query_of_the_process_knew_is_not_taken_for_what_is(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    given = {"kafka.bootstrap.servers": quorate_cluster.bootstrap, "subscribe": topic}
+
+    def read() -> list[int]:
+        reader = QuorateReader(read_options(given, is_streaming=False), OFFSETS)
+        tasks = reader.partitions()
+        return [offset for task in tasks for batch in reader.read(task) for offset in batch[0].to_pylist()]
+
+    send(quorate_cluster, topic, 2)
+    assert read() == [0, 1]
+    with quorate_cluster.admin() as admin:
+        admin.create_partitions(topic, 2)
+        with quorate_cluster.producer() as producer:
+            producer.send_many(topic, [b"x"] * 3, partition=1).result()
+        assert read() == [0, 1, 0, 1, 2]
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=1, replication_factor=3)
+    send(quorate_cluster, topic, 1)
+    assert read() == [0]
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [("startingOffsets", []), ("endingOffsets", [0, 1, 2, 3, 4])]
+)
+def test_an_offset_behind_the_end_is_refused_or_taken_for_the_end_as_asked_for(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, option: str, expected: list[int]
+) -> None:
+    topic = new_topic(1)
+    send(quorate_cluster, topic, 5)
+
+    def read(**more: str) -> list[int]:
+        given = {"kafka.bootstrap.servers": quorate_cluster.bootstrap, "subscribe": topic, **more}
+        reader = QuorateReader(
+            read_options({**given, option: f'{{"{topic}": {{"0": 9}}}}'}, is_streaming=False), OFFSETS
+        )
+        tasks = reader.partitions()
+        return [offset for task in tasks for batch in reader.read(task) for offset in batch[0].to_pylist()]
+
+    with pytest.raises(InvalidConfig, match=rf"option {option}: {topic}-0 ends at 5, before the offset 9"):
+        read()
+    assert read(failOnDataLoss="false") == expected
 
 
 def test_too_few_records_are_waited_for_but_not_where_nothing_more_is_looked_at(

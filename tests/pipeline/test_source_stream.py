@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quorate.pipeline.jobs.progress import lag_between
 from quorate.testing import LocalCluster
 
 if TYPE_CHECKING:
@@ -68,6 +71,18 @@ def test_a_query_that_is_started_again_goes_on_where_it_was(
     assert archive.rows() == [(0, 0, "a"), (0, 1, "b"), (0, 2, "c"), (1, 0, "d")]
 
 
+def test_a_query_that_begins_at_the_end_reads_what_came_since_it_was_first_started(
+    spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    archive = Archive(spark, quorate_cluster, tmp_path, subscribe=topic, startingOffsets="latest")
+    send(quorate_cluster, topic, ["before"])
+    archive.run()
+    send(quorate_cluster, topic, ["a", "b"])
+    archive.run()
+    assert archive.rows() == [(0, 1, "a"), (0, 2, "b")]
+
+
 def test_batches_are_as_large_as_they_may_be_and_progress_tells_rows_and_lag(
     spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -79,7 +94,17 @@ def test_batches_are_as_large_as_they_may_be_and_progress_tells_rows_and_lag(
     first = batches[0].sources[0]
     assert json.loads(first.endOffset)[topic]["offsets"] == {"0": 10}
     assert json.loads(first.latestOffset)[topic]["offsets"] == {"0": 25}
-    assert first.processedRowsPerSecond > 0
+    for each in batches:
+        took_s = each.durationMs["triggerExecution"] / 1000
+        assert each.processedRowsPerSecond == pytest.approx(each.numInputRows / took_s, abs=0.1)
+        assert each.sources[0].numInputRows == each.numInputRows
+    lags = [lag_between(each.sources[0].endOffset, each.sources[0].latestOffset) for each in batches]
+    assert lags == [15, 5, 0]
+    # From the beginning of one batch to that of the next; of the first there is no such time.
+    for before, each in pairwise(batches):
+        apart = datetime.fromisoformat(each.timestamp) - datetime.fromisoformat(before.timestamp)
+        rate = each.numInputRows / apart.total_seconds()
+        assert each.inputRowsPerSecond == pytest.approx(rate, rel=0.01, abs=0.1)
 
 
 def test_new_partitions_are_read_from_their_beginning(

@@ -62,9 +62,8 @@ def rows_of(frame: DataFrame, *without: str) -> Rows:
         {"key": f.hex("key"), "value": f.hex("value"), "timestamp": f.unix_millis("timestamp")}
     ).drop(*without)
     if "headers" in frame.columns:
-        # A record without headers has null with the one and none of them with the other.
         pairs = f.transform("headers", lambda each: f.struct(each["key"], f.hex(each["value"])))
-        readable = readable.withColumn("headers", f.coalesce(f.to_json(pairs), f.lit("[]")))
+        readable = readable.withColumn("headers", f.to_json(pairs))
     return [list(row) for row in readable.orderBy("topic", "partition", "offset").collect()]
 
 

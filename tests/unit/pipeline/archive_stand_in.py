@@ -15,7 +15,7 @@ import pytest
 from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.archive.staged import Ends, Staged, look_at
 from quorate.pipeline.jobs.progress import Progress
-from quorate.pipeline.jobs.running import StopRequest
+from quorate.pipeline.jobs.stopping import StopRequest
 
 __all__ = ["Listener", "Record", "batch_of", "stand_in_for_spark", "visible"]
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs import delta_log
 from quorate.pipeline.jobs.archive.job import Archiving
 from quorate.pipeline.jobs.batch import Batch
 from tests.unit.pipeline.archive_stand_in import Listener, Record, batch_of, stand_in_for_spark
@@ -109,6 +110,17 @@ def test_small_files_are_compacted_and_what_a_job_keeps_beside_the_table_is_not_
     assert (tmp_path / "_checkpoint" / "offsets" / "0").exists()
     assert (tmp_path / "_archive" / "topics.json").exists()
     assert _records(tmp_path) == _ALL
+
+
+def test_a_commit_is_durable_before_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(delta_log, "sync_file", synced.append)
+    _run(tmp_path, files_min=2)
+
+    entries = {str(each) for each in (tmp_path / "_delta_log").glob("*.json")}
+    # The first makes the table; a loss of it would lose nothing.
+    assert entries - set(synced) == {str(tmp_path / "_delta_log" / f"{0:020d}.json")}
+    assert {each.replace("//", "/") for each in DeltaTable(tmp_path).file_uris()} <= set(synced)
 
 
 def test_two_jobs_on_one_table_are_found_out(tmp_path: Path) -> None:

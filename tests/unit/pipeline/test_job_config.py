@@ -13,6 +13,7 @@ from quorate.core.config.schema import settings_of
 from quorate.errors import InvalidConfig
 from quorate.pipeline.jobs.config import JOBS, AggregateConfig, ArchiveConfig, AuditConfig, ReplayConfig
 from quorate.pipeline.jobs.config.base import StoreFormat, load
+from quorate.pipeline.jobs.session import open_session
 
 _REPLAY = {"path": "/a", "topic": "t", "to.topic": "u", "checkpoint.dir": "/c"}
 
@@ -98,3 +99,12 @@ def test_wrong_settings_end_the_command_before_spark_is_started(capsys: pytest.C
     error = capsys.readouterr().err
     assert "INVALID_CONFIG" in error
     assert "buckets" in error
+
+
+def test_a_zone_of_ones_own_is_refused_since_dates_of_directories_are_in_utc() -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    config = ArchiveConfig(
+        topics=("a",), path="/p", spark_conf=(("spark.sql.session.timeZone", "Europe/Berlin"),)
+    )
+    with pytest.raises(InvalidConfig, match=r"spark\.conf: spark\.sql\.session\.timeZone=Europe/Berlin"):
+        open_session("archive", config)

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from quorate.pipeline.jobs.config import ArchiveConfig
-from quorate.pipeline.jobs.running import Gate, StopRequest, run_query
+from quorate.pipeline.jobs.running import run_query
+from quorate.pipeline.jobs.stopping import Gate, StopRequest
 from tests.unit.pipeline.archive_stand_in import Listener
 
 errors = pytest.importorskip("pyspark.errors", reason="the extra spark is not installed")

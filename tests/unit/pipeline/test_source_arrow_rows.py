@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from quorate.core.records import Record, encode_batch
 from quorate.core.records import TimestampType as RecordTimestampType
-from quorate.errors import InvalidConfig
+from quorate.errors import CorruptBatch, InvalidConfig, InvalidRecord
 from quorate.pipeline.source.arrow_rows import ArrowRows
 from quorate.pipeline.source.ranges import OffsetRange
 from quorate.pipeline.source.tasks import check_schema
@@ -63,7 +63,7 @@ def test_every_column_is_as_it_was_written() -> None:
     del first["timestamp"], second["timestamp"]
     assert first == {
         "key": b"k", "value": b"v10", "topic": "t", "partition": 3, "offset": 10,
-        "timestampType": 0, "headers": [],
+        "timestampType": 0, "headers": None,
     }  # fmt: skip
     assert second["key"] is None
     assert second["headers"] == [{"key": "h", "value": b"1"}]
@@ -88,6 +88,30 @@ def test_each_row_tells_whose_clock_its_timestamp_is_from() -> None:
     found = rows_of(batch(0, 2) + stamped, 0, 9)
     assert [row["timestampType"] for row in found] == [0, 0, 1, 1]
     assert found[3]["timestamp"].timestamp() == 5.0
+
+
+def test_a_record_without_headers_has_null_as_with_kafkas_source() -> None:
+    found = rows_of(batch(0, 3) + batch(3, 1), 0, 9)
+    assert [row["headers"] for row in found] == [
+        None,
+        [{"key": "h", "value": b"1"}],
+        [{"key": "h", "value": b"1"}],
+        None,
+    ]
+
+
+def test_what_cannot_be_decoded_is_told_with_its_place() -> None:
+    second = bytearray(batch(5, 5))
+    second[-1] ^= 1
+    with pytest.raises(CorruptBatch, match="t-3 at offset 5") as caught:
+        rows_of(batch(0, 5) + bytes(second), 0, 10)
+    assert (caught.value.facts["partition"], caught.value.facts["offset"]) == (3, 5)
+
+
+def test_a_time_that_spark_has_no_number_for_is_told_with_its_place() -> None:
+    chunk = encode_batch([Record(0, 1 << 62, b"k", b"v", ())], base_offset=7)
+    with pytest.raises(InvalidRecord, match="t-3 at offset 7"):
+        rows_of(chunk, 0, 10)
 
 
 def test_many_small_batches_become_few_large_ones() -> None:

@@ -54,6 +54,11 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
         ({**TOPIC, "kafka.group.id": "g", "groupIdPrefix": "p"}, "groupIdPrefix"),
         ({**SERVERS, "assign": '{"t": []}'}, "assign: it names no partition"),
         ({**SERVERS, "subscribe": " , "}, "subscribe: it names no topic"),
+        ({**SERVERS, "subscribe": "no topic"}, "option subscribe: .*no topic"),
+        ({**SERVERS, "assign": '{"no topic": [0]}'}, "option assign: .*no topic"),
+        ({**SERVERS, "subscribePattern": "orders-(["}, "option subscribePattern.*RE2"),
+        ({"kafka.bootstrap.servers": "nowhere", "subscribe": "t"}, "option kafka.bootstrap.servers"),
+        ({**TOPIC, "includeHeaders": "maybe"}, "includeHeaders: it is 'maybe'"),
     ],
 )
 def test_a_batch_read_refuses(given: dict[str, str], said: str) -> None:
@@ -86,6 +91,7 @@ def test_durations_are_written_as_in_spark(text: str, seconds: float) -> None:
         ({**SERVERS, "topic": "no topic"}, "topic"),
         ({**SERVERS, "checkpointLocation": "x"}, "checkpointLocation: batch writes"),
         ({**SERVERS, "kafka.compression.type": "zip"}, "kafka.compression.type"),
+        ({**SERVERS, "kafka.batch.size": "9", "kafka.buffer.memory": "5"}, "option kafka.buffer.memory"),
     ],
 )
 def test_a_write_refuses(given: dict[str, str], said: str) -> None:
@@ -96,3 +102,26 @@ def test_a_write_refuses(given: dict[str, str], said: str) -> None:
 def test_a_log_is_not_overwritten() -> None:
     with pytest.raises(InvalidConfig, match="append"):
         write_options(SERVERS, is_streaming=False, is_overwriting=True)
+
+
+def test_nothing_is_waited_for_where_the_options_say_so() -> None:
+    options = write_options({**SERVERS, "kafka.max.block.ms": "0"}, is_streaming=False)
+    assert options.producer.max_block_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "may_be"),
+    [
+        ({}, True),
+        ({"startingOffsets": "earliest"}, False),
+        ({"startingOffsets": '{"orders": {"0": 5, "1": -2}}'}, False),
+        ({"startingOffsets": '{"orders": {"0": 5, "1": -1}}'}, True),
+        ({"startingTimestamp": "5"}, False),
+        ({"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "latest"}, True),
+    ],
+)
+def test_a_beginning_that_moves_with_the_end_of_the_log_is_known_as_such(
+    given: dict[str, str], *, may_be: bool
+) -> None:
+    options = read_options({**TOPIC, **given}, is_streaming=True)
+    assert options.starting.may_be_latest(late_timestamp=options.late_timestamp) is may_be

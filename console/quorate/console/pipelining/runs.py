@@ -20,14 +20,23 @@ from quorate.pipeline.jobs.config import (
 )
 from quorate.pipeline.jobs.config.base import load
 from quorate.pipeline.jobs.failures import failing_as_job
-from quorate.pipeline.jobs.running import Outcome, StopRequest, stopping_on_signals
+from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.jobs.session import need_package
+from quorate.pipeline.jobs.stopping import (
+    Interrupted,
+    StopRequest,
+    interrupted_by_signals,
+    stopping_on_signals,
+)
 
 if TYPE_CHECKING:
     from quorate.pipeline.jobs.audit.comparison import AuditReport
     from quorate.pipeline.jobs.progress import Progress
 
 __all__ = ["run_one"]
+
+#: as shells tell of a process that a signal has ended
+_KILLED_BY: Final = 128
 
 
 def run_one(session: Session, name: str, config_file: str | None, flags: Mapping[str, Any]) -> int:
@@ -72,8 +81,13 @@ def _conclude(session: Session, name: str, outcome: Outcome) -> None:
 def _audit(session: Session, config: AuditConfig) -> int:
     from quorate.pipeline.jobs.audit.job import run
 
-    with failing_as_job():
-        report = run(config)
+    told = _Told(session, "audit", StopRequest())
+    try:
+        with interrupted_by_signals(), failing_as_job():
+            report = run(config, told.tell)
+    except Interrupted as interruption:
+        told.tell("stopped: there is no verdict, and nothing was changed")
+        return _KILLED_BY + interruption.number
     if session.json:
         print_json(_document(report))
     else:

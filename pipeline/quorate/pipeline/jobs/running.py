@@ -1,25 +1,14 @@
-"""Following a stream until it is done or somebody asks to stop, and saying how it goes.
-
-Asked to stop (SIGTERM, Ctrl-C), a batch that is being written is finished, and no other is begun. Were it
-interrupted, nothing would be lost either, but done again. A second request does not wait.
-
-A batch runs on a thread of Spark's. Between two of them only Spark decides when the next one begins, so each
-passes a gate: whoever stops closes the gate when nobody is inside, and a batch that comes too late ends with
-an error that leaves it to the next run. Returning without an error would count it as done.
-"""
+"""Following a stream until it is done or somebody asks to stop, and saying how it goes."""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.progress import Progress, progress_of
+from quorate.pipeline.jobs.stopping import Gate, StopRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,38 +16,12 @@ if TYPE_CHECKING:
 
     from quorate.pipeline.jobs.config.base import StreamingConfig
 
-__all__ = ["Gate", "Job", "Outcome", "StopRequest", "run_query", "run_stream", "stopping_on_signals"]
+__all__ = ["Job", "Outcome", "run_query", "run_stream"]
 
 _LOOK_EVERY_S: Final = 0.2
-#: A batch that is being written is waited for so long, and interrupted then.
-_LAST_BATCH_WITHIN_S: Final = 120.0
 #: Spark gives a worker of the source ten seconds to start, whatever else the machine has to do.
 _TOO_BUSY: Final = "Python worker failed to connect back"
 _STARTS_MAX: Final = 10
-
-
-class StopRequest:
-    """Made by a signal, seen by whoever works."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._event = threading.Event()
-
-    def ask(self) -> None:
-        self._count += 1
-        self._event.set()
-
-    @property
-    def is_asked(self) -> bool:
-        return self._event.is_set()
-
-    @property
-    def is_urgent(self) -> bool:
-        """Asked twice."""
-        return self._count > 1
-
-    def wait(self, seconds: float) -> bool:
-        return self._event.wait(seconds)
 
 
 class Job(Protocol):
@@ -79,24 +42,6 @@ class Outcome:
     rows: int
     #: the job was asked to stop, and there may be more to do
     was_stopped: bool
-
-
-@contextmanager
-def stopping_on_signals(stop: StopRequest) -> Iterator[None]:
-    """SIGTERM and Ctrl-C ask; in another thread than the main one nothing is changed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        stop.ask()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def run_stream(
@@ -167,34 +112,6 @@ def _silence(query: StreamingQuery) -> None:
     session = SparkSession.getActiveSession()
     if session is not None and query.isActive:
         session.sparkContext.setLogLevel("OFF")
-
-
-class _TooLate(RuntimeError):
-    """The job is being stopped: this batch is the next run's."""
-
-
-class Gate:
-    """Who is inside is waited for; once it is closed, nobody comes in."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_closed = False
-
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        with self._lock:
-            if self._is_closed:
-                raise _TooLate("the job is being stopped: the next run does this batch")
-            yield
-
-    def close(self, stop: StopRequest) -> None:
-        waited_s = 0.0
-        while not self._lock.acquire(timeout=_LOOK_EVERY_S):
-            waited_s += _LOOK_EVERY_S
-            if stop.is_urgent or waited_s > _LAST_BATCH_WITHIN_S:
-                return
-        self._is_closed = True
-        self._lock.release()
 
 
 class _Telling:

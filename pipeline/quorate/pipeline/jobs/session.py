@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from quorate.errors import MissingExtra
+from quorate.errors import InvalidConfig, MissingExtra
 from quorate.pipeline.jobs.config.base import JobConfig
 
 if TYPE_CHECKING:
@@ -19,11 +22,14 @@ __all__ = ["FORMAT", "need_package", "open_session"]
 #: what topics are read and written with
 FORMAT: Final = "quorate"
 
-_SETTINGS: Final[Mapping[str, str]] = {
-    # Dates of directories and in results mean the same wherever a job runs.
+#: What files and results mean depends on these: nobody may say otherwise.
+_FIXED: Final[Mapping[str, str]] = {
+    # Dates of directories and in results mean the same wherever a job runs: a replay looks for them.
     "spark.sql.session.timeZone": "UTC",
     # Not INT96, which nothing but Spark's own past asks for, and which Delta does not know.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.compression.codec": "zstd",
     # A batch is small; the default of 200 tasks would cost more than the work.
     "spark.sql.shuffle.partitions": "8",
@@ -37,6 +43,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
 def open_session(name: str, config: JobConfig) -> SparkSession:
     """One that is there already (`spark-submit`, a notebook) is used, with its master."""
     need_package("pyspark", "spark")
+    for key, value in config.spark_conf:
+        if _FIXED.get(key, value) != value:
+            raise InvalidConfig(f"spark.conf: {key}={value}: jobs need {_FIXED[key]}", key="spark.conf")
     from pyspark.sql import SparkSession
 
     from quorate.pipeline.source.data_source import QuorateDataSource
@@ -50,14 +59,29 @@ def open_session(name: str, config: JobConfig) -> SparkSession:
         # Of Spark's own lines a job shows errors; it says the rest itself.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
         **dict(config.spark_conf),
+        **_FIXED,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
+    with _keeping_interrupts():
+        spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     # Spark looks for it by a process that has ten seconds; on a busy machine there is none after that.
     spark.dataSource.register(QuorateDataSource)
     return spark
+
+
+@contextmanager
+def _keeping_interrupts() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself, and cancels whatever runs: what it means is the caller's to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def need_package(package: str, extra: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from quorate.core.records import (
     DECOMPRESSED_BYTES_MAX_DEFAULT,
@@ -18,21 +19,11 @@ from quorate.core.records import (
     batch_to_arrow,
     parse_header,
 )
+from quorate.errors import InvalidRecord, QuorateError
+from quorate.pipeline.source.errors import located
 from quorate.pipeline.source.ranges import OffsetRange
 
-__all__ = ["COLUMNS", "ArrowRows"]
-
-#: name and type, in the language of Spark's schemas; the last one only if it is asked for
-COLUMNS: Final = (
-    ("key", "binary"),
-    ("value", "binary"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("timestamp", "timestamp"),
-    ("timestampType", "int"),
-    ("headers", "array<struct<key:string,value:binary>>"),
-)
+__all__ = ["ArrowRows"]
 
 #: Rows are handed to Spark in batches of about so many: each costs both sides a little.
 _ROWS_MAX: Final = 16_384
@@ -53,9 +44,23 @@ class ArrowRows:
         self._has_headers = "headers" in schema.names
         #: columns that have the same value in every row, by name and value: made once, and sliced
         self._constants: dict[tuple[str, int | str], pa.Array] = {}
+        #: of what is looked at, for messages
+        self._offset = wanted.start
 
     def of_chunk(self, batches: bytes) -> Iterator[pa.RecordBatch]:
-        """Whole record batches one after another; rows outside of the range are left out."""
+        """Whole record batches one after another; rows outside of the range are left out.
+
+        Raises with topic, partition and offset.
+        """
+        try:
+            yield from self._of_chunk(batches)
+        except (QuorateError, pa.ArrowInvalid) as error:
+            fault = error if isinstance(error, QuorateError) else InvalidRecord(f"it makes no row: {error}")
+            raise located(
+                fault, topic=self._range.topic, partition=self._range.partition, offset=self._offset
+            ) from error
+
+    def _of_chunk(self, batches: bytes) -> Iterator[pa.RecordBatch]:
         gathered: list[pa.RecordBatch] = []
         rows = size = 0
         gathered_type = TimestampType.CREATE_TIME
@@ -67,6 +72,7 @@ class ArrowRows:
                 continue
             if header.base_offset >= self._range.end:
                 break
+            self._offset = header.base_offset
             decoded = self._within(self._decoded(batches, start))
             if gathered and (
                 header.timestamp_type != gathered_type
@@ -101,26 +107,30 @@ class ArrowRows:
         return decoded.slice(first, end - first)
 
     def _rows(self, gathered: list[pa.RecordBatch], timestamp_type: TimestampType) -> pa.RecordBatch:
-        count = sum(each.num_rows for each in gathered)
-        columns = {
-            "key": _joined(gathered, 2),
-            "value": _joined(gathered, 3),
-            "offset": _joined(gathered, 0),
-            "timestamp": _joined(gathered, 1).cast(_TIMESTAMP),
-        }
-        if self._has_headers:
-            columns["headers"] = _joined(gathered, 4).cast(self._schema.field("headers").type)
-        for name, value, kind in (
-            ("topic", self._range.topic, pa.string()),
-            ("partition", self._range.partition, pa.int32()),
-            ("timestampType", int(timestamp_type), pa.int32()),
-        ):
-            if name in self._schema.names:
-                columns[name] = self._constant(name, value, kind, count)
-        arrays = [columns[field.name] for field in self._schema]
+        arrays = [self._column(field, gathered, timestamp_type) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _constant(self, name: str, value: int | str, kind: pa.DataType, count: int) -> pa.Array:
+    def _column(
+        self, field: pa.Field, gathered: list[pa.RecordBatch], timestamp_type: TimestampType
+    ) -> pa.Array:
+        match field.name:
+            case "topic":
+                return self._constant("topic", self._range.topic, pa.string(), gathered)
+            case "partition":
+                return self._constant("partition", self._range.partition, pa.int32(), gathered)
+            case "timestampType":
+                return self._constant("timestampType", int(timestamp_type), pa.int32(), gathered)
+            case "timestamp":
+                return _joined(gathered, "timestamp").cast(_TIMESTAMP)
+            case "headers":
+                return _null_where_empty(_joined(gathered, "headers")).cast(field.type)
+            case name:
+                return _joined(gathered, name)
+
+    def _constant(
+        self, name: str, value: int | str, kind: pa.DataType, gathered: list[pa.RecordBatch]
+    ) -> pa.Array:
+        count = sum(each.num_rows for each in gathered)
         found = self._constants.get((name, value))
         if found is None or len(found) < count:
             rows = max(count, _ROWS_MAX)
@@ -141,7 +151,12 @@ class _Offsets:
         return cast("int", self._column[index].as_py())
 
 
-def _joined(gathered: list[pa.RecordBatch], index: int) -> Any:
+def _joined(gathered: list[pa.RecordBatch], name: str) -> Any:
     if len(gathered) == 1:
-        return gathered[0].column(index)
-    return pa.concat_arrays([each.column(index) for each in gathered])
+        return gathered[0].column(name)
+    return pa.concat_arrays([each.column(name) for each in gathered])
+
+
+def _null_where_empty(headers: pa.Array) -> pa.Array:
+    """A record without headers has null, as with Spark's Kafka source."""
+    return pc.if_else(pc.equal(pc.list_value_length(headers), 0), pa.scalar(None, headers.type), headers)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from quorate.pipeline.source.connection import connection_to
-from quorate.pipeline.source.lookup import Lookup
 from quorate.pipeline.source.ranges import OffsetRange, cut
 from quorate.pipeline.source.read_options import ReadOptions
 from quorate.pipeline.source.tasks import RangePartition, check_schema, read_range
@@ -27,13 +25,19 @@ class QuorateReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
+        from quorate.pipeline.source.connection import connection_to
+        from quorate.pipeline.source.lookup import Lookup
+
         options = self._options
         lookup = Lookup(
             connection_to(options.bootstrap), options.selection, timeout_s=options.request_timeout_s
         )
-        found = lookup.partitions()
-        starts = lookup.resolve(found, options.starting, late_timestamp=options.late_timestamp)
-        ends = lookup.resolve(found, options.ending, late_timestamp="latest")
+        found = lookup.partitions(is_new_query=True)
+        is_strict = options.fail_on_data_loss
+        starts = lookup.resolve(
+            found, options.starting, late_timestamp=options.late_timestamp, fail_on_data_loss=is_strict
+        )
+        ends = lookup.resolve(found, options.ending, late_timestamp="latest", fail_on_data_loss=is_strict)
         ranges = [
             OffsetRange(each.topic, topic_id, each.partition, starts[each], ends[each])
             for each, topic_id in found.items()

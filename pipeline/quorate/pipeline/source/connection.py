@@ -70,10 +70,10 @@ def connection_to(bootstrap: tuple[str, ...]) -> Connection:
     with _guard:
         found = _open.get(key)
         if found is None:
-            # A worker's daemon collects garbage after each task. What was imported is none: left out of it,
-            # a task costs a tenth.
-            gc.freeze()
             found = _open[key] = Connection(bootstrap)
+            # A worker's daemon collects garbage after each task. What was imported and opened up to here is
+            # none: left out of it, a task costs a tenth.
+            gc.freeze()
             while len(_open) > _CONNECTIONS_MAX:
                 oldest = next(iter(_open))
                 forgotten = _open.pop(oldest)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import re
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
-
-import re2
+from typing import Final, cast
 
 from quorate.client.admin.offsets import OffsetAt, list_offsets
+from quorate.client.topology import TopicView
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.logging import get_logger
 from quorate.core.transport import method_of
-from quorate.errors import InvalidConfig, UnknownTopicOrPartition
+from quorate.errors import UnknownTopicOrPartition
 from quorate.pipeline.source.connection import Connection
 from quorate.pipeline.source.errors import TopicRecreated
 from quorate.pipeline.source.options import refusal
+from quorate.pipeline.source.patterns import compiled
 from quorate.pipeline.source.read_options import EARLIEST, LATEST, Bound, Selection
 from quorate.v1 import broker_pb2
 
 __all__ = ["Lookup", "Partitions"]
+
+log = get_logger(__name__)
 
 _GET_METADATA: Final = method_of(
     broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
@@ -42,9 +45,12 @@ class Lookup:
         self._matching: tuple[str, ...] = ()
         self._matched_at = self._refreshed_at = -_METADATA_AGE_S
 
-    def partitions(self) -> dict[TopicPartition, str]:
-        """All that are to be read, as of now or a moment ago."""
-        return self._connection.run(self._partitions())
+    def partitions(self, *, is_new_query: bool) -> dict[TopicPartition, str]:
+        """All that are to be read: as of now for a new query, otherwise as of a moment ago.
+
+        The process of an earlier query may be this one's, and what it knew may be long out of date.
+        """
+        return self._connection.run(self._partitions(is_new_query=is_new_query))
 
     def offsets(self, partitions: Partitions, at: OffsetAt) -> dict[TopicPartition, int | None]:
         """Of each; None: no record is as late as the time that was asked for."""
@@ -53,9 +59,9 @@ class Lookup:
         return self._connection.run(self._offsets(partitions, at))
 
     def resolve(
-        self, partitions: Partitions, bound: Bound, *, late_timestamp: str
+        self, partitions: Partitions, bound: Bound, *, late_timestamp: str, fail_on_data_loss: bool
     ) -> dict[TopicPartition, int]:
-        """Where the bound lies in each partition."""
+        """Where the bound lies in each partition; never behind its end, where nothing could be read."""
         if bound.timestamp_ms is not None:
             times = dict.fromkeys(partitions, bound.timestamp_ms)
             return self._at_times(partitions, times, bound.name, late_timestamp)
@@ -68,7 +74,15 @@ class Lookup:
         for stand_in, at in ((EARLIEST, "earliest"), (LATEST, "latest")):
             meant = {each: partitions[each] for each, offset in offsets.items() if offset == stand_in}
             offsets |= self._found(meant, cast("OffsetAt", at))
-        return offsets
+        ends = self._found(partitions, "latest")
+        beyond = sorted(each for each, offset in offsets.items() if offset > ends[each])
+        if beyond:
+            first = beyond[0]
+            what = f"{first} ends at {ends[first]}, before the offset {offsets[first]}"
+            if fail_on_data_loss:
+                raise refusal(bound.name, f"{what}. With failOnDataLoss=false its end is taken instead")
+            log.warning("data_lost", partitions=[str(each) for each in beyond], what=what)
+        return {each: min(offset, ends[each]) for each, offset in offsets.items()}
 
     def _at_times(
         self, partitions: Partitions, times: Mapping[TopicPartition, int], name: str, late_timestamp: str
@@ -96,40 +110,42 @@ class Lookup:
 
     # -- on the connection's loop
 
-    async def _partitions(self) -> dict[TopicPartition, str]:
-        self._refresh_what_is_old()
+    async def _partitions(self, *, is_new_query: bool) -> dict[TopicPartition, str]:
         selection = self._selection
-        if selection.assigned is not None:
-            return await self._assigned(selection.assigned)
-        names = selection.topics
-        if names is None:
-            names = await self._matches(selection.pattern or "")
+        names = sorted(selection.assigned or selection.topics or await self._matches(selection.pattern or ""))
+        cluster = self._connection.cluster
+        # What is not known at all is asked for below, and the rest with it.
+        if any(cluster.known_topic(name) for name in names):
+            if is_new_query:
+                await cluster.refreshed(self._timeout_s)
+            else:
+                self._refresh_what_is_old()
+        topics = await asyncio.gather(*(cluster.topic(name, timeout_s=self._timeout_s) for name in names))
         found: dict[TopicPartition, str] = {}
-        for name in sorted(names):
-            topic = await self._connection.cluster.topic(name, timeout_s=self._timeout_s)
-            for each in topic.partitions:
-                found[TopicPartition(topic.name, each.partition)] = topic.topic_id
-        return found
-
-    async def _assigned(self, assigned: Mapping[str, tuple[int, ...]]) -> dict[TopicPartition, str]:
-        found: dict[TopicPartition, str] = {}
-        for name, numbers in sorted(assigned.items()):
-            topic = await self._connection.cluster.topic(name, timeout_s=self._timeout_s)
-            for number in numbers:
-                if not 0 <= number < len(topic.partitions):
-                    raise refusal("assign", f"{name} has no partition {number}, only {len(topic.partitions)}")
+        for topic in topics:
+            for number in self._numbers_of(topic):
                 found[TopicPartition(topic.name, PartitionId(number))] = topic.topic_id
         return found
+
+    def _numbers_of(self, topic: TopicView) -> Iterable[int]:
+        count = len(topic.partitions)
+        if self._selection.assigned is None:
+            return range(count)
+        assigned = self._selection.assigned[topic.name]
+        for number in assigned:
+            if not 0 <= number < count:
+                raise refusal("assign", f"{topic.name} has no partition {number}, only {count}")
+        return assigned
 
     async def _matches(self, pattern: str) -> tuple[str, ...]:
         now = time.monotonic()
         if now - self._matched_at >= _METADATA_AGE_S:
-            compiled = _compiled(pattern)
+            matcher = compiled(pattern)
             request = broker_pb2.GetMetadataRequest(all_topics=True)
             answer = await self._connection.cluster.call(_GET_METADATA, request, timeout_s=self._timeout_s)
             names = [topic.name for topic in answer.topics]
             # As Kafka: a pattern is not meant for the topics that the cluster keeps for itself.
-            self._matching = tuple(n for n in names if not n.startswith("__") and compiled.fullmatch(n))
+            self._matching = tuple(n for n in names if not n.startswith("__") and matcher.fullmatch(n))
             self._matched_at = now
         return self._matching
 
@@ -179,13 +195,3 @@ def _covering(
 
 def _shown(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(str(each) for each in sorted(partitions))
-
-
-def _compiled(pattern: str) -> Any:
-    try:
-        return re2.compile(pattern)
-    except (re2.error, re.error) as error:
-        raise InvalidConfig(
-            f"option subscribePattern: {pattern!r} is no pattern in RE2's syntax: {error}",
-            key="subscribePattern",
-        ) from None

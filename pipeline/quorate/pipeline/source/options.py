@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from quorate.client.bootstrap import parse_bootstrap
-from quorate.errors import InvalidConfig
+from quorate.core.topic_names import check_topic_name
+from quorate.errors import InvalidConfig, InvalidTopic
 
 __all__ = ["BOOTSTRAP", "Options", "refusal"]
 
@@ -53,7 +53,20 @@ class Options:
             raise refusal(BOOTSTRAP[0], "it is missing; give the brokers as HOST:PORT[,HOST:PORT…]")
         if len(given) > 1 and len({self._values[name] for name in given}) > 1:
             raise refusal(given[1], f"it contradicts {given[0]}; give one of them")
-        return tuple(parse_bootstrap(self._values[given[0]]))
+        from quorate.client.bootstrap import parse_bootstrap
+
+        try:
+            return tuple(parse_bootstrap(self._values[given[0]]))
+        except InvalidConfig as error:
+            raise refusal(given[0], error.message) from error
+
+    def check_topics(self, name: str, topics: Iterable[str]) -> None:
+        """Whether these, from the option of that name, can be names of topics."""
+        for topic in topics:
+            try:
+                check_topic_name(topic)
+            except InvalidTopic as error:
+                raise refusal(name, error.message) from error
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self._values.get(name)
@@ -63,7 +76,11 @@ class Options:
             raise refusal(name, f"it is {value!r}; true or false is expected")
         return value.lower() == "true"
 
-    def count(self, name: str, *, at_least: int = 1) -> int | None:
+    def count(self, name: str, *, default: int, at_least: int = 1) -> int:
+        found = self.optional_count(name, at_least=at_least)
+        return default if found is None else found
+
+    def optional_count(self, name: str, *, at_least: int = 1) -> int | None:
         value = self._values.get(name)
         if value is None:
             return None

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from quorate.errors import InvalidConfig
 from quorate.pipeline.source.options import BOOTSTRAP, Options, refusal
+from quorate.pipeline.source.patterns import compiled
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions", "Selection", "read_options"]
 
@@ -61,6 +62,14 @@ class Bound:
     timestamps_ms: Mapping[tuple[str, int], int] | None = None
     timestamp_ms: int | None = None
 
+    def may_be_latest(self, *, late_timestamp: str) -> bool:
+        """Whether it moves with the end of the log, so that it is another one when it is looked up again."""
+        if self.timestamp_ms is not None or self.timestamps_ms is not None:
+            return late_timestamp == "latest"
+        if self.offsets is not None:
+            return LATEST in self.offsets.values()
+        return self.fallback == "latest"
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
@@ -74,7 +83,6 @@ class ReadOptions:
     fail_on_data_loss: bool
     partitions_min: int | None
     partition_records_max: int | None
-    includes_headers: bool
     rack: str | None
     request_timeout_s: float
     patience_s: float
@@ -88,11 +96,13 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
     options = Options(given, _STREAM if is_streaming else _BATCH, what=what)
     # There are no transactions yet: both levels mean what is committed to the replicas.
     options.choice("kafka.isolation.level", ("read_committed", "read_uncommitted"), default="read_committed")
+    # The schema has decided by now whether there are headers.
+    options.flag("includeHeaders", default=False)
     if "kafka.group.id" in options and "groupIdPrefix" in options:
         raise refusal("groupIdPrefix", "kafka.group.id is given as well; give one of them")
     late = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), default="error")
-    minimum = options.count("minOffsetsPerTrigger")
-    maximum = options.count("maxOffsetsPerTrigger")
+    minimum = options.optional_count("minOffsetsPerTrigger")
+    maximum = options.optional_count("maxOffsetsPerTrigger")
     if minimum is not None and maximum is not None and minimum > maximum:
         raise refusal("minOffsetsPerTrigger", f"it is {minimum}, more than maxOffsetsPerTrigger={maximum}")
     delay_s = options.seconds("maxTriggerDelay")
@@ -103,12 +113,11 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         ending=_bound(options, "ending", "latest"),
         late_timestamp="latest" if late == "latest" else "error",
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
-        partitions_min=options.count("minPartitions"),
-        partition_records_max=options.count("maxRecordsPerPartition"),
-        includes_headers=options.flag("includeHeaders", default=False),
+        partitions_min=options.optional_count("minPartitions"),
+        partition_records_max=options.optional_count("maxRecordsPerPartition"),
         rack=options.text("kafka.client.rack") or None,
-        request_timeout_s=(options.count("kafka.request.timeout.ms") or 30_000) / 1000,
-        patience_s=(options.count("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
+        request_timeout_s=options.count("kafka.request.timeout.ms", default=30_000) / 1000,
+        patience_s=options.count("kafkaConsumer.pollTimeoutMs", default=120_000) / 1000,
         trigger_offsets_min=minimum,
         trigger_offsets_max=maximum,
         trigger_delay_s_max=15 * 60 if delay_s is None else delay_s,
@@ -127,22 +136,25 @@ def _selection(options: Options) -> Selection:
         assigned = options.assignment("assign")
         if not assigned or not all(assigned.values()):
             raise refusal("assign", "it names no partition")
+        options.check_topics("assign", assigned)
         return Selection(assigned=assigned)
     text = options.text(given[0]) or ""
     if given[0] == "subscribePattern":
         if not text:
             raise refusal("subscribePattern", "it is empty")
+        compiled(text)
         return Selection(pattern=text)
     topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not topics:
         raise refusal("subscribe", "it names no topic")
+    options.check_topics("subscribe", topics)
     return Selection(topics=topics)
 
 
 def _bound(options: Options, side: str, fallback: Literal["earliest", "latest"]) -> Bound:
     """A timestamp for all counts before timestamps by partition, and these before offsets."""
     name = f"{side}Timestamp"
-    if (timestamp := options.count(name, at_least=0)) is not None:
+    if (timestamp := options.optional_count(name, at_least=0)) is not None:
         return Bound(name, fallback, timestamp_ms=timestamp)
     name = f"{side}OffsetsByTimestamp"
     if (timestamps := options.by_partition(name)) is not None:

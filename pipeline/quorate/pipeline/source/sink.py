@@ -15,18 +15,14 @@ in another process, with a writer that it makes anew.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from quorate.client import Delivery, Producer, RecordFuture
-from quorate.client.transport import client_transport
-from quorate.core.config import RpcTransport
 from quorate.core.error_base import QuorateError
-from quorate.pipeline.source.connection import connection_to
 from quorate.pipeline.source.errors import located
 from quorate.pipeline.source.outgoing import Columns, OutgoingRows
 from quorate.pipeline.source.write_options import WriteOptions
@@ -34,13 +30,34 @@ from quorate.pipeline.source.write_options import WriteOptions
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 
+    from quorate.client import Producer, RecordFuture
+
 __all__ = ["QuorateStreamWriter", "QuorateWriter", "Written"]
 
 #: Sends whose outcome is looked at later; what they hold is bounded by the producer's buffer.
 _SENDS_MAX: Final = 64
 
-#: of one call, or of one record
-Sent = Delivery | RecordFuture
+
+class Sent(Protocol):
+    """Records of one Arrow batch that went to one topic; as `Delivery` of the client."""
+
+    def done(self) -> bool: ...
+
+    def exception(self) -> QuorateError | None: ...
+
+
+class _SentOneByOne:
+    """As a `Delivery`, of records that each had something of their own."""
+
+    def __init__(self, records: Sequence[RecordFuture]) -> None:
+        self._records = records
+
+    def done(self) -> bool:
+        return all(each.done() for each in self._records)
+
+    def exception(self) -> QuorateError | None:
+        errors = (each.exception() for each in self._records)
+        return next((error for error in errors if error is not None), None)
 
 
 @dataclass(frozen=True)
@@ -53,6 +70,11 @@ class Written(WriterCommitMessage):
 
 
 def _write(options: WriteOptions, schema: StructType, batches: Iterator[pa.RecordBatch]) -> Written:
+    from quorate.client import Producer
+    from quorate.client.transport import client_transport
+    from quorate.core.config import RpcTransport
+    from quorate.pipeline.source.connection import connection_to
+
     # Only for its thread: with it open, a producer of a few rows does not start and stop one of its own.
     connection_to(options.bootstrap)
     outgoing = OutgoingRows(options, schema)
@@ -65,21 +87,28 @@ def _write(options: WriteOptions, schema: StructType, batches: Iterator[pa.Recor
         for batch in batches:
             for topic, partition, columns in outgoing.of(batch):
                 records += len(columns["values"])
-                for sent in _send(producer, topic, partition, columns):
-                    under_way.append((topic, sent))
-                    while under_way and (under_way[0][1].done() or len(under_way) > _SENDS_MAX):
-                        _settle(*under_way.popleft())
+                under_way.append((topic, _send(producer, topic, partition, columns)))
+                while under_way and (under_way[0][1].done() or len(under_way) > _SENDS_MAX):
+                    _settle(*under_way.popleft())
         for topic, sent in under_way:
             _settle(topic, sent)
     return Written(records)
 
 
-def _send(producer: Producer, topic: str, partition: int | None, columns: Columns) -> Iterator[Sent]:
+def _send(producer: Producer, topic: str, partition: int | None, columns: Columns) -> Sent:
     timestamps = columns.pop("timestamps", None)
-    if timestamps is None:
-        yield producer.send_many(topic, partition=partition, **columns)
-        return
-    # Each record has its own: one by one, and only the last of a batch has to be waited for.
+    try:
+        if timestamps is None:
+            return producer.send_many(topic, partition=partition, **columns)
+        return _SentOneByOne(_send_one_by_one(producer, topic, partition, columns, timestamps))
+    except QuorateError as error:
+        raise _told(error, topic) from error
+
+
+def _send_one_by_one(
+    producer: Producer, topic: str, partition: int | None, columns: Columns, timestamps: list[int]
+) -> list[RecordFuture]:
+    """Each record has its own timestamp, for which the producer's bulk call has no column."""
     nothing: list[None] = [None] * len(timestamps)
     rows = zip(
         columns["values"],
@@ -88,10 +117,10 @@ def _send(producer: Producer, topic: str, partition: int | None, columns: Column
         timestamps,
         strict=True,
     )
-    for value, key, headers, timestamp_ms in rows:
-        yield producer.send(
-            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
-        )
+    return [
+        producer.send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        for value, key, headers, timestamp_ms in rows
+    ]
 
 
 def _settle(topic: str, sent: Sent) -> None:

@@ -7,7 +7,12 @@ Rules that are not obvious:
 
 - What a batch consists of follows from its two positions alone: Spark plans a batch again after a restart,
   and it has to be the same batch.
-- A partition that the older position does not know is new, and is read from its beginning.
+- A partition that the older position does not know is new, and is read from its beginning. Where that is, a
+  position says first: a batch ends there without reading any of it, and the next one reads on. Otherwise
+  retention could move the beginning of a batch that is planned again, and nobody would notice.
+- Where a query begins at `latest` is noted the same way: its first position is of no partition at all, and
+  its first batch, an empty one, ends where reading begins. Spark asks for the first position anew until a
+  batch is done, and after a kill the end of the log would be further on, behind records that nobody has read.
 - `initialOffset` is asked for again and again before the first batch is done: it is looked up once.
 - `commit` comes a batch late and never for the last, and `stop` may not come at all: nothing depends on them.
 """
@@ -29,10 +34,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from quorate.core.ids import TopicPartition
-from quorate.core.logging import get_logger
-from quorate.pipeline.source.connection import connection_to
 from quorate.pipeline.source.errors import DataLost
-from quorate.pipeline.source.lookup import Lookup
 from quorate.pipeline.source.positions import Positions
 from quorate.pipeline.source.ranges import OffsetRange, cut, limited
 from quorate.pipeline.source.read_options import ReadOptions
@@ -41,9 +43,9 @@ from quorate.pipeline.source.tasks import RangePartition, check_schema, read_ran
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 
-__all__ = ["QuorateStreamReader"]
+    from quorate.pipeline.source.lookup import Lookup
 
-log = get_logger(__name__)
+__all__ = ["QuorateStreamReader"]
 
 Document = dict[str, Any]
 
@@ -53,7 +55,8 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_schema(schema)
         self._options = options
         self._schema = schema
-        self._initial: Document | None = None
+        #: where a new query begins
+        self._initial: Positions | None = None
         #: where the log ended when it was looked at last
         self._latest: Positions | None = None
         #: with the trigger AvailableNow: where the query ends
@@ -69,16 +72,21 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- the driver: positions. Parameter names are Spark's, which passes them by name.
 
     def initialOffset(self) -> Document:  # noqa: N802 - Spark's name
+        options = self._options
         if self._initial is None:
-            found = self._lookup().partitions()
+            found = self._lookup().partitions(is_new_query=True)
             offsets = self._lookup().resolve(
-                found, self._options.starting, late_timestamp=self._options.late_timestamp
+                found,
+                options.starting,
+                late_timestamp=options.late_timestamp,
+                fail_on_data_loss=options.fail_on_data_loss,
             )
-            self._initial = _positions(offsets, found).to_json()
-        return self._initial
+            self._initial = _positions(offsets, found)
+        is_moving = options.starting.may_be_latest(late_timestamp=options.late_timestamp)
+        return {} if is_moving else self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._target = self._end_of_log()
+        self._target = self._end_of_log(is_new_query=True)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         options = self._options
@@ -93,17 +101,17 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._target or self._end_of_log()
         begin.check_ids(latest.ids)
         self._latest = latest
+        new = self._beginnings(begin, latest)
         starts = self._known_starts(begin, latest)
-        ends = {each: max(end, starts[each]) for each, end in latest.offsets.items()}
-        waiting = sum(ends.values()) - sum(starts.values())
-        if waiting == 0 and starts.keys() == begin.offsets.keys():
-            return start
-        if self._is_too_little(waiting, limit):
+        ends = {each: self._end_after(offset, latest.offsets[each]) for each, offset in starts.items()}
+        waiting = sum(max(0, ends[each] - offset) for each, offset in starts.items())
+        is_same_set = not new and starts.keys() == begin.offsets.keys()
+        if is_same_set and (ends == starts or self._is_too_little(waiting, limit)):
             return start
         self._batch_at = time.monotonic()
         if isinstance(limit, ReadMaxRows):
             ends = limited(starts, ends, limit.max_rows)
-        return Positions(ends, latest.ids).to_json()
+        return Positions({**ends, **new}, latest.ids).to_json()
 
     def reportLatestOffset(self) -> Document | None:  # noqa: N802 - Spark's name
         """For the query's progress, which shows the lag by it."""
@@ -112,10 +120,11 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Document, end: Document) -> list[InputPartition]:
         begin, stop = Positions.from_json(start), Positions.from_json(end)
         begin.check_ids(stop.ids)
-        new = {each: stop.ids[each.topic] for each in stop.offsets if each not in begin.offsets}
-        starts = {**begin.offsets, **self._earliest(new)}
         ranges = [
-            OffsetRange(each.topic, stop.ids[each.topic], each.partition, starts[each], offset)
+            # What is new begins where this position says, and has nothing to read yet.
+            OffsetRange(
+                each.topic, stop.ids[each.topic], each.partition, begin.offsets.get(each, offset), offset
+            )
             for each, offset in stop.offsets.items()
         ]
         options = self._options
@@ -134,21 +143,31 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- how
 
     def _lookup(self) -> Lookup:
+        from quorate.pipeline.source.connection import connection_to
+        from quorate.pipeline.source.lookup import Lookup
+
         if self._lookup_made is None:
             options = self._options
             connection = connection_to(options.bootstrap)
             self._lookup_made = Lookup(connection, options.selection, timeout_s=options.patience_s)
         return self._lookup_made
 
-    def _end_of_log(self) -> Positions:
-        found = self._lookup().partitions()
+    def _end_of_log(self, *, is_new_query: bool = False) -> Positions:
+        found = self._lookup().partitions(is_new_query=is_new_query)
         return _positions(cast("dict[TopicPartition, int]", self._lookup().offsets(found, "latest")), found)
 
-    def _earliest(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
-        return cast("dict[TopicPartition, int]", self._lookup().offsets(partitions, "earliest"))
+    def _beginnings(self, begin: Positions, latest: Positions) -> dict[TopicPartition, int]:
+        """Of the partitions that are new: where they are read from."""
+        new = {each: latest.ids[each.topic] for each in latest.offsets if each not in begin.offsets}
+        found = cast("dict[TopicPartition, int]", self._lookup().offsets(new, "earliest"))
+        if begin.offsets or self._initial is None:
+            return found
+        # Nothing was noted yet: these are the first of a new query.
+        self._initial.check_ids(latest.ids)
+        return {each: self._initial.offsets.get(each, offset) for each, offset in found.items()}
 
     def _known_starts(self, begin: Positions, latest: Positions) -> dict[TopicPartition, int]:
-        """Where to read on in each partition that there is; the new ones from their beginning."""
+        """Where to read on in each partition that was there before and still is."""
         gone = sorted(begin.offsets.keys() - latest.offsets.keys())
         if gone:
             self._lost(gone[0], f"{', '.join(map(str, gone))}: it is not there any more")
@@ -156,8 +175,15 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for each, offset in kept.items():
             if latest.offsets[each] < offset and self._target is None:
                 self._lost(each, f"{each} ends at {latest.offsets[each]}, and was read up to {offset}")
-        new = {each: latest.ids[each.topic] for each in latest.offsets if each not in kept}
-        return {**kept, **self._earliest(new)}
+        return kept
+
+    def _end_after(self, start: int, end: int) -> int:
+        """Where the log ends; before where it was read to only if it was cut off.
+
+        A query that may lose data goes back then, so that it reads what is written there from now on. The
+        target of `AvailableNow` may be older than the position that the query begins with.
+        """
+        return max(start, end) if self._target is not None else end
 
     def _lost(self, partition: TopicPartition, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -166,7 +192,9 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 topic=partition.topic,
                 partition=partition.partition,
             )
-        log.warning("data_lost", partition=str(partition), what=what)
+        from quorate.core.logging import get_logger
+
+        get_logger(__name__).warning("data_lost", partition=str(partition), what=what)
 
     def _is_too_little(self, waiting: int, limit: ReadLimit) -> bool:
         """Whether to wait for more; never for ever, and not where nothing more will be looked at."""

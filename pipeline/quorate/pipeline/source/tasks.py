@@ -9,9 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from quorate.errors import InvalidConfig
-from quorate.pipeline.source.arrow_rows import COLUMNS, ArrowRows
-from quorate.pipeline.source.connection import connection_to
-from quorate.pipeline.source.fetching import RangeFetch
+from quorate.pipeline.source.columns import COLUMNS
 from quorate.pipeline.source.ranges import OffsetRange
 from quorate.pipeline.source.read_options import ReadOptions
 
@@ -52,6 +50,10 @@ def read_range(
     if wanted is None:
         return
     from pyspark.sql.pandas.types import to_arrow_schema
+
+    from quorate.pipeline.source.arrow_rows import ArrowRows
+    from quorate.pipeline.source.connection import connection_to
+    from quorate.pipeline.source.fetching import RangeFetch
 
     rows = ArrowRows(wanted, to_arrow_schema(schema, timezone="UTC"))
     fetch = RangeFetch(

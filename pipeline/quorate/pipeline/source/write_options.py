@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.client.producer.options import ProducerOptions
-from quorate.core.topic_names import check_topic_name
-from quorate.errors import InvalidConfig, InvalidTopic
+from quorate.errors import InvalidConfig
 from quorate.pipeline.source.options import BOOTSTRAP, Options, refusal
 
 __all__ = ["WriteOptions", "write_options"]
@@ -54,10 +53,7 @@ def write_options(
     options.flag("includeHeaders", default=True)  # the column decides
     topic = options.text("topic")
     if topic is not None:
-        try:
-            check_topic_name(topic)
-        except InvalidTopic as error:
-            raise refusal("topic", error.message) from error
+        options.check_topics("topic", [topic])
     return WriteOptions(
         bootstrap=options.bootstrap(),
         topic=topic,
@@ -70,14 +66,20 @@ def _producer(options: Options) -> ProducerOptions:
     acks = options.choice("kafka.acks", ("all", "-1"), default="all")
     assert acks in ("all", "-1"), "with less, a record of a committed batch could be lost"
     compression = options.choice("kafka.compression.type", _COMPRESSIONS, default="none")
+    # A task has all its rows at hand: larger batches than a service's cost it nothing.
+    batch_bytes = options.count("kafka.batch.size", default=512 << 10)
+    buffer_bytes = options.count("kafka.buffer.memory", default=64 << 20)
+    if buffer_bytes < batch_bytes:
+        raise refusal(
+            "kafka.buffer.memory", f"{buffer_bytes} bytes have no room for a batch of {batch_bytes}"
+        )
     return ProducerOptions(
         acks="all",
         compression=compression,  # type: ignore[arg-type]  # one of the names, as was just checked
-        # A task has all its rows at hand: larger batches than a service's cost it nothing.
-        batch_bytes=options.count("kafka.batch.size") or 512 << 10,
-        linger_ms=options.count("kafka.linger.ms", at_least=0) or 0,
-        delivery_timeout_ms=options.count("kafka.delivery.timeout.ms") or 120_000,
-        request_timeout_ms=options.count("kafka.request.timeout.ms") or 30_000,
-        max_block_ms=options.count("kafka.max.block.ms", at_least=0) or 60_000,
-        buffer_bytes=options.count("kafka.buffer.memory") or 64 << 20,
+        batch_bytes=batch_bytes,
+        buffer_bytes=buffer_bytes,
+        linger_ms=options.count("kafka.linger.ms", default=0, at_least=0),
+        delivery_timeout_ms=options.count("kafka.delivery.timeout.ms", default=120_000),
+        request_timeout_ms=options.count("kafka.request.timeout.ms", default=30_000),
+        max_block_ms=options.count("kafka.max.block.ms", default=60_000, at_least=0),
     )

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quorate.pipeline.jobs.archive.staged import PARTITION_COLUMNS, Ends, Staged, StagedFile
 from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.delta_log import sync_commit
 from quorate.pipeline.jobs.files import replace_file, sync_directory, sync_tree
 from quorate.pipeline.jobs.session import need_package
 
@@ -89,12 +90,14 @@ class DeltaStore:
             commit_properties=CommitProperties(app_transactions=ids, max_commit_retries=0),
         )
         table.update_incremental()
+        sync_commit(self._path, table.version())
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def compact(self, directories: set[str]) -> int:
         if self._files_min == 0 or self._table is None:
             return 0
         gone = 0
+        before = self._table.version()
         files = self._table.file_uris()
         for directory in sorted(directories):
             sizes = [os.path.getsize(each) for each in files if f"/{directory}/" in each]
@@ -104,6 +107,8 @@ class DeltaStore:
             chosen = [(column, "=", value) for column, value in values]
             result = self._table.optimize.compact(partition_filters=chosen, target_size=self._bytes_max)
             gone += result["numFilesRemoved"]
+        for version in range(before + 1, self._table.version() + 1):
+            sync_commit(self._path, version)
         if gone:
             # What is older than a week: whoever reads an earlier version still finds its files.
             self._table.vacuum(dry_run=False)

@@ -44,9 +44,14 @@ from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.files import replace_file, sync_directory, sync_tree
 
-__all__ = ["ParquetStore"]
+__all__ = ["ParquetStore", "state_file_of"]
 
 _VERSION: Final = 1
+
+
+def state_file_of(path: str) -> str:
+    """``path``: of the archive."""
+    return f"{path}/_archive/state.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class ParquetStore:
         self._path = path
         self._own = f"{path}/_archive"
         self._staging = f"{self._own}/staging"
-        self._state_file = f"{self._own}/state.json"
+        self._state_file = state_file_of(path)
         self._files_min = files_min
         self._bytes_max = bytes_max
         self._state = _State()

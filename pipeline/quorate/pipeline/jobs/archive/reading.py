@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive.listing import listed_whole
+from quorate.pipeline.jobs.archive.parquet_store import state_file_of
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.session import need_package
 
@@ -26,7 +28,8 @@ def read_archive(
     """``version``: of a table of Delta; None: the newest."""
     reader = spark.read.schema(ARCHIVE_SCHEMA).option("basePath", path)
     if store_format is StoreFormat.PARQUET:
-        return reader.parquet(path)
+        # Spark lists the files here, not when it reads them.
+        return listed_whole(path, state_file_of(path), lambda: reader.parquet(path))
     need_package("deltalake", "delta")
     from deltalake import DeltaTable
 

@@ -94,7 +94,9 @@ def only_new(frame: DataFrame, ends: Ends) -> DataFrame:
 
 
 def _parquet_files(directory: str) -> Iterator[str]:
-    for parent, _, names in os.walk(directory):
+    for parent, directories, names in os.walk(directory):
+        # An attempt of a task that was given up may still leave something in `_temporary`.
+        directories[:] = [each for each in directories if not each.startswith("_")]
         for name in names:
             if name.endswith(".parquet"):
                 yield os.path.relpath(f"{parent}/{name}", directory)

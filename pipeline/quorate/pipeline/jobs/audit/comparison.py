@@ -6,7 +6,8 @@ two tables, and all of them together are one pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -63,11 +64,16 @@ class AuditReport:
 
 
 def compare(
-    sent: DataFrame, log: DataFrame, starts: Mapping[tuple[str, int], int], *, examples_max: int
+    sent: DataFrame,
+    log: DataFrame,
+    starts: Mapping[tuple[str, int], int],
+    *,
+    examples_max: int,
+    tell: Callable[[str], None] | None = None,
 ) -> AuditReport:
     """``sent``: as ``Ledger`` has it.
 
-    ``log``: of whole partitions, from ``starts`` on; others are not asked about.
+    ``log``: of whole partitions, from ``starts`` on; others are not asked about. ``tell`` hears how it goes.
     """
     from pyspark.sql import functions as f
 
@@ -84,13 +90,24 @@ def compare(
         promised = asked.where(
             "is_current AND outcome = 'acknowledged' AND acks = 'all' AND offset >= log_start"
         )
+        in_ledger = _read(asked, "the ledger", tell)
+        in_log = _read(held, "the log", tell)
         found = _findings(asked, promised, held)
         return AuditReport(
-            _collected(found, examples_max), asked.count(), acknowledged=promised.count(), in_log=held.count()
+            _collected(found, examples_max), in_ledger, acknowledged=promised.count(), in_log=in_log
         )
     finally:
         asked.unpersist()
         held.unpersist()
+
+
+def _read(frame: DataFrame, what: str, tell: Callable[[str], None] | None) -> int:
+    """All of it, which is kept; how many rows it has."""
+    began_s = time.monotonic()
+    rows = frame.count()
+    if tell is not None:
+        tell(f"{what}: {rows:,} rows, {rows / max(time.monotonic() - began_s, 1e-3):,.0f}/s, lag 0")
+    return rows
 
 
 def _findings(asked: DataFrame, promised: DataFrame, held: DataFrame) -> DataFrame:

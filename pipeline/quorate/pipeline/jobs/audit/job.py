@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive.reading import read_archive
 from quorate.pipeline.jobs.audit.comparison import AuditReport, compare
 from quorate.pipeline.jobs.audit.ledger import LOG_COLUMNS, Ledger, read_ledger
 from quorate.pipeline.jobs.config.audit import AuditConfig, LogFrom
+from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.reading import read_whole
 from quorate.pipeline.jobs.session import open_session
 
@@ -17,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["audit", "run"]
 
 
-def run(config: AuditConfig) -> AuditReport:
-    return audit(open_session("audit", config), config)
+def run(config: AuditConfig, tell: Callable[[str], None] | None = None) -> AuditReport:
+    return audit(open_session("audit", config), config, tell)
 
 
-def audit(spark: SparkSession, config: AuditConfig) -> AuditReport:
-    """Nobody writes to the drill's topics any more."""
+def audit(spark: SparkSession, config: AuditConfig, tell: Callable[[str], None] | None = None) -> AuditReport:
+    """Nobody writes to the drill's topics any more. ``tell`` hears how it goes."""
     ledger = read_ledger(spark, config.ledger)
     log, starts = _log(spark, config, ledger)
     if not starts:
@@ -30,7 +33,7 @@ def audit(spark: SparkSession, config: AuditConfig) -> AuditReport:
             f"{config.ledger}: nobody has read all at its end, so the cluster has to be asked: --log cluster",
             path=config.ledger,
         )
-    return compare(ledger.sent, log, starts, examples_max=config.examples)
+    return compare(ledger.sent, log, starts, examples_max=config.examples, tell=tell)
 
 
 def _log(
@@ -42,7 +45,7 @@ def _log(
     topics = ledger.topics
     if config.log_from is LogFrom.ARCHIVE:
         assert config.path is not None
-        archive = spark.read.option("basePath", config.path).parquet(config.path).select(*LOG_COLUMNS)
+        archive = read_archive(spark, config.path, StoreFormat.PARQUET).select(*LOG_COLUMNS)
         frame = archive.where(archive["topic"].isin(topics))
         places = ledger.sent.select("topic", "partition").distinct().collect()
         return frame, {(row["topic"], row["partition"]): 0 for row in places}

@@ -1,8 +1,8 @@
 """What all jobs are told, and where it comes from: a file of TOML, and flags that win over it.
 
 Each job has a frozen dataclass whose fields are declared with ``setting()``, as those of nodes are. Keys of
-the file, flags (``checkpoint.dir`` is ``--checkpoint-dir``), errors and the tables of docs/pipeline.md
-follow from that one declaration.
+the file, flags (``checkpoint.dir`` is ``--checkpoint-dir``), errors and help follow from that one
+declaration.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class JobConfig:
         Pairs(),
         default=(),
         about="Settings of Spark's own.",
-        trade_off="They win over those that the job makes.",
+        trade_off="They win over those that the job makes, but for what its files and results depend on.",
     )
     progress_interval_ms: int = setting(
         "progress.interval",

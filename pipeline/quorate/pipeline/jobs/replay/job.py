@@ -30,6 +30,7 @@ from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
 from quorate.pipeline.jobs.replay.remainder import without_written
 from quorate.pipeline.jobs.running import Job, Outcome
 from quorate.pipeline.jobs.session import FORMAT, open_session
+from quorate.pipeline.source.read_options import EARLIEST
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -179,8 +180,15 @@ class _Replay:
     def _written_since(self, chunk: Chunk) -> DataFrame:
         """What is in the target from where it ended before the chunk; also what others have written."""
         topic = self._config.to_topic[0]
-        starts = json.dumps({topic: chunk.target_ends}, sort_keys=True)
-        return read_whole(self._spark, self._config, [topic], startingOffsets=starts)
+        # Partitions that were added since are read whole.
+        starts = dict.fromkeys(self._target_ends(), EARLIEST) | chunk.target_ends
+        return read_whole(
+            self._spark,
+            self._config,
+            [topic],
+            startingOffsets=json.dumps({topic: starts}, sort_keys=True),
+            includeHeaders="true",
+        )
 
 
 def _within(spans: Mapping[str, tuple[int, int]]) -> Column:

@@ -110,6 +110,7 @@ def asked_by(config: ReplayConfig) -> dict[str, str | None]:
     since, until = (None if each is None else each.isoformat() for each in times)
     return {
         "path": config.path,
+        "format": config.store_format.value,
         "topic": config.topic[0],
         "to_topic": config.to_topic[0],
         "from_time": since,

@@ -38,6 +38,9 @@ def _fingerprint(*, is_placed: bool) -> Column:
     parts = [f.unix_millis("timestamp").cast("string").cast("binary"), f.encode(f.lit("/"), "utf-8")]
     if is_placed:
         parts += [f.col("partition").cast("string").cast("binary"), f.encode(f.lit("/"), "utf-8")]
+    # None of them is null in one place and an empty list in the other.
+    headers = f.coalesce(f.to_json(f.when(f.size("headers") > 0, f.col("headers"))), f.lit(""))
+    parts += [f.encode(f.concat(headers, f.lit("/")), "utf-8")]
     for name in ("key", "value"):
         length = f.coalesce(f.length(name), f.lit(-1)).cast("string")
         parts += [f.encode(f.concat(length, f.lit("/")), "utf-8"), f.coalesce(name, f.lit(b""))]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.delta_log import sync_commit
 from quorate.pipeline.jobs.files import replace_file
 from quorate.pipeline.jobs.session import need_package
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["DeltaLatest"]
+
+#: so many batches
+_VACUUM_EVERY: Final = 100
 
 
 class DeltaLatest:
@@ -73,6 +77,10 @@ class DeltaLatest:
             .execute()
         )
         table.update_incremental()
+        sync_commit(self._path, table.version())
+        if table.version() % _VACUUM_EVERY == 0:
+            # Each merge replaces files. Only what is older than a week: an earlier version may be read.
+            table.vacuum(dry_run=False)
 
     def _version(self, app_id: str) -> int | None:
         return None if self._table is None else self._table.transaction_version(app_id)

@@ -1,0 +1,113 @@
+"""How a task of the sink hands its rows to the producer, and what it says when that fails."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType, TimestampType
+
+from quorate import client
+from quorate.errors import BufferExhausted, DeliveryTimedOut, QuorateError
+from quorate.pipeline.source import connection
+from quorate.pipeline.source.sink import QuorateWriter, Written
+from quorate.pipeline.source.write_options import write_options
+
+_ROWS = 1000
+_SCHEMA = StructType(
+    [
+        StructField("key", StringType()),
+        StructField("value", BinaryType()),
+        StructField("timestamp", TimestampType()),
+    ]
+)
+
+
+class _Sent:
+    def __init__(self, producer: _Producer, error: QuorateError | None) -> None:
+        self._producer = producer
+        self._error = error
+
+    def done(self) -> bool:
+        return False
+
+    def exception(self) -> QuorateError | None:
+        self._producer.waits.append(len(self._producer.sent))
+        return self._error
+
+
+class _Producer:
+    """Notes what it is given; nothing is acknowledged before somebody waits for it."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.sent: list[Any] = []
+        #: how much was sent whenever somebody waited
+        self.waits: list[int] = []
+        self.error: QuorateError | None = None
+        self.refusal: QuorateError | None = None
+
+    def __enter__(self) -> _Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def send(self, _topic: str, value: bytes, *, timestamp_ms: int, **_: object) -> _Sent:
+        self.sent.append((value, timestamp_ms))
+        return _Sent(self, self.error)
+
+    def send_many(self, _topic: str, values: list[bytes], **_: object) -> _Sent:
+        if self.refusal is not None:
+            raise self.refusal
+        self.sent += values
+        return _Sent(self, self.error)
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> _Producer:
+    made = _Producer()
+    monkeypatch.setattr(client, "Producer", lambda *_, **__: made)
+    monkeypatch.setattr(connection, "connection_to", lambda _: None)
+    return made
+
+
+def _write(**options: str) -> Written:
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([str(n) for n in range(_ROWS)]),
+            pa.array([b"%d" % n for n in range(_ROWS)]),
+            pa.array([at] * _ROWS, pa.timestamp("us", tz="UTC")),
+        ],
+        names=["key", "value", "timestamp"],
+    )
+    given = {"kafka.bootstrap.servers": "h:1", "topic": "orders", **options}
+    written = QuorateWriter(write_options(given, is_streaming=False), _SCHEMA).write(iter([batch]))
+    assert isinstance(written, Written)
+    return written
+
+
+def test_rows_go_in_one_call(producer: _Producer) -> None:
+    assert _write().records == _ROWS
+    assert producer.sent == [b"%d" % n for n in range(_ROWS)]
+    assert producer.waits == [_ROWS]
+
+
+def test_rows_with_timestamps_do_not_wait_for_each_other(producer: _Producer) -> None:
+    assert _write(includeTimestamp="true").records == _ROWS
+    assert producer.sent[0] == (b"0", 1_769_817_600_000)
+    assert set(producer.waits) == {_ROWS}, "all of a batch are sent before the first is waited for"
+
+
+def test_an_error_names_the_topic(producer: _Producer) -> None:
+    producer.error = DeliveryTimedOut("too late", partition=3)
+    with pytest.raises(DeliveryTimedOut, match="orders-3: too late"):
+        _write()
+    producer.refusal = BufferExhausted("no room")
+    with pytest.raises(BufferExhausted, match="orders: no room"):
+        _write()
