@@ -70,8 +70,6 @@ log = get_logger(__name__)
 
 _SEQUENCES: Final = 1 << 31
 _EPOCH_MAX: Final = (1 << 15) - 1
-#: A batch for which its bytes cost less than that it is sent at all.
-_SMALL_BYTES_MAX: Final = 16 << 10
 
 
 class Ended(NamedTuple):
@@ -93,7 +91,6 @@ class PartitionQueue:
     __slots__ = (
         "_backoff",
         "_is_row_broken",
-        "_is_window_used_up",
         "_next_sequence",
         "_producer_epoch",
         "in_flight_max",
@@ -149,7 +146,6 @@ class PartitionQueue:
         self._producer_epoch = -1
         self._next_sequence = 0
         self._is_row_broken = False
-        self._is_window_used_up = False
 
     def take_open(self) -> ProducerBatch:
         """It takes no more records, from whomever; under the lock."""
@@ -209,7 +205,7 @@ class PartitionQueue:
         if batch is None or self._is_row_broken or (batch.is_numbered and self.needs_producer_id):
             return None
         if self.undecided:
-            if not self.waiting or not self._has_place_for(batch):
+            if not self.waiting or len(self.undecided) >= self.in_flight_max:
                 return None  # an open batch fills while others are on their way
             if not (_may_have_company(batch) and _may_have_company(self.undecided[-1])):
                 return None
@@ -223,19 +219,6 @@ class PartitionQueue:
         if batch.is_numbered:
             self._number(batch)
         return batch
-
-    def _has_place_for(self, batch: ProducerBatch) -> bool:
-        """Beside those on their way. Small ones that had to wait leave together, not one for each answer.
-
-        Each on its own would cost a write here, and a read and an answer there, which is more than all the
-        rest that is done for it.
-        """
-        in_flight = len(self.undecided)
-        if in_flight >= self.in_flight_max:
-            self._is_window_used_up = True
-        elif in_flight <= self.in_flight_max // 2 or batch.columns.bytes > _SMALL_BYTES_MAX:
-            self._is_window_used_up = False
-        return not self._is_window_used_up
 
     # -- numbers
 
