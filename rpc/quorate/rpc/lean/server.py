@@ -247,6 +247,7 @@ class _Client:
         try:
             call: ServerCall = kind(route, stream, head, found, self.link.peer, server.surroundings)
         except QuorateError as error:
+            route.traffic.refused(error.code)
             refuse_stream(stream, status_of(error))
             return stream.connection.nobody
         call.when_over(server.call_over)
