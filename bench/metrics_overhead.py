@@ -14,10 +14,10 @@ did meanwhile. So it is measured in two steps, each where noise can do least.
 
 In batches is how producers write when there is much to write, and the bar is about that: it is what
 throughput is. One by one is the worst case, every record a request. What followers add for the sizes of their
-messages is left out, and so is what clients take, which is a hundred times as much. The share of the node
-alone is stated as well: nothing is copied there, so all that it does is little, and the share is larger. Nobody reads the page
-meanwhile: that costs what ``python -m bench.metrics`` says. How many calls recording adds to a request is
-counted by a test (tests/unit/metrics/test_work_of_recording.py), for which no machine is too busy.
+messages is left out, and so is what clients take. The share of the node alone is stated as well: nothing is
+copied there, so it does little for a write, and the share is larger. Nobody reads the page meanwhile: that
+costs what ``python -m bench.metrics`` says. How many calls recording adds to a request is counted by a test
+(tests/unit/metrics/test_work_of_recording.py), for which no machine is too busy.
 
     python -m bench.metrics --overhead [--rounds 200]
 """

@@ -1,7 +1,7 @@
 """What recording adds to a write: calls, counted, which noise can neither hide nor raise.
 
-A regression here is a decision: where a metric is worth more work, say why and raise the bound. What share of a
-write that is, ``python -m bench.metrics --overhead`` measures; ADR 25 has the figures.
+A regression here is a decision: where a metric is worth more work, say why and raise the bound. What share of
+a write that is, ``python -m bench.metrics --overhead`` measures; ADR 25 has the figures.
 """
 
 from __future__ import annotations
