@@ -125,6 +125,6 @@ async def run() -> list[Figure]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="bench.metrics", description=__doc__)
     parser.add_argument("--overhead", action="store_true", help="what recording costs")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=200)
     chosen = parser.parse_args()
     show("Metrics", asyncio.run(run_overhead(chosen.rounds) if chosen.overhead else run()))

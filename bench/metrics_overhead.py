@@ -1,212 +1,212 @@
-"""What recording metrics costs a broker, as a share of the processor time that requests take it.
+"""What recording metrics costs a cluster, as a share of the processor time that its nodes take for a write.
 
-Two ways, because on a machine that others use the difference between two nodes drowns in noise:
+Two clusters, one of which records, differ by more than that: by where their memory lies, by what the machine
+did meanwhile. So it is measured in two steps, each where noise can do least.
 
-- *Directly*: a stream of produce requests through the measured handlers and through bare ones, in turns, in
-  this process. What is added for each request is set beside what a node takes for each partition of a request
-  (of which there is one at least): in batches, as producers write when there is much to write; and one by
-  one, the worst case.
-- *End to end*: two nodes, one with a ``metrics.address`` and one that records nothing, take turns within
-  every round; processor time of the node's threads for each record.
+- *What is added to a write*, in microseconds: one node alone, whose recording is switched on and off while it
+  runs (``bench/metrics_node.py``). Turns take a hundredth of a second, one after the other in an order that
+  changes, each the same work by a producer of its own. The difference is taken within each round; the median
+  of many rounds is told, with the interval that holds it in 19 of 20 cases. Each round has a third turn, the
+  *control*, which records nothing either: what it differs by is what this cannot tell apart.
+- *What a write takes* of all nodes of a cluster of three, all of which have it before it is acknowledged.
+  They lead as many partitions each, so that is what every one of them does for each write that it leads, and
+  what bounds throughput. The least of some turns: whatever else the nodes did meanwhile is not in it.
 
-A node alone does less for a record than one with followers, so the share is larger here than in a cluster.
-Nobody reads the page meanwhile: that costs what ``python -m bench.metrics`` says.
+In batches is how producers write when there is much to write, and the bar is about that: it is what
+throughput is. One by one is the worst case, every record a request. What followers add for the sizes of their
+messages is left out, and so is what clients take. The share of the node alone is stated as well: nothing is
+copied there, so it does little for a write, and the share is larger. Nobody reads the page meanwhile: that
+costs what ``python -m bench.metrics`` says. How many calls recording adds to a request is counted by a test
+(tests/unit/metrics/test_work_of_recording.py), for which no machine is too busy.
 
-    python -m bench.metrics --overhead [--rounds 20]
+    python -m bench.metrics --overhead [--rounds 200]
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
-import re
+import random
 import statistics
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
 
-from bench.cluster.processes import running
 from bench.figure import Figure
 from quorate.client import AsyncAdmin, AsyncProducer
-from quorate.core.transport import Call, Handler, methods_of
 from quorate.node.cluster_layout import HOST, free_ports
-from quorate.node.metrics.measured_transport import MeasuredTransport
-from quorate.node.metrics.request import RequestMeter
-from quorate.node.metrics.topic import TopicMeter
-from quorate.node.ready_line import READY_PREFIX
-from quorate.rpc.traffic import UNMEASURED, MethodTraffic
-from quorate.v1 import broker_pb2
 
-__all__ = ["run_overhead"]
+__all__ = ["median_interval", "run_overhead"]
 
-_PARTITIONS: Final = 8
+_REPLICAS: Final = 3
+_PARTITIONS: Final = 6
 _VALUE: Final = b"v" * 100
+_BATCH_RECORDS: Final = 1_000
 _BAR_PERCENT: Final = 2.0
-_KINDS: Final = ("without", "with")
-_STREAM: Final = methods_of(broker_pb2.DESCRIPTOR.services_by_name["BrokerService"])["ProduceStream"]
-#: of one direct turn
-_REQUESTS: Final = 20_000
+#: by name, whether it records
+_TURNS: Final = {"without": False, "with": True, "control": False}
+#: of the first rounds, which do not count
+_WARM_UP: Final = 3
+#: turns in the cluster, for the half of the figure that need not be exact
+_CLUSTER_ROUNDS: Final = 20
 
 
-# -- directly
+async def _in_batches(producer: AsyncProducer, writes: int) -> None:
+    """A thousand records in each request, about what a batch takes; always of the same shape."""
+    for number in range(writes):
+        values = [_VALUE] * _BATCH_RECORDS
+        await (await producer.send_many("orders", values, partition=number % _PARTITIONS))
 
 
-def _request(number: int) -> broker_pb2.ProduceStreamRequest:
-    partition = broker_pb2.ProducePartition(topic="orders", batch=_VALUE)
-    request = broker_pb2.ProduceRequest(partitions=[partition])
-    return broker_pb2.ProduceStreamRequest(correlation_id=number, request=request)
+async def _one_by_one(producer: AsyncProducer, writes: int) -> None:
+    """One writer that waits for each answer, so that every record is a request."""
+    for number in range(writes):
+        await (await producer.send("orders", _VALUE, partition=number % _PARTITIONS))
 
 
-async def _answers(
-    requests: AsyncIterator[Any], _call: Call
-) -> AsyncGenerator[broker_pb2.ProduceStreamResponse, None]:
-    async for request in requests:
-        result = broker_pb2.ProducePartitionResult(topic="orders", base_offset=7, next_offset=8)
-        response = broker_pb2.ProduceResponse(partitions=[result])
-        yield broker_pb2.ProduceStreamResponse(correlation_id=request.correlation_id, response=response)
+class Load(NamedTuple):
+    name: str
+    #: of one turn, each of which is one request
+    writes: int
+    run: Callable[[AsyncProducer, int], Awaitable[None]]
+    bar: float | None
 
 
-async def _turn(handler: Handler, traffic: MethodTraffic) -> float:
-    """Microseconds of processor time for each request."""
-
-    async def requests() -> AsyncGenerator[broker_pb2.ProduceStreamRequest, None]:
-        for number in range(_REQUESTS):
-            traffic.received(150)
-            yield _request(number)
-
-    began = time.process_time()
-    async for _ in handler(requests(), None):  # type: ignore[arg-type,union-attr]  # it looks at no call
-        traffic.sent(50)
-    return (time.process_time() - began) / _REQUESTS * 1e6
+_LOADS: Final = (
+    Load("in batches", 18, _in_batches, _BAR_PERCENT),
+    Load("one by one", 30, _one_by_one, None),
+)
 
 
-async def _recording_us(rounds: int) -> list[float]:
-    """What is added for each request, by rounds."""
-    meter, topics = RequestMeter(), TopicMeter(10)
-    measured = MeasuredTransport(None, meter, topics, time.monotonic)  # type: ignore[arg-type]
-    handler = measured.measured_handler(_STREAM, _answers)
-    added = []
-    for _ in range(rounds):
-        bare = await _turn(_answers, UNMEASURED)
-        added.append(await _turn(handler, meter.of(_STREAM)) - bare)
-    return added
+class Node:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
 
-
-# -- end to end
-
-
-class Node(NamedTuple):
-    process_id: int
-    producer: AsyncProducer
-    metrics_address: str
-
-    async def appends(self) -> float:
-        """Partitions of requests to write so far, as its page tells."""
-
-        def read() -> str:
-            with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=60) as page:
-                return str(page.read().decode())
-
-        # A page is kept for a second.
-        await asyncio.sleep(1.1)
-        page = await asyncio.to_thread(read)
-        found = re.search(r"^quorate_topic_produce_seconds_count\{.*\} (.*)$", page, re.MULTILINE)
-        return 0.0 if found is None else float(found[1])
+    async def record(self, *, is_on: bool) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        word = b"on\n" if is_on else b"off\n"
+        self._process.stdin.write(word)
+        assert await self._process.stdout.readline() == word, "the node has ended"
 
     def cpu_s(self) -> float:
         """Of all threads, by the scheduler's own count: ticks are too coarse for a turn."""
         total_ns = 0
-        for thread in os.listdir(f"/proc/{self.process_id}/task"):
-            with open(f"/proc/{self.process_id}/task/{thread}/schedstat", encoding="ascii") as file:
+        for thread in os.listdir(f"/proc/{self._process.pid}/task"):
+            with open(f"/proc/{self._process.pid}/task/{thread}/schedstat", encoding="ascii") as file:
                 total_ns += int(file.read().split()[0])
         return total_ns / 1e9
 
 
-async def _in_batches(producer: AsyncProducer) -> int:
-    """As fast as can be: a request has about a thousand records for each of some partitions."""
-    for _ in range(_RECORDS["in batches"] // 1_000):
-        await producer.send_many("orders", [_VALUE] * 1_000)
-    await producer.flush()
-    return _RECORDS["in batches"]
+class Cluster(NamedTuple):
+    nodes: Sequence[Node]
+    bootstrap: str
 
+    async def record(self, *, is_on: bool) -> None:
+        for node in self.nodes:
+            await node.record(is_on=is_on)
 
-async def _one_by_one(producer: AsyncProducer) -> int:
-    """The worst case: one writer that waits for each answer, so that every record is a request."""
-    for number in range(_RECORDS["one by one"]):
-        await (await producer.send("orders", _VALUE, partition=number % _PARTITIONS))
-    return _RECORDS["one by one"]
-
-
-_Load = Callable[[AsyncProducer], Awaitable[int]]
-#: of one turn
-_RECORDS: Final = {"in batches": 400_000, "one by one": 1_000}
-_LOADS: Final[dict[str, _Load]] = {"in batches": _in_batches, "one by one": _one_by_one}
+    def cpu_s(self) -> float:
+        return sum(node.cpu_s() for node in self.nodes)
 
 
 @contextlib.asynccontextmanager
-async def _node(directory: str, *, is_measured: bool) -> AsyncIterator[Node]:
-    command = (sys.executable, "-m", "quorate.console.main", "node", "run")
-    address = f"{HOST}:{free_ports(1)[0]}"
-    wanted = ["node.id=1", f"data.dir={directory}", f"listeners={HOST}:0", "logging.level=error"]
-    if is_measured:
-        wanted.append(f"metrics.address={address}")
-    async with running(*command, *(f"--set={each}" for each in wanted)) as process:
-        assert process.stdout is not None
-        bootstrap = (await process.stdout.readline()).decode().strip().removeprefix(READY_PREFIX)
-        async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
-            await admin.create_topic("orders", partitions=_PARTITIONS, replication_factor=1)
-            yield Node(process.pid, producer, address)
+async def _cluster(nodes: int) -> AsyncIterator[Cluster]:
+    addresses = [f"{HOST}:{port}" for port in free_ports(nodes)]
+    voters = ",".join(f"{number}@{address}" for number, address in enumerate(addresses, 1))
+    async with contextlib.AsyncExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        processes = [
+            await stack.enter_async_context(_process(str(number), voters, f"{directory}/{number}"))
+            for number in range(1, nodes + 1)
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"ready\n", "the node did not start"
+        cluster = Cluster([Node(process) for process in processes], ",".join(addresses))
+        async with AsyncAdmin(cluster.bootstrap) as admin:
+            await admin.create_topic("orders", partitions=_PARTITIONS, replication_factor=nodes)
+        yield cluster
 
 
-async def _in_turns(load: _Load, nodes: dict[str, Node], rounds: int) -> dict[str, list[float]]:
-    """Microseconds of processor time for each record, by node; the first round does not count."""
-    found: dict[str, list[float]] = {kind: [] for kind in nodes}
-    for number in range(rounds + 1):
-        # Whoever comes second finds a machine that is warmer, or busier.
-        for kind in sorted(nodes, reverse=number % 2 == 0):
-            before = nodes[kind].cpu_s()
-            records = await load(nodes[kind].producer)
-            if number:
-                found[kind].append((nodes[kind].cpu_s() - before) / records * 1e6)
-    return found
+@contextlib.asynccontextmanager
+async def _process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.metrics_node", *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
 
 
-def _end_to_end(name: str, found: dict[str, list[float]]) -> Figure:
-    ratios = [after / before for before, after in zip(found["without"], found["with"], strict=True)]
-    low, middle, high = ((quartile - 1) * 100 for quartile in statistics.quantiles(ratios, n=4))
-    each = ", ".join(f"{kind} {statistics.median(values):.2f} us" for kind, values in found.items())
-    how = f"median of {len(ratios)} rounds in turns, quartiles {low:+.1f} % and {high:+.1f} %; each: {each}"
-    return Figure.at_most(f"records {name}, end to end: added", middle, "%", None, how)
+async def _rounds(
+    load: Load, cluster: Cluster, rounds: int, turns: Sequence[str] = tuple(_TURNS)
+) -> list[dict[str, float]]:
+    """Microseconds of all processors for each write, by turn."""
+    order = random.Random(1)
+    async with contextlib.AsyncExitStack() as stack:
+        producers: dict[str, AsyncProducer] = {}
+        for turn in turns:
+            # Its streams begin with its first records, and stay as they began.
+            await cluster.record(is_on=_TURNS[turn])
+            producers[turn] = await stack.enter_async_context(AsyncProducer(cluster.bootstrap))
+            await load.run(producers[turn], load.writes)
+        found: list[dict[str, float]] = []
+        for _ in range(_WARM_UP + rounds):
+            costs = {}
+            for turn in order.sample(turns, len(turns)):
+                await cluster.record(is_on=_TURNS[turn])
+                before = cluster.cpu_s()
+                await load.run(producers[turn], load.writes)
+                costs[turn] = (cluster.cpu_s() - before) / load.writes * 1e6
+            found.append(costs)
+    return found[_WARM_UP:]
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Which holds the median in 19 of 20 cases, whatever values are distributed like."""
+    ordered = sorted(values)
+    # By the normal approximation of how many of them are below the median.
+    reach = 1.96 * math.sqrt(len(ordered)) / 2
+    low, high = math.floor(len(ordered) / 2 - reach), math.ceil(len(ordered) / 2 + reach) - 1
+    return ordered[max(0, low)], ordered[min(len(ordered) - 1, high)]
+
+
+def _figures(load: Load, alone: Sequence[dict[str, float]], write_us: float) -> list[Figure]:
+    """``write_us``: what a write takes of all nodes of a cluster."""
+    added = [costs["with"] - (costs["without"] + costs["control"]) / 2 for costs in alone]
+    control = [costs["control"] - costs["without"] for costs in alone]
+    alone_us = statistics.median(costs["without"] for costs in alone)
+    added_us = statistics.median(added)
+    how = f"{_interval(added)} of {write_us:,.0f} us; the control: {_interval(control)}, and 0 is true"
+    name = f"writes {load.name}: added"
+    return [
+        Figure.at_most(name, added_us / write_us * 100, "%", load.bar, how),
+        Figure.at_most(f"{name} to a node alone", added_us / alone_us * 100, "%", None, f"{alone_us:.0f} us"),
+    ]
+
+
+def _interval(values: Sequence[float]) -> str:
+    low, high = median_interval(values)
+    return f"{statistics.median(values):+.1f} us ({low:+.1f} to {high:+.1f})"
 
 
 async def run_overhead(rounds: int) -> list[Figure]:
+    write_us = {}
+    async with _cluster(_REPLICAS) as cluster:
+        for load in _LOADS:
+            found = await _rounds(load, cluster, _CLUSTER_ROUNDS, ["without"])
+            write_us[load.name] = min(costs["without"] for costs in found)
     figures = []
-    with tempfile.TemporaryDirectory() as directory:
-        async with contextlib.AsyncExitStack() as stack:
-            nodes = {
-                kind: await stack.enter_async_context(
-                    _node(f"{directory}/{kind}", is_measured=kind == "with")
-                )
-                for kind in _KINDS
-            }
-            for name, load in _LOADS.items():
-                before = await nodes["with"].appends()
-                found = await _in_turns(load, nodes, rounds)
-                appends = (await nodes["with"].appends() - before) / (rounds + 1)
-                figures.append(_directly(name, found, appends, await _recording_us(rounds)))
-                figures.append(_end_to_end(name, found))
+    async with _cluster(1) as node:
+        for load in _LOADS:
+            figures += _figures(load, await _rounds(load, node, rounds), write_us[load.name])
     return figures
-
-
-def _directly(name: str, found: dict[str, list[float]], appends: float, added: list[float]) -> Figure:
-    """``appends``: of one turn; ``added``: microseconds for each."""
-    append_us = statistics.median(found["without"]) * _RECORDS[name] / appends
-    added_us = statistics.median(added)
-    spread = f"{added_us:.1f} us (from {min(added):.1f} to {max(added):.1f})"
-    how = f"{spread} of {append_us:.0f} us for an append of {_RECORDS[name] / appends:,.0f} record(s)"
-    bar = _BAR_PERCENT if name == "in batches" else None
-    return Figure.at_most(f"records {name}, directly: added", added_us / append_us * 100, "%", bar, how)

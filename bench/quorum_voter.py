@@ -87,7 +87,11 @@ class _Voter:
             state_machine=state_machine,
         )
         self._active_controller = ActiveController(
-            quorum, on_begin=self._begin, on_appended=lambda _image: None, on_fatal=_die
+            quorum,
+            clock=SystemClock(),
+            on_begin=self._begin,
+            on_appended=lambda _image: None,
+            on_fatal=_die,
         )
         state_machine.tell(self._active)
         await self._transport.serve(self._config.own_address, quorum.services())

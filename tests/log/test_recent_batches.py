@@ -110,14 +110,12 @@ async def test_reads_from_memory_are_what_the_files_have_whatever_was_cut_and_ap
         log.become_leader(LeaderEpoch(epoch))
         values = [rng.randbytes(rng.randint(1, 60)) for _ in range(rng.randint(1, 3))]
         log.append_as_leader(encode_values(values, timestamp_ms=1), leader_epoch=LeaderEpoch(epoch))
-        asked = {
-            "offset": Offset(rng.randint(log.log_start_offset, log.log_end_offset)),
-            "bytes_max": rng.choice((1, 150, 10_000)),
-            "end_offset": Offset(rng.randint(log.log_start_offset, log.log_end_offset)),
-        }
-        found = log.read(**asked)
+        offset = Offset(rng.randint(log.log_start_offset, log.log_end_offset))
+        bytes_max = rng.choice((1, 150, 10_000))
+        end_offset = Offset(rng.randint(log.log_start_offset, log.log_end_offset))
+        found = log.read(offset, bytes_max=bytes_max, end_offset=end_offset)
         with of_files_alone(log):
-            in_files = log.read(**asked)
+            in_files = log.read(offset, bytes_max=bytes_max, end_offset=end_offset)
         # A batch at a time or several: the same bytes, as far as both go.
         shorter = min(len(found.batches), len(in_files.batches))
         assert found.batches[:shorter] == in_files.batches[:shorter]

@@ -26,6 +26,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
 from quorate.controller.decision import ControllerEvent, Decision
+from quorate.core.clock import Clock
+from quorate.core.instruments import Histogram
 from quorate.core.logging import get_logger
 from quorate.errors import ControllerMoved, NoController, NotController, QuorateError
 from quorate.metadata.delta import apply_batch
@@ -76,6 +78,8 @@ class _Expected(NamedTuple):
     offset: int
     digest: int
     events: tuple[ControllerEvent, ...]
+    #: when it was decided, on the monotonic clock
+    decided_s: float
 
 
 class _Office:
@@ -97,12 +101,14 @@ class ActiveController:
         self,
         metadata_log: MetadataLog,
         *,
+        clock: Clock,
         on_begin: Callable[[MetadataImage], None],
         on_appended: Callable[[MetadataImage], None],
         on_fatal: Callable[[str], NoReturn],
         leader_address: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._log = metadata_log
+        self._clock = clock
         self._leader_address = leader_address
         self._on_begin = on_begin
         self._on_appended = on_appended
@@ -110,6 +116,9 @@ class ActiveController:
         self._leading: SoftState | None = None
         self._leader: VoterKey | None = None
         self._office: _Office | None = None
+        #: how long it took from a decision until its records were committed; of all offices together, for
+        #: metrics, and without those whose outcome was not known when their office ended
+        self.commit_seconds = Histogram()
 
     @property
     def is_active(self) -> bool:
@@ -136,9 +145,10 @@ class ActiveController:
             return
         expected = self._office.expected
         while expected and expected[0].offset <= committed.offset:
-            offset, digest, events = expected.popleft()
+            offset, digest, events, decided_s = expected.popleft()
             if offset == committed.offset and digest != committed.digest:
                 self._on_fatal(f"the log makes another image at offset {offset} than this controller decided")
+            self.commit_seconds.observe(self._clock.monotonic() - decided_s)
             _tell(events)
 
     def _begin_when_replayed(self, committed: MetadataImage) -> None:
@@ -196,6 +206,7 @@ class ActiveController:
         return image
 
     def _append(self, office: _Office, decision: Decision[object]) -> Proposal:
+        decided_s = self._clock.monotonic()
         expected_index = self._log.next_index
         image = apply_batch(office.image, decision.records, expected_index)
         proposal = self._log.propose(encode_batch(decision.records), term=office.term)
@@ -204,7 +215,7 @@ class ActiveController:
             self._on_fatal(f"appended at {proposal.index} what was decided for {expected_index}")
         office.image = image
         office.last_proposal = proposal
-        office.expected.append(_Expected(expected_index, image.digest, decision.events))
+        office.expected.append(_Expected(expected_index, image.digest, decision.events, decided_s))
         self._on_appended(image)
         return proposal
 

@@ -21,6 +21,7 @@ from quorate.controller.state_machine import ImageStateMachine
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
+from quorate.core.instruments import Histogram
 from quorate.core.transport import Service, Transport
 from quorate.errors import NotFounded
 from quorate.metadata.admin_forwarding import AdminForwarding
@@ -61,6 +62,7 @@ class Controller:
         self._publisher = publisher
         self._active = ActiveController(
             quorum,
+            clock=clock,
             on_begin=self._begin,
             on_appended=lambda image: self._liveness.sessions.image_changed(image),
             on_fatal=on_fatal,
@@ -190,6 +192,11 @@ class Controller:
     @property
     def term(self) -> Term:
         return self._quorum.status.term
+
+    @property
+    def commit_seconds(self) -> Histogram:
+        """How long changes of the metadata took from their decision here until they were committed."""
+        return self._active.commit_seconds
 
     @property
     def image(self) -> MetadataImage:

@@ -95,19 +95,13 @@ NODES_DASHBOARD: Final = Dashboard(
                     "Not committed yet", [q("quorate_controller_uncommitted_entries{NODES}", "{{instance}}")]
                 ),
                 Panel(
-                    "Change until committed, 99th percentile",
+                    "Metadata: change until committed",
                     [
-                        q(
-                            quantile(
-                                0.99,
-                                "quorate_request_seconds",
-                                "method",
-                                only='NODES, outcome="ok", method=~"ControllerService/.*"',
-                            ),
-                            "{{method}}",
-                        )
+                        q(quantile(0.5, "quorate_controller_commit_seconds", only=NODES), "median"),
+                        q(quantile(0.99, "quorate_controller_commit_seconds", only=NODES), "99th percentile"),
                     ],
                     unit="s",
+                    about="From the active controller's decision until a majority of voters has it on disk.",
                 ),
                 Panel(
                     "Heartbeats: last one ago",

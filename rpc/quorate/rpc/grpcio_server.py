@@ -124,7 +124,7 @@ class GrpcioServer:
     ) -> _UnaryBehaviour:
         async def serve(_contents: AsyncIterator[bytes], context: _Context) -> bytes:
             try:
-                admission.enter(method)
+                _enter(admission, method, traffic)
                 call = _GrpcioCall(context)
                 call.when_over(admission.leave)
                 content = await self._answer(method, handler, turns, call, traffic)
@@ -151,9 +151,13 @@ class GrpcioServer:
         task = asyncio.current_task()
         assert task is not None
         task.add_done_callback(call.over)
-        content = await turns.read(method, call.read, call.name_peer)
-        traffic.received(len(content))
-        request = parse_request(method, content)
+        try:
+            content = await turns.read(method, call.read, call.name_peer)
+            traffic.received(len(content))
+            request = parse_request(method, content)
+        except QuorateError as error:
+            traffic.refused(error.code)
+            raise
         del content
         # gRPC cancels a call at its client's deadline; to a client that set none, this server's applies.
         limit_s = call.limit(self._options.default_timeout_s)
@@ -179,7 +183,9 @@ class GrpcioServer:
             requests = _parsed(method, contents, traffic)
             call = _GrpcioCall(context)
             try:
-                with admission.admit(method), self._stalled_readers.watch(call.name_peer) as hand_over:
+                _enter(admission, method, traffic)
+                call.when_over(admission.leave)
+                with self._stalled_readers.watch(call.name_peer) as hand_over:
                     async with aclosing(run_stream(handler, method, requests, call)) as responses:
                         async for response in responses:
                             content = response.SerializeToString()
@@ -220,13 +226,26 @@ class _Health(health.aio.HealthServicer):  # type: ignore[misc]  # no types
             task.cancel()
 
 
+def _enter(admission: Admission, method: Method[Any, Any], traffic: MethodTraffic) -> None:
+    try:
+        admission.enter(method)
+    except QuorateError as error:
+        traffic.refused(error.code)
+        raise
+
+
 async def _parsed(
     method: Method[Any, Any], contents: AsyncIterator[bytes], traffic: MethodTraffic
 ) -> AsyncGenerator[Any, None]:
     # Not a generator expression: that would begin to read at once, also for a handler that never does.
     async for content in contents:
         traffic.received(len(content))
-        yield parse_request(method, content)
+        try:
+            request = parse_request(method, content)
+        except QuorateError as error:
+            traffic.refused(error.code)
+            raise
+        yield request
 
 
 class _GrpcioCall:

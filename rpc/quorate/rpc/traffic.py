@@ -1,6 +1,7 @@
-"""How large the messages of each method are, for whoever measures them.
+"""What only a transport knows of each method, for whoever measures: how large messages are, and refusals.
 
-Only a transport knows: to ask a parsed message for its size is to write it down once more.
+To ask a parsed message for its size is to write it down once more; and of a request that is refused before a
+handler has it, nobody else hears.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ __all__ = ["NO_TRAFFIC", "UNMEASURED", "MethodTraffic", "Traffic"]
 
 
 class MethodTraffic(NamedTuple):
-    """To be told the bytes of each message of one method, as it comes and as it goes; without framing."""
+    """Of one method."""
 
+    #: to be told the bytes of each message, as it comes and as it goes; without framing
     received: Callable[[int], None]
     sent: Callable[[int], None]
+    #: to be told the code of the error with which a request was refused before a handler had it
+    refused: Callable[[str], None]
 
 
 class Traffic(Protocol):
@@ -26,11 +30,11 @@ class Traffic(Protocol):
         ...
 
 
-def _forget(_: int) -> None:
+def _forget(_: object) -> None:
     pass
 
 
-UNMEASURED: Final = MethodTraffic(_forget, _forget)
+UNMEASURED: Final = MethodTraffic(_forget, _forget, _forget)
 
 
 class _NoTraffic:

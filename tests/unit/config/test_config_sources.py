@@ -186,6 +186,10 @@ def test_configuration_built_by_code_is_held_to_the_same_bounds() -> None:
         NodeConfig(node_id=BrokerId(1), data_dir="/data", num_partitions=0)
 
 
+def test_key_that_is_nearly_one_of_the_clusters_is_refused_with_that() -> None:
+    assert "did you mean min.insync.replicas?" in refusal(*REQUIRED, "min.insync.replica=3")
+
+
 def test_setting_that_must_be_one_for_the_cluster_is_refused_at_a_node() -> None:
     # Rule 29: a MinISR of its own at a broker would let it acknowledge what others do not hold.
     told = refusal("min.insync.replicas=1")

@@ -61,6 +61,29 @@ def test_decommission_is_done_only_when_the_broker_is_forgotten(
     assert json_of(capsys, "broker", "decommission", "3", *options, status=status)["outcome"] == outcome
 
 
+def test_throttle_of_a_decommission_is_set_once_that_is_under_way_and_told_to_stay(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    answer = admin_pb2.DecommissionBrokerResponse(remaining_replica_count=2)
+    fake = FakeAdministration(decommission_broker=answer, alter_configs=[[], []]).install(monkeypatch)
+    assert main(["broker", "decommission", "3", "--no-wait", "--throttle", "10MiB"]) == 1
+    assert [name for name, _ in fake.calls] == ["alter_configs", "decommission_broker", "alter_configs"]
+    assert [each.validate_only for each in fake.asked("alter_configs")] == [True, False]
+    assert "moves are held to 10MiB/s until" in capsys.readouterr().err
+
+
+def test_decommission_that_is_refused_leaves_no_throttle_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeAdministration(decommission_broker=NotEnoughReplicas("no"), alter_configs=[[]])
+    fake.install(monkeypatch)
+    assert main(["broker", "decommission", "3", "--throttle", "10MiB"]) == 1
+    assert [each.validate_only for each in fake.asked("alter_configs")] == [True]
+
+
+def test_nothing_is_throttled_where_nothing_moves(capsys: Capsys) -> None:
+    assert main(["broker", "decommission", "3", "--cancel", "--throttle", "10MiB"]) == 2
+    assert "nothing to throttle" in capsys.readouterr().err
+
+
 def test_decommission_without_another_broker_advises_to_add_one(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from quorate.client.replica_sizes import ReplicaOf, ReplicaSizes
 from quorate.console.main import main
 from quorate.console.moving import watch
+from quorate.errors import InvalidConfig
 from quorate.v1 import admin_pb2
 from tests.unit.console.fake_administration import FakeAdministration, json_of
 
@@ -108,6 +109,17 @@ def test_throttle_of_a_rebalancing_is_lifted_when_it_is_done(
     changes = [change for each in fake.asked("alter_configs") for change in each.changes]
     assert [change.name for change in changes] == ["follower.replication.throttled.rate"] * 2
     assert [change.value if change.HasField("value") else None for change in changes] == ["10MiB", None]
+
+
+def test_throttle_that_is_none_is_refused_when_the_plan_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    fake = rebalanced(
+        monkeypatch, list_reassignments=[[]], alter_configs=InvalidConfig("'XB' is no unit here")
+    )
+    assert main(["cluster", "rebalance", "--throttle", "5XB"]) == 1
+    assert "--throttle 5XB: 'XB' is no unit here" in capsys.readouterr().err
+    assert [each.validate_only for each in fake.asked("alter_configs")] == [True]
 
 
 def test_no_plan_is_made_while_others_are_carried_out(

@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 import structlog
 
+from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.controller.active import ActiveController
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.errors import ControllerMoved, InvalidRequest, NoController, NotController
@@ -40,8 +41,10 @@ class _Quorum:
         self.index_shift = 0
         self.begun: list[int] = []
         self.fatal: list[str] = []
+        self.clock = SteppedClock()
         self.controller = ActiveController(
             self,
+            clock=self.clock,
             on_begin=lambda image: self.begun.append(image.offset),
             on_appended=lambda _image: None,
             on_fatal=self._die,
@@ -279,3 +282,41 @@ async def test_people_are_told_of_a_change_once_it_is_committed_and_not_before(q
         assert told == []
         quorum.commit(0)
     assert [entry["event"] for entry in told] == ["something_happened"]
+
+
+async def test_a_commit_is_timed_from_its_decision_whether_or_not_anybody_waits(quorum: _Quorum) -> None:
+    quorum.controller.change_unattended(_set("a"))
+    quorum.clock.advance(0.2)
+    attended = asyncio.create_task(quorum.controller.change(_set("b")))
+    await _start(attended)
+    quorum.clock.advance(0.5)
+    assert quorum.controller.commit_seconds.count == 0
+    quorum.commit(0)
+    quorum.commit(1)
+    await attended
+    counted = {sample.suffix: sample.value for sample in quorum.controller.commit_seconds.samples(())}
+    assert counted["_count"] == 2
+    assert counted["_sum"] == pytest.approx(0.7 + 0.5)
+
+
+async def test_an_answer_that_changes_nothing_is_no_commit(quorum: _Quorum) -> None:
+    look = asyncio.create_task(quorum.controller.change(_look))
+    await _start(look)
+    quorum.barriers[0].set_result(None)
+    await look
+    assert quorum.controller.commit_seconds.count == 0
+
+
+async def test_commits_are_counted_over_offices_and_without_those_of_unknown_outcome(quorum: _Quorum) -> None:
+    quorum.controller.change_unattended(_set("a"))
+    quorum.commit(0)
+    quorum.controller.change_unattended(_set("b"))
+    quorum.follow(term=2)
+    quorum.proposals.pop()
+    quorum.lead(term=3, term_start=3)
+    quorum.replay_to(3)
+    assert quorum.controller.commit_seconds.count == 1
+    quorum.proposals.clear()
+    quorum.controller.change_unattended(_set("c"))
+    quorum.commit(0)
+    assert quorum.controller.commit_seconds.count == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
@@ -24,6 +26,14 @@ def test_value_at_a_bound_is_counted_below_it_and_in_all_that_follow() -> None:
         histogram.observe(value)
     assert buckets(histogram) == {"1.0": 2, "2.0": 3, "+Inf": 4}
     assert histogram.count == 4
+
+
+def test_value_whose_place_is_known_is_counted_as_if_it_were_observed() -> None:
+    searched, known = Histogram(), Histogram()
+    for value in (0.0, 0.001, 0.3, 99.0):
+        searched.observe(value)
+        known.add(bisect_left(LATENCY_BOUNDS_S, value), value)
+    assert list(known.samples(())) == list(searched.samples(()))
 
 
 def test_bounds_ascend() -> None:

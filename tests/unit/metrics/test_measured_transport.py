@@ -13,7 +13,7 @@ from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
 from quorate.core.metrics import MetricSource
 from quorate.core.transport import Call, Handler, Service, Transport, call_once, methods_of
-from quorate.errors import NotEnoughReplicas, QuorateError, UnknownServerError
+from quorate.errors import NotEnoughReplicas, Overloaded, QuorateError, UnknownServerError
 from quorate.node.metrics.measured_transport import MeasuredTransport
 from quorate.node.metrics.request import RequestMeter
 from quorate.node.metrics.topic import TopicMeter
@@ -237,3 +237,36 @@ async def test_transports_tell_how_large_messages_are(kind: str) -> None:
     [total] = [each.value for each in reading.samples if each.suffix == "_sum"]
     written = [message.ByteSize() async for message in stream_requests()]
     assert total == sum(written)
+
+
+@pytest.mark.parametrize("kind", ["grpcio", "lean"])
+async def test_who_is_refused_before_a_handler_has_the_request_is_counted(kind: str) -> None:
+    requests = RequestMeter()
+    transport: Transport = (
+        GrpcioTransport(GrpcioOptions(traffic=requests, requests_max=1))
+        if kind == "grpcio"
+        else LeanTransport(LeanOptions(traffic=requests, requests_max=1))
+    )
+    meters = Meters(transport, requests)
+    is_let_in, may_end = asyncio.Event(), asyncio.Event()
+
+    async def produce(_request: ProduceRequest, _call: Call) -> ProduceResponse:
+        is_let_in.set()
+        await may_end.wait()
+        return ProduceResponse(partitions=[result("orders")])
+
+    server = await meters.transport.serve("127.0.0.1:0", [service(Produce=produce)])
+    channel = meters.transport.connect(server.address)
+    try:
+        first = asyncio.create_task(channel.call(METHODS["Produce"], ProduceRequest(), timeout_s=5))
+        await is_let_in.wait()
+        with pytest.raises(Overloaded):
+            await channel.call(METHODS["Produce"], ProduceRequest(), timeout_s=5)
+        may_end.set()
+        await first
+    finally:
+        await channel.close()
+        await server.stop(0)
+    name = "BrokerService/Produce"
+    assert told(requests, "quorate_request_errors_total") == {(name, Overloaded.code): 1}
+    assert told(requests, "quorate_request_seconds") == {(name, "ok"): 1}

@@ -118,6 +118,12 @@ def drain(
 @broker.command()
 @_broker_id
 @click.option("--cancel", is_flag=True, help="Call it off; replicas that have moved stay where they are.")
+@click.option(
+    "--throttle",
+    metavar="BYTES/S",
+    help="Let no broker fetch replicas that moves add to it faster than this (10MiB, say). It holds for the "
+    "whole cluster, and until it is lifted.",
+)
 @waiting_options
 @pass_session
 def decommission(
@@ -125,6 +131,7 @@ def decommission(
     broker_id: int,
     *,
     cancel: bool,
+    throttle: str | None,
     no_wait: bool,
     timeout_s: float | None,
 ) -> int:
@@ -137,11 +144,20 @@ def decommission(
     """
     from quorate.console.advice import AdvisedError
     from quorate.console.connecting import with_connection
+    from quorate.console.moving.throttling import note_throttle, set_throttle
     from quorate.console.output import print_json
     from quorate.console.waiting import wait_until_none_left
 
+    if cancel and throttle is not None:
+        raise click.UsageError("--cancel moves nothing: there is nothing to throttle")
+
     async def work(connection: ImpatientAdmin) -> admin_pb2.DecommissionBrokerResponse:
+        if throttle is not None:
+            await set_throttle(connection, throttle, validate_only=True)
         answer = await connection.decommission_broker(broker_id, cancel=cancel)
+        if throttle is not None:
+            # Not before: where it is refused no throttle must be left behind.
+            await set_throttle(connection, throttle)
 
         async def replicas_left() -> int:
             nonlocal answer
@@ -176,6 +192,8 @@ def decommission(
         )
     else:
         session.note(_told(broker_id, answer, outcome))
+        if throttle is not None:
+            note_throttle(session, throttle)
     return 0 if outcome in ("forgotten", "cancelled") else 1
 
 

@@ -135,7 +135,7 @@ def reassign(
     quorate partition reassign --list
     """
     from quorate.console.connecting import with_connection
-    from quorate.console.moving.throttling import THROTTLE_KEY
+    from quorate.console.moving.throttling import note_throttle
     from quorate.console.moving.watch import wait_for_moves
     from quorate.console.output import print_json
 
@@ -169,10 +169,7 @@ def reassign(
         return
     session.note(f"{len(moves)} move(s) {outcome}")
     if throttle is not None and not dry_run:
-        session.note(
-            f"moves are held to {throttle}/s until `quorate cluster alter-config --delete-config "
-            f"{THROTTLE_KEY}` lifts that"
-        )
+        note_throttle(session, throttle)
 
 
 async def _begin_moves(

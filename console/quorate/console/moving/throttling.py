@@ -10,8 +10,9 @@ from quorate.v1 import admin_pb2
 
 if TYPE_CHECKING:
     from quorate.client.admin_calls import AdminCalls
+    from quorate.console.session import Session
 
-__all__ = ["THROTTLE_KEY", "lift_throttle", "set_throttle"]
+__all__ = ["THROTTLE_KEY", "lift_throttle", "note_throttle", "set_throttle"]
 
 THROTTLE_KEY: Final = "follower.replication.throttled.rate"
 
@@ -25,6 +26,14 @@ async def set_throttle(connection: AdminCalls, rate: str, *, validate_only: bool
     except InvalidConfig as error:
         told = InvalidConfig(f"--throttle {rate}: {error.message}", **error.facts)
         raise AdvisedError(told, "give bytes per second, such as 10MiB") from error
+
+
+def note_throttle(session: Session, rate: str) -> None:
+    """For who has set it and leaves it."""
+    session.note(
+        f"moves are held to {rate}/s until `quorate cluster alter-config --delete-config {THROTTLE_KEY}` "
+        "lifts that"
+    )
 
 
 async def lift_throttle(connection: AdminCalls) -> None:

@@ -57,6 +57,9 @@ class Rebalance:
         moves = plan(found.brokers, found.partitions)
         if self._options.execute and moves:
             await self._execute(connection, moves)
+        elif self._options.throttle is not None:
+            # Found out now, and not when the plan was read and agreed to.
+            await set_throttle(connection, self._options.throttle, validate_only=True)
         self._tell(found, moves)
 
     # -- looking

@@ -37,7 +37,7 @@ def resolve(
             elif raw.key in set_elsewhere:
                 problems.append(f"{raw.origin}: {raw.key} {set_elsewhere[raw.key]}")
             else:
-                problems.append(_unknown(raw, by_key))
+                problems.append(_unknown(raw, [*by_key, *set_elsewhere]))
     values: dict[str, object] = {}
     for key, raw in chosen.items():
         try:
@@ -56,7 +56,7 @@ def resolve(
     return values
 
 
-def _unknown(raw: RawValue, known: Mapping[str, Setting]) -> str:
+def _unknown(raw: RawValue, known: Sequence[str]) -> str:
     nearest = difflib.get_close_matches(raw.key, known, n=1, cutoff=0.5)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return f"{raw.origin}: unknown key {raw.key}{hint}"

@@ -44,6 +44,12 @@ UNCOMMITTED: Final = Metric(
     MetricKind.GAUGE,
     "Entries of the metadata that this controller has and does not know to be committed.",
 )
+COMMIT_SECONDS: Final = Metric(
+    "quorate_controller_commit_seconds",
+    MetricKind.HISTOGRAM,
+    "How long changes of the metadata took from their decision on the active controller until a majority of "
+    "the voters had them on disk. Told by who decided them.",
+)
 HEARTBEAT_AGE: Final = Metric(
     "quorate_controller_heartbeat_age_seconds",
     MetricKind.GAUGE,
@@ -51,7 +57,7 @@ HEARTBEAT_AGE: Final = Metric(
     ("broker_id",),
 )
 
-METRICS: Final = (ACTIVE, STATE, HEARS_LEADER, TERM, COMMIT, UNCOMMITTED, HEARTBEAT_AGE)
+METRICS: Final = (ACTIVE, STATE, HEARS_LEADER, TERM, COMMIT, UNCOMMITTED, COMMIT_SECONDS, HEARTBEAT_AGE)
 
 
 class ControllerMetrics:
@@ -69,6 +75,7 @@ class ControllerMetrics:
             yield Reading(ACTIVE, [Sample((), controller.is_active)])
             yield Reading(HEARS_LEADER, [Sample((), controller.hears_leader)])
             yield from _quorum(controller)
+            yield Reading(COMMIT_SECONDS, controller.commit_seconds.samples(()))
             yield Reading(HEARTBEAT_AGE, self._heartbeat_ages(controller))
 
     def _heartbeat_ages(self, controller: Controller) -> list[Sample]:

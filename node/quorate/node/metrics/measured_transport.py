@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
+from quorate.core.instruments import LATENCY_BOUNDS_S
 from quorate.core.served_exchange import ExchangeHandler, RequestListener, ServedExchange
 from quorate.core.transport import Call, CallKind, Channel, Handler, Method, Server, Service, Transport
 from quorate.errors import QuorateError, UnknownServerError
@@ -31,7 +33,8 @@ _NUMBERED: Final = (f"/{_BROKER_SERVICE}/ProduceStream", f"/{_BROKER_SERVICE}/Fe
 #: the caller had gone before there was an answer
 _CANCELLED: Final = "CANCELLED"
 
-_Answered = Callable[[Any, float], None]
+#: to be told the partitions of an answer, how long it took, and where latencies like that are counted
+_Answered = Callable[[Any, float, int], None]
 
 
 class MeasuredTransport:
@@ -64,21 +67,19 @@ class MeasuredTransport:
     def measured_handler(self, method: Method[Any, Any], handler: Handler) -> Handler:
         meter = self._requests.method(method)
         if method.kind is CallKind.UNARY:
-            answered = self._topics.answered if method.path == _PRODUCE else _note_nothing
+            answered = self._topics.answered if method.path == _PRODUCE else None
             return _timed_unary(cast(Any, handler), meter, answered, self._now)
         if method.path in _NUMBERED:
-            answered = self._topics.answered if "Produce" in method.name else _note_nothing
+            answered = self._topics.answered if "Produce" in method.name else None
             if isinstance(handler, ExchangeHandler):
                 return _TimedHandler(handler, meter, answered, self._now)
             return _timed_stream(cast(Any, handler), meter, answered, self._now)
         return handler
 
 
-def _note_nothing(_response: Any, _seconds: float) -> None:
-    pass
-
-
-def _timed_unary(handler: Any, meter: MethodMeter, answered: _Answered, now: Callable[[], float]) -> Handler:
+def _timed_unary(
+    handler: Any, meter: MethodMeter, answered: _Answered | None, now: Callable[[], float]
+) -> Handler:
     async def timed(request: Any, call: Call) -> Any:
         began = now()
         try:
@@ -93,14 +94,18 @@ def _timed_unary(handler: Any, meter: MethodMeter, answered: _Answered, now: Cal
             meter.failed(UnknownServerError.code, now() - began)
             raise
         seconds = now() - began
-        meter.done.observe(seconds)
-        answered(response, seconds)
+        place = bisect_left(LATENCY_BOUNDS_S, seconds)
+        meter.done.add(place, seconds)
+        if answered is not None:
+            answered(response.partitions, seconds, place)
         return response
 
     return timed
 
 
-def _timed_stream(handler: Any, meter: MethodMeter, answered: _Answered, now: Callable[[], float]) -> Handler:
+def _timed_stream(
+    handler: Any, meter: MethodMeter, answered: _Answered | None, now: Callable[[], float]
+) -> Handler:
     async def timed(requests: AsyncIterator[Any], call: Call) -> AsyncGenerator[Any, None]:
         noted = _Noted(requests, now)
         came = noted.came
@@ -115,12 +120,14 @@ def _timed_stream(handler: Any, meter: MethodMeter, answered: _Answered, now: Ca
     return timed
 
 
-def _note_answer(response: Any, seconds: float, meter: MethodMeter, answered: _Answered) -> None:
-    answer = response.response
+def _note_answer(response: Any, seconds: float, meter: MethodMeter, answered: _Answered | None) -> None:
+    place = bisect_left(LATENCY_BOUNDS_S, seconds)
+    partitions = response.response.partitions
     # Looked at first, being cheaper: who has partitions has no error.
-    if answer.partitions or not response.HasField("error"):
-        meter.done.observe(seconds)
-        answered(answer, seconds)
+    if partitions or not response.HasField("error"):
+        meter.done.add(place, seconds)
+        if answered is not None:
+            answered(partitions, seconds, place)
     else:
         meter.failed(response.error.code, seconds)
 
@@ -147,7 +154,11 @@ class _Noted:
 
 class _TimedHandler(ExchangeHandler):
     def __init__(
-        self, handler: ExchangeHandler, meter: MethodMeter, answered: _Answered, now: Callable[[], float]
+        self,
+        handler: ExchangeHandler,
+        meter: MethodMeter,
+        answered: _Answered | None,
+        now: Callable[[], float],
     ) -> None:
         self._handler = handler
         self._meter = meter
@@ -165,7 +176,11 @@ class _TimedAnswers:
     __slots__ = ("_answered", "_exchange", "_meter", "_now", "came", "end", "pause", "resume")
 
     def __init__(
-        self, exchange: ServedExchange, meter: MethodMeter, answered: _Answered, now: Callable[[], float]
+        self,
+        exchange: ServedExchange,
+        meter: MethodMeter,
+        answered: _Answered | None,
+        now: Callable[[], float],
     ) -> None:
         self._exchange = exchange
         self._meter = meter

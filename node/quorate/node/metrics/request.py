@@ -3,7 +3,7 @@
 A call on its own, and each request of a stream that is answered by its number (producing and fetching), is
 timed from when its handler has it until its answer leaves. Of other streams only messages are counted:
 nothing says which of them answers which. A fetch waits for records, and a group's heartbeat for news: their
-time says how quiet it is, not how slow.
+time says how quiet it is, not how slow. What is refused before a handler has it is an error without a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SECONDS: Final = Metric(
 ERRORS: Final = Metric(
     "quorate_request_errors_total",
     MetricKind.COUNTER,
-    "Requests that failed as a whole, by the code of the error; CANCELLED: the caller had gone.",
+    "Requests that failed as a whole, by the code of the error; also those that were refused before anything "
+    "was done for them, as OVERLOADED. CANCELLED: the caller had gone.",
     ("method", "code"),
 )
 RECEIVED: Final = Metric(
@@ -59,6 +60,10 @@ class MethodMeter:
 
     def failed(self, code: str, seconds: float) -> None:
         self.failures.observe(seconds)
+        self.refused(code)
+
+    def refused(self, code: str) -> None:
+        """Nothing was done for it, so that took no time."""
         self.errors[code] = self.errors.get(code, 0) + 1
 
 
@@ -74,7 +79,7 @@ class RequestMeter:
     def of(self, method: Method[Any, Any]) -> MethodTraffic:
         """For the transport."""
         meter = self.method(method)
-        return MethodTraffic(received=meter.received.observe, sent=meter.sent.observe)
+        return MethodTraffic(received=meter.received.observe, sent=meter.sent.observe, refused=meter.refused)
 
     async def look(self) -> None:
         """All is recorded already."""

@@ -255,6 +255,7 @@ class _Client:
         try:
             call: ServerCall = route.call_type(route, stream, head, found, self.link, server.surroundings)
         except QuorateError as error:
+            route.traffic.refused(error.code)
             refuse_stream(stream, status_of(error))
             return stream.connection.nobody
         call.when_over(server.call_over)

@@ -260,6 +260,9 @@ class ServerCall:
             self._stream.send_headers((*RESPONSE, *metadata_headers(self.initial_metadata)))
 
     def _refuse(self, error: QuorateError) -> None:
+        """What no handler has, and none will get."""
+        if not self._is_finished and not self._is_over:
+            self._route.traffic.refused(error.code)
         self._finish(status_of(error))
 
     def _finish(self, status: Status) -> None:

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import parse_request, run_unary
 from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge
-from quorate.rpc.lean.server_call import CANCELLED, ServerCall
+from quorate.rpc.lean.server_call import CANCELLED, ServerCall, status_of
 from quorate.rpc.lean.status import OK
 
 __all__ = ["UnaryCall"]
@@ -110,4 +110,4 @@ class UnaryCall(ServerCall):
         limit_s = self._surroundings.options.default_timeout_s
         message = f"not done within {limit_s} s, the limit for calls that set none"
         self._stop_handler()
-        self._refuse(RequestTimedOut(message, method=self._route.method.path))
+        self._finish(status_of(RequestTimedOut(message, method=self._route.method.path)))
