@@ -173,7 +173,7 @@ class _TimedHandler(ExchangeHandler):
 class _TimedAnswers:
     """What the handler answers through."""
 
-    __slots__ = ("_answered", "_exchange", "_meter", "_now", "came", "end", "pause", "resume")
+    __slots__ = ("_answered", "_done", "_exchange", "_meter", "_now", "came", "end", "pause", "resume")
 
     def __init__(
         self,
@@ -184,6 +184,7 @@ class _TimedAnswers:
     ) -> None:
         self._exchange = exchange
         self._meter = meter
+        self._done = meter.done.add
         self._answered = answered
         self._now = now
         #: when, by the client's number
@@ -195,9 +196,18 @@ class _TimedAnswers:
         return self._exchange.is_ready
 
     def send(self, response: Any, *, is_last: bool = False) -> None:
+        # As ``_note_answer``, which would be one more call for every write.
         began = self.came.pop(response.correlation_id, None)
         if began is not None:
-            _note_answer(response, self._now() - began, self._meter, self._answered)
+            seconds = self._now() - began
+            place = bisect_left(LATENCY_BOUNDS_S, seconds)
+            partitions = response.response.partitions
+            if partitions or not response.HasField("error"):
+                self._done(place, seconds)
+                if self._answered is not None:
+                    self._answered(partitions, seconds, place)
+            else:
+                self._meter.failed(response.error.code, seconds)
         self._exchange.send(response, is_last=is_last)
 
 
