@@ -11,6 +11,8 @@ from typing import Any
 
 from google.protobuf.wrappers_pb2 import StringValue
 
+from quorate.core.served_exchange import ExchangeHandler, ServedExchange
+from quorate.core.transport import Call, Handler
 from quorate.rpc.lean.frames import Flag, FrameType, SettingCode, settings_frame, window_update_frame
 from quorate.rpc.lean.grpc_headers import request_headers
 from quorate.rpc.lean.header_codec import HeaderEncoder
@@ -27,8 +29,9 @@ WINDOW = (1 << 31) - 1
 #: of the loop, until an answer is there
 TURNS_MAX = 20
 #: calls of a server for one message, alone in its turn of the loop, and for its answer
-STREAM_BOUND = 73
-UNARY_BOUND = 146
+STREAM_BOUND = 68
+EXCHANGE_BOUND = 58
+UNARY_BOUND = 142
 
 
 class Socket:
@@ -57,8 +60,11 @@ class Socket:
 class Client:
     """What it sends arrives at a server at once; every message is answered before the next."""
 
-    def __init__(self) -> None:
-        self.server = LeanServer("127.0.0.1:0", [EchoServer().service], LeanOptions())
+    def __init__(self, chat: Handler | None = None) -> None:
+        service = EchoServer().service
+        if chat is not None:
+            service.handlers = {**service.handlers, CHAT: chat}
+        self.server = LeanServer("127.0.0.1:0", [service], LeanOptions())
         self.link: Link = self.server._make_link()
         self.socket = Socket()
         self._encoder = HeaderEncoder()
@@ -106,6 +112,35 @@ async def test_message_of_a_stream_costs_no_more_calls_than_it_did() -> None:
             await client.ask(data(message, 1))
     await client.close()
     assert round(calls["rpc"] / MESSAGES) <= STREAM_BOUND, calls
+
+
+class Echo(ExchangeHandler):
+    def open(self, exchange: ServedExchange, _call: Call) -> Echoing:
+        return Echoing(exchange)
+
+
+class Echoing:
+    def __init__(self, exchange: ServedExchange) -> None:
+        self._exchange = exchange
+
+    def on_request(self, request: StringValue) -> None:
+        assert self._exchange.is_ready
+        self._exchange.send(request)
+
+    def on_requests_end(self) -> None: ...
+    def on_ready(self) -> None: ...
+    def on_over(self) -> None: ...
+
+
+async def test_message_of_an_exchange_costs_no_more_calls_than_it_did() -> None:
+    client = Client(Echo())
+    message = prefixed(StringValue(value="x" * 1_000))
+    await client.ask(client.headers(CHAT.path, 1, None) + data(message, 1))
+    with counted_calls() as calls:
+        for _ in range(MESSAGES):
+            await client.ask(data(message, 1))
+    await client.close()
+    assert round(calls["rpc"] / MESSAGES) <= EXCHANGE_BOUND, calls
 
 
 async def test_unary_call_costs_no_more_calls_than_it_did() -> None:

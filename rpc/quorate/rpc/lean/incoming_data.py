@@ -37,6 +37,34 @@ class IncomingData:
         self._padding_left = 0
         self._ends_stream = False
 
+    def take_whole(self, view: memoryview, at: int, length: int, flags: int, stream_id: int) -> int:
+        """As ``begin`` and ``receive`` for a frame without padding that is all there: nearly every one.
+
+        What needs more than to be counted and passed on goes the long way.
+        """
+        connection = self._connection
+        stream = connection.streams.get(stream_id)
+        window_left = self._receive_window - length
+        if (
+            not length
+            or stream is None
+            or stream.is_remote_ended
+            or not stream.has_headers
+            or stream.content_bytes_left is not None
+            or stream.receive_window < length
+            or window_left * 2 <= connection.settings.connection_window_bytes
+        ):
+            return self.begin(view, at, length, flags, stream_id)
+        self._receive_window = window_left
+        stream.receive_window -= length
+        stream.held_bytes += length
+        end = at + length
+        stream.listener.on_data(view[at:end])
+        # The listener may have reset it meanwhile.
+        if flags & Flag.END_STREAM and not stream.is_remote_ended:
+            self._end(stream)
+        return end
+
     def begin(self, view: memoryview, at: int, length: int, flags: int, stream_id: int) -> int:
         """Its header has come. Where its content begins."""
         self._count(length)

@@ -77,9 +77,12 @@ class Receiver:
             length, kind, flags, stream_id = read_frame_header(view, at)
             self._check_frame(length, kind, stream_id)
             if kind == FrameType.DATA:
-                if flags & Flag.PADDED and end == content_at:
+                if not flags & Flag.PADDED and end - content_at >= length:
+                    at = data.take_whole(view, content_at, length, flags, stream_id)
+                elif flags & Flag.PADDED and end == content_at:
                     return at
-                at = data.begin(view, content_at, length, flags, stream_id)
+                else:
+                    at = data.begin(view, content_at, length, flags, stream_id)
             elif end - content_at < length:
                 return at
             else:
