@@ -12,9 +12,10 @@ from quorate.chaos.sim.disk import SimDisk
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.core.records import encode_values
 from quorate.storage import PartitionLog, StartKind
-from quorate.storage.recent_batches import RecentBatches, RecentTail
+from quorate.storage.recent_batches import ENTRY_BYTES, RecentBatches, RecentTail
 
 BATCH_BYTES: Final = 10
+KEPT_BYTES: Final = BATCH_BYTES + ENTRY_BYTES
 
 
 def batch(number: int) -> bytes:
@@ -35,7 +36,7 @@ def read(
 
 
 def test_batches_that_follow_each_other_are_read_together() -> None:
-    tail = RecentTail(RecentBatches(1_000))
+    tail = RecentTail(RecentBatches(100_000))
     add(tail, 0, 1, 2)
     assert read(tail, 0) == (batch(0) + batch(1) + batch(2), 3)
     assert read(tail, 2) == (batch(2), 3)
@@ -43,14 +44,14 @@ def test_batches_that_follow_each_other_are_read_together() -> None:
 
 
 def test_at_least_one_is_read_and_no_more_than_there_is_room_for() -> None:
-    tail = RecentTail(RecentBatches(1_000))
+    tail = RecentTail(RecentBatches(100_000))
     add(tail, 0, 1, 2)
     assert read(tail, 0, bytes_max=1) == (batch(0), 1)
     assert read(tail, 0, bytes_max=25) == (batch(0) + batch(1), 2)
 
 
 def test_nothing_is_read_beyond_the_end_that_is_asked_for() -> None:
-    tail = RecentTail(RecentBatches(1_000))
+    tail = RecentTail(RecentBatches(100_000))
     add(tail, 0, 1, 2)
     assert read(tail, 0, end_offset=2) == (batch(0) + batch(1), 2)
     assert read(tail, 0, end_offset=1) == (batch(0), 1)
@@ -58,7 +59,7 @@ def test_nothing_is_read_beyond_the_end_that_is_asked_for() -> None:
 
 
 def test_the_oldest_go_first_whosever_they_are() -> None:
-    shared = RecentBatches(10 * BATCH_BYTES)
+    shared = RecentBatches(10 * KEPT_BYTES)
     idle, busy = RecentTail(shared), RecentTail(shared)
     add(idle, 0)
     add(busy, *range(9))
@@ -67,7 +68,7 @@ def test_the_oldest_go_first_whosever_they_are() -> None:
     assert read(idle, 0) is None
     add(busy, 10)
     assert read(busy, 0) is None
-    assert shared.held_bytes == 10 * BATCH_BYTES
+    assert shared.held_bytes == 10 * KEPT_BYTES
 
 
 def test_what_would_push_out_too_much_is_not_kept() -> None:
@@ -79,7 +80,7 @@ def test_what_would_push_out_too_much_is_not_kept() -> None:
 
 
 def test_after_a_cut_offsets_may_be_taken_by_other_batches() -> None:
-    shared = RecentBatches(8 * BATCH_BYTES)
+    shared = RecentBatches(8 * KEPT_BYTES)
     tail = RecentTail(shared)
     add(tail, 0, 1)
     tail.forget()
@@ -89,7 +90,7 @@ def test_after_a_cut_offsets_may_be_taken_by_other_batches() -> None:
     assert read(tail, 1) == (content, 2)
     # Those that were forgotten have their turn, and nothing is counted twice.
     add(tail, *range(2, 12))
-    assert shared.held_bytes == 8 * BATCH_BYTES
+    assert shared.held_bytes == 8 * KEPT_BYTES
 
 
 async def test_reads_from_memory_are_what_the_files_have_whatever_was_cut_and_appended() -> None:
@@ -97,7 +98,7 @@ async def test_reads_from_memory_are_what_the_files_have_whatever_was_cut_and_ap
     disk = SimDisk()
     disk.make_directory("/log")
     context = make_context(disk)
-    context.recent = RecentBatches(3_000)
+    context.recent = RecentBatches(6_000)
     log = await PartitionLog.open(context, small_config(), "/log", start=StartKind.CLEAN)
     epoch = 0
     for _ in range(600):
@@ -120,7 +121,7 @@ async def test_reads_from_memory_are_what_the_files_have_whatever_was_cut_and_ap
         shorter = min(len(found.batches), len(in_files.batches))
         assert found.batches[:shorter] == in_files.batches[:shorter]
         assert bool(found.batches) == bool(in_files.batches)
-        assert context.recent.held_bytes <= 3_000
+        assert context.recent.held_bytes <= 6_000
     await log.close()
 
 

@@ -25,10 +25,13 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from google.protobuf.message import Message
 
+from quorate.core.logging import get_logger
 from quorate.core.transport import Channel, Method
 from quorate.errors import QuorateError, UnknownServerError
 
 __all__ = ["Exchange", "ExchangeListener", "broken_listener", "open_exchange"]
+
+log = get_logger(__name__)
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -87,7 +90,8 @@ def open_exchange(
 
 
 def broken_listener(error: Exception) -> QuorateError:
-    """What an exchange ends with whose listener has failed."""
+    """What an exchange ends with whose listener has failed. Logged, because nobody raises it further."""
+    log.error("exchange_failed", exc_info=error)
     return UnknownServerError(f"{type(error).__name__} while reading answers: {error}")
 
 

@@ -85,8 +85,10 @@ class ExchangeHandler(abc.ABC):
         finally:
             exchange.is_ended = True
             reading.cancel()
-            await asyncio.wait([reading])
-            listener.on_over()
+            try:
+                await asyncio.wait([reading])
+            finally:
+                listener.on_over()
 
 
 class _Generated:

@@ -112,6 +112,7 @@ class PartitionLog:
             state.check_writable()
             # From here on nothing is accepted: it would be neither synced nor part of the clean end.
             state.is_closed = True
+            state.recent.forget()
             await self._sync_state.flush()
             await self._sync_state.flush_sealed()
             async with self._sync_state.files_lock:
@@ -143,6 +144,7 @@ class PartitionLog:
     async def abandon(self) -> None:
         """Let go of the files and leave nothing behind; the next start recovers."""
         self._state.is_closed = True
+        self._state.recent.forget()
         # What is being cut is cut to the end, also if nobody waits for it any more.
         async with self._sync_state.files_lock:
             await self._sync_state.settle()

@@ -15,8 +15,10 @@ from typing import Final
 
 from quorate.core.ids import Offset
 
-__all__ = ["RecentBatches", "RecentTail"]
+__all__ = ["ENTRY_BYTES", "RecentBatches", "RecentTail"]
 
+#: What it takes to keep a batch, beside its bytes.
+ENTRY_BYTES: Final = 350
 #: A batch that takes more than this part of the bound would push out too many others.
 _BATCHES_MIN: Final = 8
 
@@ -43,8 +45,9 @@ class RecentBatches:
 
     def added(self, tail: RecentTail, base_offset: Offset, batch_bytes: int) -> None:
         order = self._order
-        order.append((tail, base_offset, batch_bytes))
-        self._bytes += batch_bytes
+        size = batch_bytes + ENTRY_BYTES
+        order.append((tail, base_offset, size))
+        self._bytes += size
         while self._bytes > self._bytes_max:
             oldest, offset, size = order.popleft()
             oldest.drop(offset)
@@ -92,5 +95,5 @@ class RecentTail:
         self._batches.pop(base_offset, None)
 
     def forget(self) -> None:
-        """The log is about to be cut, or what is in its files is no longer what was written."""
+        """The log is closed, or about to be cut; or its files no longer have what was written."""
         self._batches.clear()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from quorate.broker.replica.partition import Partition
+from quorate.broker.replication import leader_fetcher
 from quorate.chaos.models.follower.replicas import bytes_of, image, leader_batch
 from quorate.chaos.models.follower.scripted_leader import (
     FollowerHarness,
@@ -10,6 +15,7 @@ from quorate.chaos.models.follower.scripted_leader import (
     update,
     with_follower,
 )
+from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.config import Durability
 from quorate.core.ids import NO_LEADER_EPOCH
 from quorate.errors import LogDamaged, OffsetOutOfRange, UnknownServerError
@@ -262,3 +268,31 @@ def test_rule_44_damage_that_was_there_at_the_start_is_refetched_in_the_first_ep
         assert partition.log.damage is None
 
     with_follower(script)
+
+
+def test_broken_invariant_ends_the_broker_and_not_only_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 1: dialled again and again, nobody would hear of it."""
+
+    async def main(simulation: Simulation) -> None:
+        harness = FollowerHarness(simulation, durability=Durability.REPLICATED, sync_delay_s=0.002)
+        await harness.start()
+        running = asyncio.create_task(harness.fetchers.run())
+        await harness.open()
+        leader = harness.follow_leader(2, 1)
+        await leader.position()
+
+        def broken(*_: object) -> None:
+            raise AssertionError("only the leader moves the high watermark")
+
+        monkeypatch.setattr(leader_fetcher, "take_update", broken)
+        leader.send(update(1, leader_batch(0, 1)))
+        await asyncio.wait([running], timeout=5)
+        assert isinstance(_only_cause(running.exception()), AssertionError)
+
+    run_simulation(main, seed=1)
+
+
+def _only_cause(error: BaseException | None) -> BaseException | None:
+    while isinstance(error, BaseExceptionGroup):
+        [error] = error.exceptions
+    return error

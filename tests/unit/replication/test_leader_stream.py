@@ -33,6 +33,7 @@ from quorate.errors import (
     QuorateError,
     StaleBrokerEpoch,
     Unavailable,
+    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from quorate.v1 import replica_pb2
@@ -67,6 +68,7 @@ class OneByOne:
 
     def __init__(self) -> None:
         self._asked: asyncio.Future[ReplicateResponse] | None = None
+        self.ended_by: QuorateError | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -82,7 +84,7 @@ class OneByOne:
         return await self._asked
 
     def end(self, error: QuorateError | None = None) -> None:
-        raise AssertionError(f"nobody ends it: {error}")
+        self.ended_by = error
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
@@ -423,6 +425,25 @@ def test_a_stream_that_has_ended_takes_nothing_from_the_one_that_replaced_it() -
 
 
 # -- streams as a whole
+
+
+def test_mistake_in_making_a_response_ends_the_stream() -> None:
+    """Otherwise the follower would wait for ever, over a connection with which nothing is wrong."""
+
+    async def script(harness: LeaderHarness) -> None:
+        partition = await harness.lead()
+        harness.append(b"a")
+        harness.stream._read = lambda *_: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+        harness.name(position(0))
+        waiting = asyncio.create_task(harness.updates())
+        await harness.clock.sleep(0.1)
+        waiting.cancel()
+        assert isinstance(harness.exchange.ended_by, UnknownServerError)
+        assert partition.leadership is not None
+        assert not partition.leadership._wakers._by_broker, "no leadership calls it any more"
+
+    with_leader(script)
+
 
 _SERVICE = replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"]
 _REPLICATE = method_of(_SERVICE, "Replicate", ReplicateRequest, ReplicateResponse)

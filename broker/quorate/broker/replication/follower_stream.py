@@ -26,8 +26,9 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replication.compaction_messages import compacted_from, compacted_to
 from quorate.core.clock import Clock, Timer
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
+from quorate.core.logging import get_logger
 from quorate.core.served_exchange import ServedExchange
-from quorate.errors import NotLeaderOrFollower, QuorateError, StaleBrokerEpoch
+from quorate.errors import NotLeaderOrFollower, QuorateError, StaleBrokerEpoch, UnknownServerError
 from quorate.rpc.error_detail import detail_from_error
 from quorate.storage import NOT_COMPACTED, Compacted
 from quorate.v1.replica_pb2 import (
@@ -43,6 +44,8 @@ __all__ = ["FindPartition", "FollowerStream"]
 
 #: by topic id and number; raises where this broker has no such replica
 FindPartition = Callable[[str, int], Partition]
+
+log = get_logger(__name__)
 
 _UPDATES_PER_RESPONSE_MAX: Final = 2_000
 _HIGH_WATERMARK_WAIT_S: Final = 0.05
@@ -260,10 +263,15 @@ class FollowerStream:
     def _send(self) -> None:
         """What all partitions of this turn have to say, and more as long as the follower takes it."""
         self._is_send_due = False
-        while (self._refusals or self._ready) and not self._is_ended and self._exchange.is_ready:
-            response = self._make_response()
-            if response is not None:
-                self._exchange.send(response, is_last=True)
+        try:
+            while (self._refusals or self._ready) and not self._is_ended and self._exchange.is_ready:
+                response = self._make_response()
+                if response is not None:
+                    self._exchange.send(response, is_last=True)
+        except Exception as error:
+            # Nobody else hears of it, and the follower would wait for ever.
+            log.error("follower_stream_failed", follower=self.broker_id, exc_info=error)
+            self.replace(UnknownServerError("the leader failed; its log says why"))
 
     def on_ready(self) -> None:
         """The follower takes more again."""
@@ -328,7 +336,7 @@ class FollowerStream:
     # -- the end
 
     def replace(self, error: QuorateError) -> None:
-        """Another stream of the same broker has taken its place."""
+        """The follower is to open another one, or has."""
         self.end()
         self._exchange.end(error)
 

@@ -234,6 +234,7 @@ class LeaderFetcher:
                 self._name(followed)
         channel = context.transport.connect(self.address)
         self._ended = asyncio.get_running_loop().create_future()
+        self._is_send_due = False
         exchange = self._exchange = open_exchange(channel, _REPLICATE, self)
         try:
             error = await self._ended
@@ -256,11 +257,16 @@ class LeaderFetcher:
 
     def on_response(self, response: ReplicateResponse) -> None:
         self._redials.reset()
-        # One request acknowledges all that this answer has brought.
-        self._is_send_due = True
-        for update in response.updates:
-            self._take(update)
-        self._send()
+        try:
+            # One request acknowledges all that this answer has brought.
+            self._is_send_due = True
+            for update in response.updates:
+                self._take(update)
+            self._send()
+        except Exception as error:  # noqa: BLE001 - a mistake of ours: it ends ``run``, and with it the broker
+            self._is_send_due = False
+            if self._ended is not None and not self._ended.done():
+                self._ended.set_exception(error)
 
     def on_end(self, error: QuorateError | None) -> None:
         assert self._ended is not None

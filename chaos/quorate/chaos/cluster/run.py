@@ -61,7 +61,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "log_retention_check_interval_ms": 1_000,
     "file_delete_delay_ms": 500,
     # So little that some reads are of batches in memory, and some of files.
-    "log_recent_bytes": 4_000,
+    "log_recent_bytes": 6_000,
     # Of the topic in which groups keep their state; all others have their own.
     "topic_defaults": TopicConfig(segment_ms=700, delete_retention_ms=2_000, min_cleanable_dirty_ratio=0.3),
     "groups": GroupConfig(

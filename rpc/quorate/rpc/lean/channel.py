@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from quorate.core.exchange import ExchangeListener
+from quorate.core.exchange import ExchangeListener, broken_listener
 from quorate.core.transport import Method, Request, Response
 from quorate.errors import Overloaded, QuorateError, Unavailable
 from quorate.rpc.lean.addresses import UnixAddress, parse
@@ -144,19 +144,19 @@ class LeanChannel:
             self._open_exchange(exchange, method, server)
         else:
             loop = asyncio.get_running_loop()
-            exchange.opening = loop.create_task(self._open_later(exchange, method, listener))
+            exchange.opening = loop.create_task(self._open_later(exchange, method))
         return exchange
 
-    async def _open_later(
-        self, exchange: LeanExchange, method: Method[Any, Any], listener: ExchangeListener[Any]
-    ) -> None:
+    async def _open_later(self, exchange: LeanExchange, method: Method[Any, Any]) -> None:
         try:
             server = await self._find_server(method, None)
+            self._open_exchange(exchange, method, server)
         except QuorateError as error:
             exchange.fail(error)
-            return
-        self._open_exchange(exchange, method, server)
-        listener.on_ready()
+        except Exception as error:  # noqa: BLE001 - a bug in here must not leave anybody without an end
+            exchange.fail(broken_listener(error))
+        else:
+            exchange.tell_ready()
 
     def _open_exchange(self, exchange: LeanExchange, method: Method[Any, Any], server: _Server) -> None:
         headers = request_headers(method.path, self._authority, self._scheme, None, ())

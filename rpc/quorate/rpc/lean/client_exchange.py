@@ -87,10 +87,12 @@ class LeanExchange(ClientCall):
         if is_last:
             link.hold()
         self._is_sending = True
-        stream.send(message_prefix(len(content)), content)
-        self._is_sending = False
-        if is_last:
-            link.flush()
+        try:
+            stream.send(message_prefix(len(content)), content)
+        finally:
+            self._is_sending = False
+            if is_last:
+                link.flush()
 
     def cancel(self) -> None:
         self._is_cancelled = True
@@ -125,7 +127,13 @@ class LeanExchange(ClientCall):
 
     def on_drained(self) -> None:
         if not self._is_sending and self.status is None:
+            self.tell_ready()
+
+    def tell_ready(self) -> None:
+        try:
             self._listener.on_ready()
+        except Exception as error:  # noqa: BLE001 - as above
+            self.fail(broken_listener(error))
 
     def _call_ended(self) -> None:
         if self._server is not None:
@@ -133,4 +141,7 @@ class LeanExchange(ClientCall):
             asyncio.get_running_loop().call_soon(self._server.call_ended)
         if not self._is_cancelled:
             self._is_cancelled = True
-            self._listener.on_end(self._channel.failure_of(self, self._method, None))
+            try:
+                self._listener.on_end(self._channel.failure_of(self, self._method, None))
+            except Exception as error:  # noqa: BLE001 - as above, and there is nobody left to be told
+                broken_listener(error)

@@ -21,8 +21,8 @@ from quorate.rpc.lean.streamed_requests import StreamedRequests
 
 __all__ = ["ExchangeCall"]
 
-#: A buffer full of tiny requests must not keep the loop from everybody else.
-_REQUESTS_PER_TURN_MAX: Final = 256
+#: A buffer full of tiny requests must not keep the loop from everybody else: the rest wait for a later turn.
+_REQUESTS_PER_READ_MAX: Final = 256
 
 
 class ExchangeCall(StreamedRequests):
@@ -31,10 +31,21 @@ class ExchangeCall(StreamedRequests):
         self._is_paused = False
         #: what was collected is handed over in a later turn of the loop
         self._is_giving_due = False
+        #: of the message that has begun, as far as its length was known when the rest of it was let in
+        self._welcomed_bytes = 0
+        #: requests that the handler was told of because of the latest read of the connection
+        self._read_number = 0
+        self._given_of_read = 0
         self._listener: RequestListener | None = None
         handler = self._route.handler
         assert isinstance(handler, ExchangeHandler)
-        self._listener = handler.open(self, self)
+        try:
+            self._listener = handler.open(self, self)
+        except BaseException:
+            self._route.admission.leave()
+            if self._timer is not None:
+                self._timer.cancel()
+            raise
         if self._is_finished:
             # It was ended while it was opened.
             self._tell_over()
@@ -52,7 +63,9 @@ class ExchangeCall(StreamedRequests):
         self._unread += part
         if not self._has_turn:
             self._hold(self._unread_bytes)
-        if not self._is_paused and not self._is_giving_due:
+        if self._given_of_read >= _REQUESTS_PER_READ_MAX:
+            self._give_later()
+        elif not self._is_paused and not self._is_giving_due:
             self._give_collected()
 
     def on_end(self) -> None:
@@ -65,8 +78,10 @@ class ExchangeCall(StreamedRequests):
     def _give_whole(self, part: memoryview) -> int:
         """The requests that lie whole in it; where they end."""
         at, end = 0, len(part)
-        for _ in range(_REQUESTS_PER_TURN_MAX):
-            if end - at < PREFIX_BYTES or self._is_paused or self._is_finished:
+        if self._read_number != self._link.read_number:
+            self._read_number, self._given_of_read = self._link.read_number, 0
+        while end - at >= PREFIX_BYTES and self._given_of_read < _REQUESTS_PER_READ_MAX:
+            if self._is_paused or self._is_finished:
                 break
             try:
                 size = whole_bytes(part, at, self._message_bytes_max)
@@ -84,7 +99,7 @@ class ExchangeCall(StreamedRequests):
 
     def _give_collected(self) -> None:
         self._is_giving_due = False
-        for _ in range(_REQUESTS_PER_TURN_MAX):
+        for _ in range(_REQUESTS_PER_READ_MAX):
             if self._is_paused or self._is_finished or self._is_over:
                 return
             try:
@@ -109,11 +124,18 @@ class ExchangeCall(StreamedRequests):
                 self._unreadable(InvalidRequest("the requests end before their last message does"))
             else:
                 self._tell(self._listener.on_requests_end)
-        elif self._unread_bytes and self._reading is None and self.arriving_since is None:
+        elif (
+            self._unread_bytes
+            and self._reading is None
+            # Once for the prefix, where that comes in parts, and once for what it announces.
+            and (self.arriving_since is None or self._next_bytes != self._welcomed_bytes)
+        ):
+            self._welcomed_bytes = self._next_bytes
             self._welcome_rest()
 
     def _give(self, request: Message) -> None:
         assert self._listener is not None
+        self._given_of_read += 1
         try:
             self._listener.on_request(request)
         except Exception as error:  # noqa: BLE001 - it is logged, and whoever calls must not wait for ever

@@ -119,6 +119,8 @@ class Link(asyncio.BufferedProtocol):
         #: since when the socket takes nothing
         self.paused_since: float | None = None
         self._flush_is_due = False
+        #: tells what came with one read from what came with the next
+        self.read_number = 0
         #: all has been said, and the peer may still be reading it
         self._is_said = False
         #: uvloop closes the socket of whoever gives up connecting, and tells neither us nor whoever asks it
@@ -168,13 +170,14 @@ class Link(asyncio.BufferedProtocol):
         if self._is_said:
             return
         shared = self._shared
+        self.read_number += 1
         shared.is_reading = True
         try:
             used = self.connection.receive(self._buffer[:end], now)
         finally:
             shared.is_reading = False
             while shared.to_flush:
-                shared.to_flush.pop().flush()
+                shared.to_flush.pop().flush_or_abort()
         self._rest = bytes(self._buffer[used:end]) if used < end else b""
         if self.connection.fault is not None:
             self._end()
@@ -230,6 +233,15 @@ class Link(asyncio.BufferedProtocol):
                 transport.writelines(pieces)
             if self.paused_since is None and connection.blocked:
                 connection.set_writable(is_writable=True)
+
+    def flush_or_abort(self) -> None:
+        """For whoever is busy with another connection: what goes wrong on this one is its own end."""
+        try:
+            self.flush()
+        except Exception as error:
+            # It must not be taken for a fault of the other one.
+            log.error("connection_failed", peer=self.peer, exc_info=error)
+            self.abort()
 
     # ---- the end
 

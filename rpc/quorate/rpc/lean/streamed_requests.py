@@ -79,7 +79,8 @@ class StreamedRequests(ServerCall):
 
     def _welcome_rest(self) -> None:
         """Of a message that has begun, and that somebody waits for."""
-        self.arriving_since = self._surroundings.loop.time()
+        if self.arriving_since is None:
+            self.arriving_since = self._surroundings.loop.time()
         turns = self._route.turns
         if turns is None or self._next_bytes <= self._window_bytes:
             self._stream.expect(self._missing_bytes())
