@@ -433,7 +433,7 @@ def test_mistake_in_making_a_response_ends_the_stream() -> None:
     async def script(harness: LeaderHarness) -> None:
         partition = await harness.lead()
         harness.append(b"a")
-        harness.stream._read = lambda *_: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+        harness.stream._read = lambda *_: 1 // 0  # type: ignore[method-assign,assignment]
         harness.name(position(0))
         waiting = asyncio.create_task(harness.updates())
         await harness.clock.sleep(0.1)
