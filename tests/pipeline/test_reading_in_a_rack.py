@@ -19,7 +19,7 @@ from quorate.pipeline.source.read_options import read_options
 from quorate.testing import LocalCluster
 from quorate.v1 import broker_pb2
 
-RECORDS = 60_000  # several answers' worth
+RECORDS = 250_000  # more answers' worth than a reader asks for ahead
 TOPIC = "orders"
 
 

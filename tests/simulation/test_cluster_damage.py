@@ -42,7 +42,8 @@ def simulate(
     scenario: Callable[[SimCluster], Awaitable[None]], topic: admin_pb2.CreateTopicRequest = PLAIN
 ) -> None:
     async def main(simulation: Simulation) -> None:
-        cluster = SimCluster(simulation)
+        # What was damaged is found by those who read the files.
+        cluster = SimCluster(simulation, settings={"log_recent_bytes": 0})
         await cluster.start()
         async with cluster.connect() as connection:
             await connection.create_topic(topic)
