@@ -18,6 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Protocol
 
 from quorate.core.transport import Call
+from quorate.core.waking import wake
 from quorate.errors import QuorateError
 
 __all__ = ["ExchangeHandler", "RequestListener", "ServedExchange"]
@@ -110,20 +111,20 @@ class _Generated:
 
     def send(self, response: Any, *, is_last: bool = False) -> None:  # noqa: ARG002 - taken one by one
         self.answers.append(response)
-        _wake(self._waits_for_answer)
+        wake(self._waits_for_answer)
 
     def end(self, error: Exception | None = None) -> None:
         if not self.is_ended:
             self.is_ended = True
             self.error = error
-            _wake(self._waits_for_answer)
+            wake(self._waits_for_answer)
 
     def pause(self) -> None:
         self._is_paused = True
 
     def resume(self) -> None:
         self._is_paused = False
-        _wake(self._waits_for_resume)
+        wake(self._waits_for_resume)
 
     # ---- for the generator
 
@@ -157,8 +158,3 @@ class _Generated:
         while self._is_paused:
             self._waits_for_resume = asyncio.get_running_loop().create_future()
             await self._waits_for_resume
-
-
-def _wake(waiter: asyncio.Future[None] | None) -> None:
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)

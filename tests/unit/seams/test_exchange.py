@@ -14,22 +14,16 @@ from quorate.errors import OffsetOutOfRange, QuorateError, Unavailable, UnknownS
 from quorate.rpc.lean.client_exchange import LeanExchange
 from tests.unit.seams.echo_service import CHAT, COUNT, ENDLESS, text
 from tests.unit.seams.transport_worlds import (
+    EXCHANGING,
     Run,
     World,
-    from_grpcio_to_lean,
-    from_lean_to_grpcio,
-    on_grpcio,
     on_lean,
-    on_lean_with_uvloop,
-    on_sim,
 )
 
 LARGE = "x" * 3_000_000
 
 
-@pytest.fixture(
-    params=[on_grpcio, on_lean, on_lean_with_uvloop, from_grpcio_to_lean, from_lean_to_grpcio, on_sim]
-)
+@pytest.fixture(params=EXCHANGING)
 def run(request: pytest.FixtureRequest) -> Run:
     chosen: Run = request.param
     return chosen

@@ -15,14 +15,10 @@ from quorate.errors import OffsetOutOfRange, QuorateError, UnknownServerError
 from quorate.rpc.lean.exchange_call import ExchangeCall
 from tests.unit.seams.echo_service import CHAT, EchoServer, text
 from tests.unit.seams.transport_worlds import (
+    EXCHANGING,
     Run,
     World,
-    from_grpcio_to_lean,
-    from_lean_to_grpcio,
-    on_grpcio,
     on_lean,
-    on_lean_with_uvloop,
-    on_sim,
 )
 
 LARGE = "x" * 300_000
@@ -30,9 +26,7 @@ LARGE = "x" * 300_000
 MANY = 200
 
 
-@pytest.fixture(
-    params=[on_grpcio, on_lean, on_lean_with_uvloop, from_grpcio_to_lean, from_lean_to_grpcio, on_sim]
-)
+@pytest.fixture(params=EXCHANGING)
 def run(request: pytest.FixtureRequest) -> Run:
     chosen: Run = request.param
     return chosen

@@ -111,3 +111,14 @@ def on_sim(scenario: Scenario) -> None:
         await scenario(World(SimTransport(network, "client"), server, "server:0"))
 
     run_simulation(main, seed=1)
+
+
+#: every pair of ends that treats an exchange in a way of its own
+EXCHANGING: Final[tuple[Run, ...]] = (
+    on_grpcio,
+    on_lean,
+    on_lean_with_uvloop,
+    from_grpcio_to_lean,
+    from_lean_to_grpcio,
+    on_sim,
+)

@@ -14,6 +14,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from quorate.core.transport import Method
+from quorate.core.waking import wake
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import parse_response
 from quorate.rpc.lean.frames import ErrorCode
@@ -28,7 +29,6 @@ from quorate.rpc.lean.messages import (
 )
 from quorate.rpc.lean.status import Status, StatusCode, code_of_http, code_of_reset
 from quorate.rpc.lean.stream import Stream
-from quorate.rpc.lean.waking import wake
 
 __all__ = ["ClientCall", "StreamClientCall", "UnaryClientCall"]
 

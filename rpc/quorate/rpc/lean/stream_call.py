@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from quorate.core.waking import wake
 from quorate.errors import InvalidRequest
 from quorate.rpc.dispatch import run_stream
 from quorate.rpc.lean.server_call import CANCELLED
 from quorate.rpc.lean.status import OK
 from quorate.rpc.lean.streamed_requests import StreamedRequests
-from quorate.rpc.lean.waking import wake
 
 __all__ = ["StreamCall"]
 
