@@ -36,6 +36,8 @@ class CommitCost(NamedTuple):
     seconds: float
     commits: int
     failed: int
+    #: one of those that made them fail
+    refusal: str
     p50_ms: float
     p99_ms: float
     #: share of a core that each broker takes for the commits, and takes anyway
@@ -92,7 +94,7 @@ def _figures(cost: CommitCost) -> list[Figure]:
     idle = ", ".join(f"{share:.1%}" for share in cost.idle_share)
     return [
         Figure.against("commits", cost.commits / cost.seconds, "/s", None, ""),
-        Figure.at_most("commits that failed", cost.failed, "", 0, ""),
+        Figure.at_most("commits that failed", cost.failed, "", 0, cost.refusal),
         Figure.at_most("latency of a commit, p50", cost.p50_ms, "ms", None, ""),
         Figure.at_most("latency of a commit, p99", cost.p99_ms, "ms", None, ""),
         Figure.at_most("a broker, of a core", max(cost.broker_share) * 100, "%", None, shares),
@@ -141,6 +143,7 @@ async def _commit(
         seconds=seconds,
         commits=len(answer["latencies_ms"]),
         failed=sum(answer["failed"]),
+        refusal=next(iter(answer["refusals"]), ""),
         p50_ms=latencies.p50_ms,
         p99_ms=latencies.p99_ms,
         broker_share=[share - at_rest for share, at_rest in zip(shares, idle, strict=True)],

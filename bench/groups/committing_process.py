@@ -42,12 +42,18 @@ from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.ids import PartitionId
 from quorate.errors import QuorateError
+from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import group_pb2
 
 _TIMEOUT_S: Final = 30.0
 _JOIN_TIMEOUT_S: Final = 120.0
 #: of groups that join, or that commit without a pause
 _AT_ONCE: Final = 64
+_REFUSALS_TOLD: Final = 5
+_RETRY_S: Final = 0.05
+
+#: code and message
+Refusal = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +110,7 @@ class _Group:
 
     # -- committing
 
-    async def commit(self, due_s: float) -> _Acknowledged | None:
-        """None: it was refused."""
+    async def commit(self, due_s: float) -> _Acknowledged | Refusal:
         self._offset += 1
         identity = self._member.identity
         request = group_pb2.CommitOffsetsRequest(
@@ -115,19 +120,27 @@ class _Group:
             offsets=[offset_to(each, OffsetAndMetadata(self._offset)) for each in self._partitions],
         )
         try:
-            response = await self._link.call(COMMIT_OFFSETS, request, timeout_s=_TIMEOUT_S)
+            await self._sent(request, until_s=time.monotonic() + _TIMEOUT_S)
         except QuorateError as error:
-            print(f"{self.name}: {error.message}", file=sys.stderr)
-            return None
-        if any(result.HasField("error") for result in response.results):
-            print(f"{self.name}: {response.results[0].error}", file=sys.stderr)
-            return None
+            return f"{error.code}: {error.message}"
         now = time.monotonic()
         return _Acknowledged(now - due_s, now)
 
+    async def _sent(self, request: group_pb2.CommitOffsetsRequest, *, until_s: float) -> None:
+        """As a consumer does it: what is refused for a moment is sent again."""
+        while True:
+            remaining_s = max(until_s - time.monotonic(), _RETRY_S)
+            response = await self._link.call(COMMIT_OFFSETS, request, timeout_s=remaining_s)
+            errors = [error_from_detail(each.error) for each in response.results if each.HasField("error")]
+            if not errors:
+                return
+            if time.monotonic() >= until_s or not all(each.retriable for each in errors):
+                raise errors[0]
+            await asyncio.sleep(_RETRY_S)
+
     async def commit_regularly(
         self, first_s: float, end_s: float, interval_s: float
-    ) -> list[_Acknowledged | None]:
+    ) -> list[_Acknowledged | Refusal]:
         done = []
         due_s = first_s
         while due_s < end_s:
@@ -172,7 +185,7 @@ class _Groups:
         return _told([each for of_group in done for each in of_group])
 
     async def _rounds(self, count: int) -> dict[str, Any]:
-        done: list[_Acknowledged | None] = []
+        done: list[_Acknowledged | Refusal] = []
 
         async def commit_often(group: _Group) -> None:
             done.extend([await group.commit(time.monotonic()) for _ in range(count)])
@@ -184,7 +197,7 @@ class _Groups:
         due_s = time.monotonic()
         victims = [group for group in self._groups if self._coordinators[group.name] == broker_id]
         done = await asyncio.gather(*(group.commit(due_s) for group in victims))
-        return {**_told(done), "at_s": [each.at_s for each in done if each is not None]}
+        return {**_told(done), "at_s": [each.at_s for each in done if isinstance(each, _Acknowledged)]}
 
     async def _look_up(self) -> dict[str, Any]:
         request = group_pb2.FindCoordinatorsRequest(groups=[group.name for group in self._groups])
@@ -203,11 +216,13 @@ async def _few_at_once(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
     await asyncio.gather(*map(take_slot, works))
 
 
-def _told(done: Sequence[_Acknowledged | None]) -> dict[str, Any]:
-    acknowledged = [each for each in done if each is not None]
+def _told(done: Sequence[_Acknowledged | Refusal]) -> dict[str, Any]:
+    acknowledged = [each for each in done if isinstance(each, _Acknowledged)]
+    refusals = sorted({each for each in done if isinstance(each, str)})
     return {
         "latencies_ms": [round(each.latency_s * 1000, 2) for each in acknowledged],
         "failed": len(done) - len(acknowledged),
+        "refusals": refusals[:_REFUSALS_TOLD],
     }
 
 

@@ -176,7 +176,8 @@ async def _probe(others: ManyGroups | None, victim_id: int) -> list[float]:
         return []
     answer = await others.ask(f"probe {victim_id}", timeout_s=_TIMEOUT_S)
     if any(answer["failed"]):
-        raise ClientFailed(f"{sum(answer['failed'])} commits of other groups have failed")
+        why = "\n".join(answer["refusals"])
+        raise ClientFailed(f"{sum(answer['failed'])} commits of other groups have failed:\n{why}")
     return answer["at_s"]
 
 

@@ -15,11 +15,11 @@ _WHICH: Final = (
 )
 
 _UP_UNTIL_NODES_START: Final = (
-    "from quorate.console.plain_structlog import import_plain_structlog; import_plain_structlog(); "
+    "from quorate.core.plain_structlog import import_plain_structlog; import_plain_structlog(); "
     "import quorate.console.command_line, quorate.console.local_clusters"
 )
 _NODE: Final = (
-    "from quorate.console.plain_structlog import import_plain_structlog; import_plain_structlog(); "
+    "from quorate.core.plain_structlog import import_plain_structlog; import_plain_structlog(); "
     "import quorate.console.command_line, quorate.node.process, quorate.rpc.lean.transport"
 )
 

@@ -65,6 +65,7 @@ def test_the_cost_of_a_commit_is_what_all_brokers_take_for_it() -> None:
         seconds=10.0,
         commits=5_000,
         failed=0,
+        refusal="",
         p50_ms=1.0,
         p99_ms=2.0,
         broker_share=[0.3, 0.1, 0.1],

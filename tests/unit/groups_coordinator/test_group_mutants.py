@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from quorate.broker.groups.upkeep import GroupUpkeep
 from quorate.broker.handlers import appending
 from quorate.broker.partition_ends import PartitionEnds
 from quorate.chaos.mutations.patch import Patch
+from quorate.core.records import Record
 from quorate.core.transport import Call
 from quorate.errors import QuorateError
 from quorate.storage.retention_time import RetentionTime
@@ -156,9 +157,18 @@ def everything_is_loaded_in_one_turn(patch: Patch) -> None:
 
 
 def tombstones_are_not_read_back(patch: Patch) -> None:
-    patch.setattr(
-        loading, "decode_record", lambda key, value: None if value is None else decode_record(key, value)
-    )
+    def keep(latest: dict[bytes, Record], records: Sequence[Record]) -> None:
+        latest.update((record.key or b"", record) for record in records if record.value is not None)
+
+    patch.setattr(loading, "_take_over", keep)
+
+
+def the_first_record_of_a_key_is_kept(patch: Patch) -> None:
+    def keep(latest: dict[bytes, Record], records: Sequence[Record]) -> None:
+        for record in records:
+            latest.setdefault(record.key or b"", record)
+
+    patch.setattr(loading, "_take_over", keep)
 
 
 # -- members
@@ -365,6 +375,7 @@ FENCED_LATER = partial(answers.the_lease_counts_when_the_answer_leaves, method="
             loadings.what_cannot_be_understood_is_an_error_and_not_nothing,
         ),
         (everything_is_loaded_in_one_turn, loadings.loading_does_not_hold_the_loop),
+        (the_first_record_of_a_key_is_kept, loadings.what_was_decided_before_is_there_afterwards),
         (tombstones_are_not_read_back, upkeep.offsets_of_a_group_without_members_expire),
         (nobody_is_woken, heartbeats.a_change_is_told_at_once_to_whom_it_concerns),
         (an_older_call_stays, heartbeats.a_newer_call_answers_the_older_one_at_once),

@@ -115,6 +115,24 @@ async def test_messages_larger_than_any_window_arrive_both_ways() -> None:
         assert [len(each.value) for each in responses] == [4 + (3 << 20), 3]
 
 
+async def test_names_under_localhost_are_this_machine_also_where_no_resolver_knows_them() -> None:
+    async with served() as (_, _, address):
+        port = address.rpartition(":")[2]
+        channel = LeanTransport().connect(f"broker-3.localhost:{port}")
+        response = await channel.call(ECHO, BytesValue(value=b"here"), timeout_s=AMPLE_S)
+        assert response.value == b"here"
+        await channel.close()
+
+
+async def test_a_name_that_nobody_knows_is_none_of_this_machine() -> None:
+    async with served() as (_, _, address):
+        port = address.rpartition(":")[2]
+        channel = LeanTransport().connect(f"localhost.invalid:{port}")
+        with pytest.raises(Unavailable, match="cannot connect"):
+            await channel.call(ECHO, BytesValue(value=b"there"), timeout_s=AMPLE_S)
+        await channel.close()
+
+
 async def test_large_requests_take_turns_and_all_arrive() -> None:
     async with served(message_bytes_max=2 << 20, arriving_bytes_max=1 << 20) as (echo, channel, _):
         request = BytesValue(value=bytes(1_500_000))

@@ -19,9 +19,9 @@ from quorate.client.admin.types import (
     RestartCheck,
     TopicDescription,
     VoterDescription,
-    from_message,
 )
 from quorate.client.arguments import check_integer, check_partition_argument, check_text, shown
+from quorate.client.from_message import from_message
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidConfig, InvalidRequest
 from quorate.rpc.error_detail import error_from_detail

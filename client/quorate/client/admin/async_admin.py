@@ -35,7 +35,6 @@ from quorate.client.admin.answers import (
 )
 from quorate.client.admin.group_types import CommittedOffset, GroupDescription, GroupListing, OffsetReset
 from quorate.client.admin.groups import GROUPS_TIMEOUT_S, GroupCalls, ResetTo
-from quorate.client.admin.offsets import OFFSETS_TIMEOUT_S, OffsetAt, list_offsets
 from quorate.client.admin.types import (
     ClusterDescription,
     ConfigEntry,
@@ -48,14 +47,15 @@ from quorate.client.admin.types import (
     RestartCheck,
     TopicDescription,
     TopicListing,
-    from_message,
 )
 from quorate.client.admin_calls import READ_TIMEOUT_S, AdminCalls
 from quorate.client.arguments import check_integer, check_integer_or_none, check_text, check_topic_argument
 from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.cluster import ClusterView
 from quorate.client.failover import Failover
+from quorate.client.from_message import from_message
 from quorate.client.groups.offsets import OffsetAndMetadata
+from quorate.client.listed_offsets import OFFSETS_TIMEOUT_S, OffsetAt, list_offsets
 from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import TopicPartition

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from quorate.client.admin.types import from_message
+from quorate.client.from_message import from_message
 from quorate.client.groups.partitions import partitions_from
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import QuorateError

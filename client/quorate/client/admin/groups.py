@@ -23,7 +23,6 @@ from quorate.client.admin.group_types import (
     listing_from,
     offset_from,
 )
-from quorate.client.admin.offsets import OffsetAt, list_offsets
 from quorate.client.arguments import check_offset, check_partition_argument, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.groups.coordinator import (
@@ -38,6 +37,7 @@ from quorate.client.groups.coordinator import (
 )
 from quorate.client.groups.offsets import OffsetAndMetadata, offset_to, offsets_given
 from quorate.client.groups.partitions import GroupPartition, partitions_to
+from quorate.client.listed_offsets import OffsetAt, list_offsets
 from quorate.client.retrying import retrying
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition

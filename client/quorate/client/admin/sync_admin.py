@@ -10,7 +10,6 @@ from quorate.client.admin.answers import ConfigValue
 from quorate.client.admin.async_admin import AsyncAdmin
 from quorate.client.admin.group_types import CommittedOffset, GroupDescription, GroupListing, OffsetReset
 from quorate.client.admin.groups import GROUPS_TIMEOUT_S, ResetTo
-from quorate.client.admin.offsets import OFFSETS_TIMEOUT_S, OffsetAt
 from quorate.client.admin.types import (
     ClusterDescription,
     ConfigEntry,
@@ -27,6 +26,7 @@ from quorate.client.admin.types import (
 from quorate.client.admin_calls import READ_TIMEOUT_S
 from quorate.client.background import BackgroundLoop
 from quorate.client.groups.offsets import OffsetAndMetadata
+from quorate.client.listed_offsets import OFFSETS_TIMEOUT_S, OffsetAt
 from quorate.core.ids import TopicPartition
 from quorate.core.transport import Transport
 from quorate.errors import ClientClosed

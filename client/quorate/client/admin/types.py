@@ -6,11 +6,9 @@ The fields have the names of the messages in admin.proto, where each is describe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
-from google.protobuf.message import Message
-
+from quorate.client.listed_offsets import ListedOffset
 from quorate.core.ids import TopicPartition
 from quorate.errors import QuorateError
 
@@ -31,10 +29,7 @@ __all__ = [
     "TopicDescription",
     "TopicListing",
     "VoterDescription",
-    "from_message",
 ]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,33 +184,3 @@ class DecommissionProgress:
     remaining_replica_count: int
     moving_count: int
     is_removed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ListedOffset:
-    #: None: no committed record is that late
-    offset: int | None
-    #: of the record at the offset, where a time was asked for
-    timestamp_ms: int | None
-    #: of the leader that answered
-    leader_epoch: int | None
-
-
-def from_message(kind: type[T], message: Message, **given: Any) -> T:
-    """A value with the message's fields of the same names, but for those that are given.
-
-    Repeated fields become tuples; one that is not set becomes None where that differs from its default.
-    """
-    known = message.DESCRIPTOR.fields_by_name
-    values = dict(given)
-    for field in fields(kind):  # type: ignore[arg-type]  # only dataclasses are passed
-        if field.name in given:
-            continue
-        descriptor = known[field.name]
-        value = getattr(message, field.name)
-        if descriptor.is_repeated:
-            value = tuple(value)
-        elif descriptor.has_presence and not message.HasField(field.name):
-            value = None
-        values[field.name] = value
-    return kind(**values)

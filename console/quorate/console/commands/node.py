@@ -6,8 +6,8 @@ import click
 
 from quorate.console.option_types import FiniteRange
 from quorate.console.option_values import parse_settings
-from quorate.console.plain_structlog import import_plain_structlog
 from quorate.console.session import LocalGroup, Session, pass_session
+from quorate.core.plain_structlog import import_plain_structlog
 
 __all__ = ["node"]
 

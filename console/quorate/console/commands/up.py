@@ -6,8 +6,8 @@ import click
 from click.core import ParameterSource
 
 from quorate.console.option_values import settings_option
-from quorate.console.plain_structlog import import_plain_structlog
 from quorate.console.session import LocalCommand, Session, pass_session
+from quorate.core.plain_structlog import import_plain_structlog
 
 __all__ = ["up"]
 

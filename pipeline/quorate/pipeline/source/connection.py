@@ -18,11 +18,16 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from quorate.client.background import BackgroundLoop
-from quorate.client.cluster import ClusterView
-from quorate.client.transport import client_transport
-from quorate.core.clock import Clock, SystemClock
-from quorate.core.config import RpcTransport
+from quorate.core.plain_structlog import import_plain_structlog
+
+# Only processes that Spark starts for a query come here, and a query waits for each of them.
+import_plain_structlog()
+
+from quorate.client.background import BackgroundLoop  # noqa: E402
+from quorate.client.cluster import ClusterView  # noqa: E402
+from quorate.client.transport import client_transport  # noqa: E402
+from quorate.core.clock import Clock, SystemClock  # noqa: E402
+from quorate.core.config import RpcTransport  # noqa: E402
 
 __all__ = ["Connection", "connection_to"]
 

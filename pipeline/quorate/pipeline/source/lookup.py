@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
-from quorate.client.admin.offsets import OffsetAt, list_offsets
+from quorate.client.listed_offsets import OffsetAt, list_offsets
 from quorate.client.topology import TopicView
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.logging import get_logger
@@ -17,6 +17,7 @@ from quorate.pipeline.source.connection import Connection
 from quorate.pipeline.source.errors import TopicRecreated
 from quorate.pipeline.source.options import refusal
 from quorate.pipeline.source.patterns import compiled
+from quorate.pipeline.source.positions import Positions
 from quorate.pipeline.source.read_options import EARLIEST, LATEST, Bound, Selection
 from quorate.v1 import broker_pb2
 
@@ -57,6 +58,10 @@ class Lookup:
         if not partitions:
             return {}
         return self._connection.run(self._offsets(partitions, at))
+
+    def ends(self, *, is_new_query: bool) -> Positions:
+        """Where all that is to be read ends."""
+        return self._connection.run(self._ends(is_new_query=is_new_query))
 
     def resolve(
         self, partitions: Partitions, bound: Bound, *, late_timestamp: str, fail_on_data_loss: bool
@@ -109,6 +114,11 @@ class Lookup:
         return {each: cast("int", offset) for each, offset in self.offsets(partitions, at).items()}
 
     # -- on the connection's loop
+
+    async def _ends(self, *, is_new_query: bool) -> Positions:
+        found = await self._partitions(is_new_query=is_new_query)
+        offsets = await self._offsets(found, "latest") if found else {}
+        return Positions.of(cast("dict[TopicPartition, int]", offsets), found)
 
     async def _partitions(self, *, is_new_query: bool) -> dict[TopicPartition, str]:
         selection = self._selection

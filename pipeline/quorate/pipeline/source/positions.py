@@ -26,6 +26,11 @@ class Positions:
     #: of the topics
     ids: Mapping[str, str]
 
+    @classmethod
+    def of(cls, offsets: Mapping[TopicPartition, int], partitions: Mapping[TopicPartition, str]) -> Positions:
+        """``partitions``: each with the id of its topic."""
+        return cls(offsets, {each.topic: topic_id for each, topic_id in partitions.items()})
+
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
             topic: {"id": self.ids[topic], "offsets": {}}

@@ -20,7 +20,7 @@ Rules that are not obvious:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -81,12 +81,12 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 late_timestamp=options.late_timestamp,
                 fail_on_data_loss=options.fail_on_data_loss,
             )
-            self._initial = _positions(offsets, found)
+            self._initial = Positions.of(offsets, found)
         is_moving = options.starting.may_be_latest(late_timestamp=options.late_timestamp)
         return {} if is_moving else self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._target = self._end_of_log(is_new_query=True)
+        self._target = self._lookup().ends(is_new_query=True)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         options = self._options
@@ -97,8 +97,10 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: Document, limit: ReadLimit) -> Document:  # noqa: N802 - Spark's name
+        # Looked up for each question, however often it comes: Spark promises whoever calls
+        # `processAllAvailable` that it returns when all is read that was there before.
+        latest = self._target or self._lookup().ends(is_new_query=False)
         begin = Positions.from_json(start)
-        latest = self._target or self._end_of_log()
         begin.check_ids(latest.ids)
         self._latest = latest
         new = self._beginnings(begin, latest)
@@ -152,10 +154,6 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lookup_made = Lookup(connection, options.selection, timeout_s=options.patience_s)
         return self._lookup_made
 
-    def _end_of_log(self, *, is_new_query: bool = False) -> Positions:
-        found = self._lookup().partitions(is_new_query=is_new_query)
-        return _positions(cast("dict[TopicPartition, int]", self._lookup().offsets(found, "latest")), found)
-
     def _beginnings(self, begin: Positions, latest: Positions) -> dict[TopicPartition, int]:
         """Of the partitions that are new: where they are read from."""
         new = {each: latest.ids[each.topic] for each in latest.offsets if each not in begin.offsets}
@@ -203,7 +201,3 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         has_time = time.monotonic() - self._batch_at < self._options.trigger_delay_s_max
         return waiting < minimum and has_time
-
-
-def _positions(offsets: Mapping[TopicPartition, int], partitions: Mapping[TopicPartition, str]) -> Positions:
-    return Positions(offsets, {each.topic: topic_id for each, topic_id in partitions.items()})

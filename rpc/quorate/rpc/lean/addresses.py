@@ -18,6 +18,14 @@ class InetAddress(NamedTuple):
     #: as it was written, brackets and all
     written_host: str
 
+    @property
+    def is_local_name(self) -> bool:
+        """Under `.localhost`: this machine's own, whatever a resolver knows (RFC 6761).
+
+        The one of the C library often knows nothing of them, that of other gRPC clients does.
+        """
+        return self.host.lower().rstrip(".").endswith(".localhost")
+
 
 class UnixAddress(NamedTuple):
     path: str

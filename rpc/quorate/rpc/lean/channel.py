@@ -10,8 +10,10 @@ Where the server grants no more streams, calls wait in line, and whoever comes l
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable
+from functools import partial
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -19,7 +21,7 @@ from google.protobuf.message import Message
 from quorate.core.exchange import ExchangeListener, broken_listener
 from quorate.core.transport import Method, Request, Response
 from quorate.errors import Overloaded, QuorateError, Unavailable
-from quorate.rpc.lean.addresses import UnixAddress, parse
+from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
 from quorate.rpc.lean.client_call import ClientCall, StreamClientCall, UnaryClientCall
 from quorate.rpc.lean.client_exchange import LeanExchange
 from quorate.rpc.lean.frames import ErrorCode
@@ -326,15 +328,25 @@ class _Server:
                 lambda: self.link, parsed.path, ssl=tls, server_hostname="localhost" if tls else None
             )
         else:
-            await loop.create_connection(
-                lambda: self.link,
-                parsed.host,
-                parsed.port,
-                ssl=tls,
-                server_hostname=parsed.host if tls else None,
-            )
+            await self._connect_to_host(parsed)
         # Not before it has said that it speaks HTTP/2, and what it grants.
         await self._ready
+
+    async def _connect_to_host(self, address: InetAddress) -> None:
+        tls = self._options.client_tls
+        connect = partial(
+            asyncio.get_running_loop().create_connection,
+            lambda: self.link,
+            port=address.port,
+            ssl=tls,
+            server_hostname=address.host if tls else None,
+        )
+        try:
+            await connect(host=address.host)
+        except socket.gaierror:
+            if not address.is_local_name:
+                raise
+            await connect(host="localhost")
 
     def open(self, call: ClientCall) -> Stream:
         stream = self.link.connection.open(call)

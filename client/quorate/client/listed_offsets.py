@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from quorate.client.admin.types import ListedOffset, from_message
 from quorate.client.arguments import check_partition_argument, shown
 from quorate.client.cluster import ClusterView
+from quorate.client.from_message import from_message
 from quorate.client.retrying import retrying
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
@@ -24,7 +25,7 @@ from quorate.errors import (
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import broker_pb2
 
-__all__ = ["OFFSETS_TIMEOUT_S", "OffsetAt", "list_offsets"]
+__all__ = ["OFFSETS_TIMEOUT_S", "ListedOffset", "OffsetAt", "list_offsets"]
 
 OFFSETS_TIMEOUT_S: Final = 30.0
 
@@ -43,6 +44,16 @@ _SPECS: Final[dict[OffsetAt, broker_pb2.OffsetSpec]] = {
 }
 #: One leader that is silent must not use up the time of the whole question.
 _ATTEMPT_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    #: None: no committed record is that late
+    offset: int | None
+    #: of the record at the offset, where a time was asked for
+    timestamp_ms: int | None
+    #: of the leader that answered
+    leader_epoch: int | None
 
 
 async def list_offsets(

@@ -1,9 +1,9 @@
 """structlog, imported without rich: a third of what a node imports, for tracebacks that we turn off.
 
 structlog imports rich, and rich imports pygments, wherever they are installed, to draw the tracebacks that
-``quorate.core.logging`` asks it not to draw. Processes that are ours alone, and that people wait for, import
-structlog by this first. It is no business of a library in somebody else's process, whose tracebacks may well
-be rich's: so this is in the console, and not beside the logging.
+``quorate.core.logging`` asks it not to draw. Processes that people wait for, and that are ours alone or that
+Spark starts for the data source, import structlog by this first. Other processes that Quorate is a library in
+are none of our business: their tracebacks may well be rich's.
 """
 
 from __future__ import annotations
