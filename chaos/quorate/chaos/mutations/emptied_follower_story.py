@@ -1,9 +1,9 @@
 """What a follower had in an earlier leader epoch is forgotten in the next one of the same leader (rule 7).
 
 A follower finds its log damaged, and tells the controller. It leaves the ISR, a new leader epoch begins under
-the same leader, and the log is dropped, to be copied anew: by the same process, with the same broker epoch, so
-that nothing but the leader epoch tells the empty log from the full one. The copy cannot begin, because the link
-to the leader is down. A leader that still counted what the full log held would have the empty one admitted; and
+the same leader, and the log is dropped, to be copied anew: by the same process, with the same broker epoch.
+Nothing but the leader epoch tells the empty log from the full one. The copy cannot begin, because the link to
+the leader is down. A leader that still counted what the full log held would have the empty one admitted; and
 when all others die, it would lead.
 """
 

@@ -41,7 +41,7 @@ _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     (of_storage.sync_claims_what_was_appended_while_it_ran, _SYNCING),
     (of_storage.names_are_not_synced, _SYNCING),
     (of_followers.follower_never_begins_anew, ClusterHunt((Fault.DELETE_OLD_RECORDS, Fault.LOSE_DISK))),
-    # Plans with rot come to it too; that a copy is admitted before it has begun takes one that is slow to begin.
+    # Plans with rot come to it too, one in four: a copy has to be slow to begin.
     (of_leaders.followers_are_carried_over, cluster_story(an_emptied_follower_does_not_count)),
     (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT,), is_apart=True)),
     (of_replicas.incomplete_followers_are_admitted, ClusterHunt((Fault.KILL_BROKER,))),
