@@ -49,6 +49,12 @@ def test_runs_of_a_drill_add_up_and_violations_stand_out() -> None:
     assert "| another | 4 | 1 | 1,000 / 0 |" in page
 
 
+def test_a_gap_is_told_where_it_was_measured() -> None:
+    unmeasured = replace(_record(), longest_gap_s=None)
+    assert "| 4 | 1,000 | - | 0 |" in drills_page([unmeasured])
+    assert "| 8 | 2,000 | 0.50 s | 0 |" in drills_page([unmeasured, _record()])
+
+
 def test_a_violation_stays_on_record_beside_the_runs_since() -> None:
     fixed = replace(_record(), sources="d2")
     page = drills_page([_record(lost=3), fixed, fixed])
