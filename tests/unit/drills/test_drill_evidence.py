@@ -99,5 +99,11 @@ def test_every_drill_has_run_for_ten_minutes_in_all_and_its_last_run_broke_nothi
     assert [name for name in drills if last[name].violations] == []
 
 
+def test_what_was_violated_and_what_became_of_it_is_told() -> None:
+    told = (_ROOT / "docs/drills.md").read_text(encoding="utf-8").partition("## What they have found")[2]
+    for record in read_records(_ROOT):
+        assert not record.violations or f"| `{record.drill}` |" in told, record.drill
+
+
 def test_the_page_is_up_to_date() -> None:
     assert (_ROOT / DRILLS_PAGE).read_text(encoding="utf-8") == drills_page(read_records(_ROOT))
