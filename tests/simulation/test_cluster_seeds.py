@@ -11,8 +11,10 @@ from typing import Final
 
 import pytest
 
+from quorate.chaos.campaign.evidence import read_records
 from quorate.chaos.campaign.failing_seed import read_plan
 from quorate.chaos.campaign.failure_report import replay_command
+from quorate.chaos.campaign.outcome import OUT_OF_TIME
 from quorate.chaos.campaign.world import load_world
 from tests.seeds import run_seeds
 
@@ -65,6 +67,7 @@ REGRESSIONS: Final = {
     "a-cleaned-segment-between-two-names": "the observer: one of them on the device is enough",
 }
 REGRESSIONS_UNDER: Final = Path(__file__).parent / "regressions"
+REPOSITORY: Final = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("first_seed", range(1, SEEDS + 1, SEEDS_PER_CHUNK))
@@ -91,3 +94,15 @@ def test_a_plan_that_failed_once_passes(name: str) -> None:
 
 def test_every_plan_that_is_kept_is_run() -> None:
     assert {path.stem for path in REGRESSIONS_UNDER.iterdir()} == set(REGRESSIONS)
+
+
+def test_the_plan_of_every_seed_that_failed_on_record_is_kept() -> None:
+    """One that took too much real time says something of the machine alone."""
+    failed = {
+        int(seed)
+        for record in read_records(REPOSITORY)
+        if record.world == "cluster"
+        for seed, check in record.failed.items()
+        if check != OUT_OF_TIME
+    }
+    assert failed <= {read_plan(path)["seed"] for path in REGRESSIONS_UNDER.iterdir()}

@@ -33,6 +33,9 @@ class FakeWorld:
     def without(self, plan: PlanDocument, events: Sequence[int]) -> PlanDocument:
         return {**plan, "events": [number for number in plan["events"] if number not in events]}
 
+    def describe(self, plan: PlanDocument) -> Sequence[str]:
+        return [f"event {number}" for number in plan["events"]]
+
     def run(self, plan: PlanDocument) -> RunOutcome:
         seed, events = plan["seed"], plan["events"]
         counters = {"runs": 1, "pid": os.getpid()}

@@ -92,7 +92,8 @@ def test_a_report_tells_what_broke_and_how_to_replay_it(tmp_path: Path) -> None:
     assert f"offset {FAILING[0]} is gone" in report[1]
     assert f"quorate sim replay {FAILING[0]}" in report[2]
     assert "with 2 of its 12 events" in report[3]
-    assert str(failing.trace_path) in report[4]
+    assert report[4:6] == ["    event 2", "    event 7"]
+    assert str(failing.trace_path) in report[6]
 
 
 def test_after_so_many_failures_no_more_seeds_are_begun(tmp_path: Path) -> None:

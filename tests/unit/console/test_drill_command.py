@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.drills.catalogue import STORIES
 from quorate.chaos.history.history import History
 from quorate.chaos.history.ledger_file import LedgerFile
+from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.file_names import HISTORY_FILE, VERDICTS_FILE
 from quorate.console.main import main
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord
+from tests.unit.drills.drill_reports import HELD, LOST, report_of
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -69,6 +72,19 @@ def test_a_drill_that_the_agent_cannot_run_is_skipped_with_the_reason(capsys: Ca
     [document] = _documents(capsys)
     assert "pause" in document["skipped"]
     assert json.loads((tmp_path / "report" / VERDICTS_FILE).read_text()) == document
+
+
+@pytest.mark.parametrize(("verdict", "status"), [(HELD, 0), (LOST, 1)])
+def test_run_exits_with_1_on_a_broken_promise(
+    capsys: Capsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verdict: Verdict, status: int
+) -> None:
+    async def drilled(*_: object) -> DrillReport:
+        return report_of(verdict)
+
+    monkeypatch.setattr("quorate.console.drilling.runs.run_drill", drilled)
+    run = ["drill", "run", "leader-kill", "everything", "--report", str(tmp_path / "report")]
+    assert main(run) == status
+    assert ("FAILED" in capsys.readouterr().out) == bool(status)
 
 
 def _left_behind(directory: Path, *, read: int) -> None:

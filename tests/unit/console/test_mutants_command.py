@@ -46,6 +46,7 @@ def test_a_mutation_that_nobody_notices_fails_the_run(
         (["--name", "no-such-mistake"], "there is no mutation"),
         (["--rule", "57"], "it is not implemented"),
         (["--rule", "8", "--record"], "leave the other options out"),
+        (["--resume"], "--record --resume"),
     ],
 )
 def test_what_makes_no_sense_is_refused(capsys: Capsys, arguments: list[str], complaint: str) -> None:

@@ -8,9 +8,10 @@ from quorate.chaos.report.availability import availability_of
 from quorate.chaos.report.drill_report import DrillReport, Mark, ReportedFault
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 
-__all__ = ["LOST", "acknowledged", "report_of"]
+__all__ = ["HELD", "LOST", "acknowledged", "report_of"]
 
 PARTITION = TopicPartition(TopicName("ledger"), PartitionId(0))
+HELD = Verdict("lost-write", "lost-write", (), 10)
 LOST = Verdict("lost-write", "lost-write", ("<b>offset 7</b> is gone",), 10, found=3)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from quorate.chaos.drills.catalogue import STORIES
+from quorate.chaos.drills.control import CONTROL_NAME
 from quorate.chaos.report.evidence import DRILLS_FILE, DrillRecord, append_record, read_records
 from quorate.chaos.report.evidence_page import DRILLS_PAGE, drills_page
 
@@ -49,6 +52,12 @@ def test_runs_of_a_drill_add_up_and_violations_stand_out() -> None:
     assert "| another | 4 | 1 | 1,000 / 0 |" in page
 
 
+def test_a_gap_is_told_where_it_was_measured() -> None:
+    unmeasured = replace(_record(), longest_gap_s=None)
+    assert "| 4 | 1,000 | - | 0 |" in drills_page([unmeasured])
+    assert "| 8 | 2,000 | 0.50 s | 0 |" in drills_page([unmeasured, _record()])
+
+
 def test_a_violation_stays_on_record_beside_the_runs_since() -> None:
     fixed = replace(_record(), sources="d2")
     page = drills_page([_record(lost=3), fixed, fixed])
@@ -76,6 +85,24 @@ def test_lines_are_read_as_they_were_written_and_a_damaged_one_is_not_skipped(tm
         file.write('{"drill": "half')
     with pytest.raises(ValueError, match="line 3"):
         read_records(tmp_path)
+
+
+def test_every_drill_has_run_for_ten_minutes_in_all_and_its_last_run_broke_nothing() -> None:
+    """`quorate drill run NAME --minutes 10 --record` makes up for what is missing."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    last: dict[str, DrillRecord] = {}
+    for record in read_records(_ROOT):
+        seconds[record.drill] += record.seconds
+        last[record.drill] = record
+    drills = [*(story.name for story in STORIES), CONTROL_NAME]
+    assert {name: seconds[name] for name in drills if seconds[name] < 600} == {}
+    assert [name for name in drills if last[name].violations] == []
+
+
+def test_what_was_violated_and_what_became_of_it_is_told() -> None:
+    told = (_ROOT / "docs/drills.md").read_text(encoding="utf-8").partition("## What they have found")[2]
+    for record in read_records(_ROOT):
+        assert not record.violations or f"| `{record.drill}` |" in told, record.drill
 
 
 def test_the_page_is_up_to_date() -> None:

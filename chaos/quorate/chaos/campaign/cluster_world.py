@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from quorate.chaos.campaign.outcome import Failure, RunOutcome, failure_of
-from quorate.chaos.campaign.trace_text import render_trace
+from quorate.chaos.campaign.trace_text import describe_plan, render_trace
 from quorate.chaos.campaign.world import PlanDocument
 from quorate.chaos.cluster.plan import Plan
 from quorate.chaos.cluster.run import RunReport, run_plan
@@ -23,6 +23,9 @@ class ClusterWorld:
 
     def without(self, plan: PlanDocument, events: Sequence[int]) -> PlanDocument:
         return Plan.from_json(plan).without(events).to_json()
+
+    def describe(self, plan: PlanDocument) -> Sequence[str]:
+        return list(describe_plan(Plan.from_json(plan)))
 
     def run(self, plan: PlanDocument) -> RunOutcome:
         return _run(Plan.from_json(plan), None)

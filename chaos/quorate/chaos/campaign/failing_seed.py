@@ -88,6 +88,7 @@ class FailingSeed:
             kept = len(self.shrinking.smallest)
             command = replay_command(self._path(_SHRUNK), self._world_name)
             lines.append(f"  with {kept} of its {events} events: {command}")
+            lines += [f"    {line}" for line in self._world.describe(self.smallest)]
         if self._last_run is not None:
             lines += self._report_trace(self._last_run)
         return lines

@@ -27,6 +27,9 @@ class QuorumWorld:
         assert not events, "a run of the quorum cannot be taken apart"
         return plan
 
+    def describe(self, plan: PlanDocument) -> Sequence[str]:  # noqa: ARG002  # whatever the plan
+        return ()
+
     def run(self, plan: PlanDocument) -> RunOutcome:
         return _run(Simulation(plan["seed"]), plan["seed"])
 

@@ -11,7 +11,7 @@ from quorate.chaos.campaign.outcome import Failure
 from quorate.chaos.cluster.plan import Plan
 from quorate.chaos.cluster.trace import TraceLine
 
-__all__ = ["render_trace"]
+__all__ = ["describe_plan", "render_trace"]
 
 #: events with such names are done to the cluster, not by it; they stand out
 _FAULT: Final = "fault_"
@@ -23,7 +23,7 @@ def render_trace(plan: Plan, lines: Iterable[TraceLine], failure: Failure | None
     """What broke stands at both ends: who opens the file wants it first, who reads through it last."""
     yield from _how_it_ended(failure)
     yield ""
-    yield from _describe_plan(plan)
+    yield from describe_plan(plan)
     yield ""
     yield f"  {'second':>9}  {'node':<8} what it did"
     yield from _lines(lines)
@@ -42,7 +42,7 @@ def _lines(lines: Iterable[TraceLine]) -> Iterator[str]:
             yield f"  {more[-1].at_s:9.4f}  {machine:<8} {event}, {len(more)} more up to here"
 
 
-def _describe_plan(plan: Plan) -> Iterator[str]:
+def describe_plan(plan: Plan) -> Iterator[str]:
     layout = "the first of them controllers too" if plan.is_combined else "controllers apart"
     yield f"seed {plan.seed}: {plan.brokers} brokers, {layout}"
     for topic in plan.topics:

@@ -32,6 +32,9 @@ class World(Protocol):
 
     def without(self, plan: PlanDocument, events: Sequence[int]) -> PlanDocument: ...
 
+    def describe(self, plan: PlanDocument) -> Sequence[str]:
+        """What was planned, line by line, for people; nothing where it is decided on the way."""
+
     def run(self, plan: PlanDocument) -> RunOutcome:
         """Whatever goes wrong is an outcome, not an exception."""
 

@@ -9,7 +9,8 @@ notices.
 - ``mutation``: what one is; ``hunts``: the places where they are hunted;
 - ``hunting``: the one runner, for the command line and for the tests alike;
 - ``of_*``: the mutations, by the part of the system that they are made to; ``registry``: all of them;
-- ``evidence``: the table in docs/evidence/mutations.md; ``missed``: what the whole cluster did not notice.
+- ``recorded_hunts``: what came of each, in docs/evidence/mutations.jsonl; ``evidence``: the table of them in
+  docs/evidence/mutations.md; ``missed``: what the whole cluster did not notice.
 
 No code of the product reads a switch: a mutation replaces attributes from outside, in a process that is there
 for nothing else. Two ways were rejected. Flags in the code (``if not MUTATED``) would put a path into the

@@ -37,7 +37,8 @@ class ClusterHunt:
     min_insync_replicas: int = _USUAL
     #: Controllers are machines of their own, as they are where the disk of a broker may be lost or rot.
     is_apart: bool = False
-    seeds_max: int = 60
+    #: several times what any has taken so far: a change of the code shifts what a seed comes to
+    seeds_max: int = 150
 
     @property
     def where(self) -> str:

@@ -19,12 +19,13 @@ from quorate.client.admin import AsyncAdmin
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.transport import method_of
-from quorate.errors import LogTruncated, QuorateError, UnknownTopicOrPartition
+from quorate.errors import LogTruncated, QuorateError, TopicAlreadyExists, UnknownTopicOrPartition
 from quorate.v1 import broker_pb2, records_pb2
 
 __all__ = [
     "a_controller_that_is_cut_off_is_left",
     "a_log_that_no_metadata_speaks_of_is_left_alone",
+    "a_new_controller_decides_on_all_that_is_committed",
     "a_reader_is_told_what_has_vanished",
     "a_reader_of_a_deleted_topic_is_told",
     "a_stop_is_granted",
@@ -40,6 +41,8 @@ _TIME_LIMIT_S: Final = 300.0
 _ELECTED_WITHIN_S: Final = 3.0
 #: what was decided
 _TOLD_WITHIN_S: Final = 3.0
+#: of a device: between the election of a controller and the first commit of its term several pass
+_SLOW_SYNC_S: Final = 0.2
 _PRODUCE: Final = method_of(
     broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
     "Produce",
@@ -168,6 +171,27 @@ async def a_controller_that_is_cut_off_is_left(cluster: SimCluster) -> None:
             assert cluster.clock.monotonic() < deadline_s, f"somebody still listens to {controller.name}"
             await cluster.clock.sleep(0.1)
         cluster.network.heal()
+
+
+async def a_new_controller_decides_on_all_that_is_committed(cluster: SimCluster) -> None:
+    """Rule 39: right after its election it has applied next to nothing of what the last one decided."""
+    async with cluster.admin() as admin:
+        await admin.create_topic(_TOPIC, partitions=1)
+        for controller in cluster.controllers:
+            controller.kill()
+        for controller in cluster.controllers:
+            controller.disk.sync_delay_s = _SLOW_SYNC_S
+            controller.start()
+        try:
+            await admin.create_topic(_TOPIC, partitions=1)
+        except TopicAlreadyExists:
+            pass
+        else:
+            raise AssertionError("a topic was made that there is")
+    await cluster.clock.sleep(_TOLD_WITHIN_S)
+    for controller in cluster.controllers:
+        # Of what it has decided on too little the log makes something else, and it ends itself.
+        assert controller.failure is None, f"{controller.name}: {controller.failure}"
 
 
 async def a_log_that_no_metadata_speaks_of_is_left_alone(cluster: SimCluster) -> None:

@@ -23,7 +23,12 @@ from quorate.chaos.mutations.shortened_log_story import (
 )
 from quorate.errors import LogDamaged
 
-__all__ = ["a_damaged_log_is_kept_while_it_may_be_elected"]
+__all__ = [
+    "a_damaged_log_is_kept_while_it_may_be_elected",
+    "damage_log",
+    "in_the_order_of_replicas",
+    "replica_on",
+]
 
 #: somewhere in the first batch's records
 _DAMAGED_BIT: Final = 8 * 80
@@ -35,13 +40,13 @@ async def a_damaged_log_is_kept_while_it_may_be_elected(cluster: SimCluster) -> 
     await write_records(cluster)
     await cluster.until(lambda: is_in_sync(cluster))
     await cluster.clock.sleep(QUIET_S)
-    first, second, victim = _in_the_order_of_replicas(cluster)
+    first, second, victim = in_the_order_of_replicas(cluster)
     active = active_controller(cluster)
     assert active is not None
     cluster.network.partition([victim.name], [active.name, second.name])
     cluster.network.break_connections(victim.name, active.name)
-    replica = _replica_on(victim)
-    _damage(victim, replica)
+    replica = replica_on(victim)
+    damage_log(victim, replica)
     first.kill()
     epoch = replica.leader_epoch
     await cluster.until(lambda: replica.leader_epoch > epoch, within_s=60)
@@ -55,21 +60,21 @@ async def a_damaged_log_is_kept_while_it_may_be_elected(cluster: SimCluster) -> 
     await check_everything_is_there(cluster)
 
 
-def _in_the_order_of_replicas(cluster: SimCluster) -> list[SimMachine]:
+def in_the_order_of_replicas(cluster: SimCluster) -> list[SimMachine]:
     """The one that leads is the first."""
     [partition] = [found for name, found in partitions_of(newest_image(cluster)) if name == TOPIC]
     assert partition.leader == partition.replicas[0]
     return [cluster.broker(broker_id) for broker_id in partition.replicas]
 
 
-def _replica_on(machine: SimMachine) -> Partition:
+def replica_on(machine: SimMachine) -> Partition:
     assert machine.node is not None
     assert machine.node.broker is not None
     [replica] = machine.node.broker.replicas
     return replica
 
 
-def _damage(machine: SimMachine, replica: Partition) -> None:
+def damage_log(machine: SimMachine, replica: Partition) -> None:
     """And have it found out, as by a reader."""
     machine.disk.flip_bit(f"{replica.log.directory}/{0:020}.log", _DAMAGED_BIT)
     try:

@@ -20,7 +20,8 @@ EVIDENCE_PAGE: Final = f"{EVIDENCE_DIRECTORY}/mutations.md"
 _HEAD: Final = """\
 # Evidence: mutations
 
-Written by `quorate sim mutants --record`. Do not edit.
+Written by `quorate sim mutants --record` from [mutations.jsonl](mutations.jsonl), which has a line for every
+hunt, with what was found and how long it took. Do not edit.
 
 Each row is one safety rule ([safety-rules.md](../safety-rules.md)) switched off in the real code, in a way in
 which somebody might really get it wrong, and what noticed: an invariant, or a check of what clients saw.

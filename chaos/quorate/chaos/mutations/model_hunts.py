@@ -23,11 +23,11 @@ def _run_raft(seed: int) -> None:
 
 
 #: the Raft simulator: whatever the core or the driver raises there is a finding
-RAFT: Final = SeededHunt("Raft simulator", _run_raft, seeds_max=150, notices=(Exception,))
+RAFT: Final = SeededHunt("Raft simulator", _run_raft, seeds_max=500, notices=(Exception,))
 CONTROLLER: Final = SeededHunt(
     "model of the controller",
     lambda seed: controller_model.walk(seed, steps=_STEPS),
-    seeds_max=300,
+    seeds_max=600,
     notices=(AssertionError, InconsistentMetadata),
 )
 REPLICAS: Final = SeededHunt(

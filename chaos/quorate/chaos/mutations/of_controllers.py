@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from quorate.chaos.cluster.faults.kinds import Fault
-from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import (
     a_controller_that_is_cut_off_is_left,
+    a_new_controller_decides_on_all_that_is_committed,
     a_stop_is_granted,
     cluster_story,
 )
@@ -24,7 +23,7 @@ from quorate.metadata.raft.ready import SoftState
 __all__ = ["MUTATIONS"]
 
 
-@mutation(39, hunt=ClusterHunt((Fault.KILL_EVERYTHING,)))
+@mutation(39, hunt=cluster_story(a_new_controller_decides_on_all_that_is_committed))
 def controller_acts_before_it_has_replayed(patch: Patch) -> None:
     """It decides from the moment of its election, on whatever it has applied by then."""
     original = ActiveController.leadership_changed

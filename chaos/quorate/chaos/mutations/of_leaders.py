@@ -138,14 +138,9 @@ def followers_are_carried_over(patch: Patch) -> None:
 
     def init(self: Leadership, topic_partition: Any, partition_log: Any, *rest: Any, **more: Any) -> None:
         original(self, topic_partition, partition_log, *rest, **more)
-        known = last.get(partition_log)
-        if known is not None:
-            for follower in self._membership.followers:
-                before = known.get(follower.broker_id)
-                if before is not None:
-                    follower.log_end_offset = before.log_end_offset
-                    follower.broker_epoch = before.broker_epoch
-        last[partition_log] = self._membership.followers
+        membership = self._membership
+        membership.followers = last.setdefault(partition_log, membership.followers)
+        membership._assign(self._clock.monotonic())
 
     patch.setattr(Leadership, "__init__", init)
 

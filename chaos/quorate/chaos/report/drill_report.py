@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -71,6 +72,13 @@ class DrillReport:
     covered: Mapping[str, Coverage] = field(default_factory=dict)
     #: every operation of every client lies beside the report
     has_history: bool = True
+    #: how often, by kind, where nobody noted when
+    untimed_faults: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fault_counts(self) -> Counter[str]:
+        """How often, by kind."""
+        return Counter(fault.kind for fault in self.faults) + Counter(self.untimed_faults)
 
     @property
     def passed(self) -> bool:

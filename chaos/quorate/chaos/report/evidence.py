@@ -6,7 +6,6 @@ Lines are only ever added, and the page is a function of them alone, so that it 
 from __future__ import annotations
 
 import platform
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +36,8 @@ class DrillRecord:
     #: how often, by kind
     faults: dict[str, int]
     outcomes: dict[str, int]
-    longest_gap_s: float
+    #: None: nobody noted when something was acknowledged
+    longest_gap_s: float | None
     #: by check: how much was examined, and how much was wrong
     examined: dict[str, int]
     found: dict[str, int]
@@ -54,7 +54,7 @@ class DrillRecord:
 
 
 def record_of(root: Path, report: DrillReport) -> DrillRecord:
-    commit = commit_of(root)
+    commit, availability = commit_of(root), report.availability
     return DrillRecord(
         drill=report.drill,
         seed=report.seed,
@@ -64,9 +64,9 @@ def record_of(root: Path, report: DrillReport) -> DrillRecord:
         commit=commit.name,
         is_clean=commit.is_clean,
         sources=current_sources(root),
-        faults=dict(Counter(fault.kind for fault in report.faults)),
+        faults=dict(report.fault_counts),
         outcomes=dict(report.outcomes),
-        longest_gap_s=round(report.availability.longest_gap_s, 3),
+        longest_gap_s=round(availability.longest_gap_s, 3) if availability.times_s else None,
         examined={verdict.check: verdict.examined for verdict in report.verdicts},
         found={verdict.check: max(verdict.found, 1) for verdict in report.verdicts if not verdict.passed},
         figures=dict(report.figures),

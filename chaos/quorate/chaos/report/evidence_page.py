@@ -99,9 +99,15 @@ def _row(name: str, records: Sequence[DrillRecord]) -> tuple[str, ...]:
         f"{sum(each.seconds for each in records) / 60:.1f}",
         f"{sum(sum(each.faults.values()) for each in records):,}",
         f"{sum(each.outcomes.get('acknowledged', 0) for each in records):,}",
-        f"{max(each.longest_gap_s for each in records):.2f} s",
+        _longest_gap(records),
         _violation_words(records),
     )
+
+
+def _longest_gap(records: Sequence[DrillRecord]) -> str:
+    """Of runs without any fault on record nobody knows when the gap was, nor whether there was one."""
+    gaps_s = [each.longest_gap_s for each in records if each.faults and each.longest_gap_s is not None]
+    return f"{max(gaps_s):.2f} s" if gaps_s else "-"
 
 
 def _violation_words(records: Sequence[DrillRecord]) -> str:

@@ -65,7 +65,7 @@ def _rounds(count: int) -> str:
 
 
 def _cards(report: DrillReport) -> str:
-    availability, count = report.availability, len(report.faults) or report.rounds
+    availability, count = report.availability, report.fault_counts.total()
     cards = [
         *((f"{count:,}", name) for name, count in report.outcomes.items()),
         (f"{report.records_read:,}", "records read"),

@@ -22,6 +22,11 @@ __all__ = ["mutants"]
 )
 @click.option("--list", "lists_only", is_flag=True, help="List the mutations, and run none.")
 @click.option("--record", is_flag=True, help="Write docs/evidence/mutations.md of this checkout.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="With --record: only those that no recorded run has seen noticed, on the code as it is.",
+)
 @pass_session
 def mutants(
     session: Session,
@@ -32,6 +37,7 @@ def mutants(
     seeds_max: int | None,
     lists_only: bool,
     record: bool,
+    resume: bool,
 ) -> int:
     """Switch off safety rules, one at a time, and see who notices. Exits 1 if one is not noticed.
 
@@ -41,8 +47,10 @@ def mutants(
 
     if record and (rule is not None or names or seeds_max is not None):
         raise click.UsageError("--record writes down a run of all mutations: leave the other options out")
+    if resume and not record:
+        raise click.UsageError("--resume goes on with a recorded run: --record --resume")
     chosen = choose_mutations(session, rule=rule, names=names)
     if lists_only:
         return list_mutations(session, chosen)
     root = source_checkout() if record else None
-    return run_mutations(session, chosen, jobs=jobs, seeds_max=seeds_max, record_to=root)
+    return run_mutations(session, chosen, jobs=jobs, seeds_max=seeds_max, record_to=root, is_resumed=resume)

@@ -174,7 +174,7 @@ def _print_verdicts(report: DrillReport, directory: str) -> None:
     outcomes = ", ".join(f"{count:,} {name}" for name, count in report.outcomes.items())
     gap = f", longest gap {report.availability.longest_gap_s:.2f} s" if report.availability.times_s else ""
     click.echo(
-        f"{report.drill}: {'passed' if report.passed else 'FAILED'}; {len(report.faults) or report.rounds} "
+        f"{report.drill}: {'passed' if report.passed else 'FAILED'}; {report.fault_counts.total()} "
         f"faults in {report.seconds:.0f} s, {outcomes}{gap}"
     )
     click.echo(f"report: {os.path.abspath(directory)}/{PAGE_FILE}")

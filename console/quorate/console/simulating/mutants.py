@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from quorate.chaos.mutations.hunting import HuntOutcome
     from quorate.chaos.mutations.mutation import Mutation
+    from quorate.chaos.mutations.recorded_hunts import RecordedHunts
 
 __all__ = ["choose_mutations", "list_mutations", "run_mutations"]
 
@@ -61,16 +62,21 @@ def run_mutations(
     jobs: int,
     seeds_max: int | None,
     record_to: Path | None,
+    is_resumed: bool = False,
 ) -> int:
     """Exit status. ``record_to``: the checkout whose evidence this is."""
-    from quorate.chaos.mutations.hunting import hunt_all
+    from quorate.chaos.mutations.recorded_hunts import RecordedHunts
 
     outcomes: dict[str, HuntOutcome] = {}
+    recorded = None if record_to is None else RecordedHunts(record_to)
+    if recorded is not None:
+        if is_resumed:
+            outcomes |= recorded.standing()
+            session.note(f"{len(outcomes)} of {len(mutations)} mutations were noticed before")
+        recorded.begin(outcomes.values())
+    missing = [each for each in mutations if each.name not in outcomes]
     try:
-        with _showing_progress(session, len(mutations)) as progress:
-            for outcome in hunt_all(mutations, jobs=min(jobs, len(mutations)), seeds_max=seeds_max):
-                outcomes[outcome.mutation] = outcome
-                progress.done(outcome)
+        _hunt(session, missing, outcomes, jobs=jobs, seeds_max=seeds_max, recorded=recorded)
     except KeyboardInterrupt:
         _print_outcomes(session, mutations, outcomes)
         return 130
@@ -78,6 +84,32 @@ def run_mutations(
         _record(record_to, mutations, outcomes)
     _print_outcomes(session, mutations, outcomes)
     return 1 if any(outcome.catch is None for outcome in outcomes.values()) else 0
+
+
+def _hunt(
+    session: Session,
+    mutations: Sequence[Mutation],
+    outcomes: dict[str, HuntOutcome],
+    *,
+    jobs: int,
+    seeds_max: int | None,
+    recorded: RecordedHunts | None,
+) -> None:
+    """Adds to ``outcomes``, as hunts end."""
+    from quorate.chaos.mutations.hunting import hunt_all
+    from quorate.chaos.mutations.recorded_hunts import CodeChanged
+
+    if not mutations:
+        return
+    with _showing_progress(session, len(mutations)) as progress:
+        for outcome in hunt_all(mutations, jobs=min(jobs, len(mutations)), seeds_max=seeds_max):
+            if recorded is not None:
+                try:
+                    recorded.add(outcome)
+                except CodeChanged as error:
+                    raise click.ClickException(str(error)) from None
+            outcomes[outcome.mutation] = outcome
+            progress.done(outcome)
 
 
 def _record(root: Path, mutations: Sequence[Mutation], outcomes: dict[str, HuntOutcome]) -> None:
