@@ -64,7 +64,7 @@ WRITES_DASHBOARD: Final = Dashboard(
                             "{{topic}}",
                         )
                     ],
-                    unit="rec/s",
+                    unit="count:rec/s",
                 ),
                 Panel(
                     "Requests to produce",
