@@ -117,6 +117,11 @@ WRITES_DASHBOARD: Final = Dashboard(
                     unit="s",
                 ),
                 Panel(
+                    "Producers' streams held up",
+                    [q(rate("quorate_request_held_up_seconds_total", "instance"), "{{instance}}")],
+                    about="Not read, because a bound of the broker is reached: how many, on average.",
+                ),
+                Panel(
                     "Flushes, 99th percentile",
                     [q(quantile(0.99, "quorate_disk_flush_seconds", "instance"), "{{instance}}")],
                     unit="s",
