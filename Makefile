@@ -1,7 +1,8 @@
 # `make` lists the targets. Every target that needs the environment sets it up first, once, and again
 # when pyproject.toml, constraints.txt or the codec's source change.
 
-PYTHON ?= python3
+# What .venv is made with; empty: see `PYTHONS`.
+PYTHON ?=
 WORKERS ?= 2
 # What nodes, clients and tools of a test run speak through: lean, or grpcio.
 TRANSPORT ?= lean
@@ -124,11 +125,19 @@ ifneq ($(shell test -x $(BIN)/python && grep -sxF '$(CURDIR)' $(INSTALLED)),$(CU
 $(INSTALLED): stale
 endif
 
+# The system's comes first where it can make environments and compile: distributors build theirs with a profile, and one
+# that was compiled by hand without takes a fifth more time for every message (docs/performance.md).
+PYTHONS := /usr/bin/python3 python3 python3.13 python3.12 python3.11
+IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+IS_COMPLETE := import ensurepip, os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")
+
 $(INSTALLED): pyproject.toml constraints.txt
-	@for python in $(PYTHON) python3.13 python3.12 python3.11; do \
-	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	        exec $$python tools/set_up.py; \
-	    fi; \
+	@for wanted in '$(IS_COMPLETE); $(IS_NEW_ENOUGH)' '$(IS_NEW_ENOUGH)'; do \
+	    for python in $(or $(PYTHON),$(PYTHONS)); do \
+	        if $$python -c "$$wanted" 2>/dev/null; then \
+	            exec $$python tools/set_up.py; \
+	        fi; \
+	    done; \
 	done; \
 	echo 'set-up needs Python 3.11 or newer and found none; name one with: make PYTHON=/path/to/python3' >&2; \
 	exit 1

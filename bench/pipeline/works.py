@@ -57,10 +57,14 @@ class Side(NamedTuple):
 
 def open_spark(jars: list[Path], directory: Path) -> SparkSession:
     # Every worker is this Python, without the archive of pyspark's sources that Spark puts first on its path:
-    # what is imported from there is compiled in every process anew.
+    # what is imported from there is compiled in every process anew. And it keeps what it compiles, as where
+    # packages were installed in the ordinary way: the set-up compiles nothing ahead.
     python = directory / "python"
     path = shlex.quote(os.environ.get("PYTHONPATH", ""))
-    python.write_text(f'#!/bin/sh\nexport PYTHONPATH={path}\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.write_text(
+        f"#!/bin/sh\nunset PYTHONDONTWRITEBYTECODE\nexport PYTHONPATH={path}\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
     python.chmod(0o755)
     os.environ["PYSPARK_PYTHON"] = str(python)  # before the JVM starts
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -13,7 +13,7 @@ import sys
 import time
 
 from deploy.test.commands import CannotTest, run, say
-from deploy.test.containers import BOOTSTRAP, PROJECT, Containers, containers
+from deploy.test.containers import BOOTSTRAP, PROJECT, Containers, check_ports, containers
 from deploy.test.drills import AGENT, drill
 from deploy.test.engine import compose_command, engine
 from deploy.test.image import build_image, check_image, remove_images
@@ -52,6 +52,7 @@ def main() -> int:
 async def test() -> None:
     async with engine():
         compose = await compose_command()
+        check_ports()
         try:
             await build_image()
             await check_image()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from typing import Final
 from deploy.test.commands import CannotTest, run, say
 from deploy.test.image import IMAGE
 
-__all__ = ["BOOTSTRAP", "PROJECT", "Containers", "containers"]
+__all__ = ["BOOTSTRAP", "PROJECT", "Containers", "check_ports", "containers"]
 
 DEPLOY: Final = Path(__file__).resolve().parents[1]
 PROJECT: Final = "quorate-deploy-test"
@@ -21,6 +22,19 @@ NODES: Final = ("controller-101", "controller-102", "controller-103", "broker-1"
 BOOTSTRAP: Final = "localhost:9092,localhost:9093,localhost:9094"
 _HEALTHY_TIMEOUT_S: Final = 180.0
 _POLL_S: Final = 1.0
+
+
+def check_ports() -> None:
+    """Whether the ports that compose.yaml publishes can be had: an image is built in minutes."""
+    for address in BOOTSTRAP.split(","):
+        port = int(address.rpartition(":")[2])
+        with socket.socket() as listener:
+            # As the engine's proxy does: what a connection of the past has left behind is in nobody's way.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise CannotTest(f"the containers publish 127.0.0.1:{port}: {error.strerror}") from error
 
 
 @asynccontextmanager

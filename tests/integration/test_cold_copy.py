@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from quorate.client import AsyncProducer
 from tests.integration.trials import Trial, trial
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations" / "backup.md"
@@ -45,6 +46,11 @@ async def test_records_that_were_kept_as_lines_are_put_back_by_the_program_on_th
         await quorate(
             drill, "produce", "orders", "--key-separator", "=", text="a=1\nb=2\n\xff=3\n".encode("latin-1")
         )
+        async with AsyncProducer(drill.cluster.bootstrap) as producer:
+            await producer.send(
+                "orders", "4", headers=[("trace", b"\xfe"), ("trace", "text"), ("none", None)]
+            )
+            await producer.flush()
         kept = await quorate(drill, "consume", "orders", "--exit-at-end", "--output", "json")
         await drill.admin.delete_topic("orders")
         await drill.admin.create_topic("orders", partitions=2)
@@ -59,7 +65,7 @@ async def test_records_that_were_kept_as_lines_are_put_back_by_the_program_on_th
 def without_place(line: bytes) -> str:
     """A record as it was written: it is somewhere else now, in another epoch."""
     document = json.loads(line)
-    return json.dumps({key: document[key] for key in ("partition", "key", "value", "timestamp")})
+    return json.dumps({key: document[key] for key in ("partition", "key", "value", "headers", "timestamp")})
 
 
 async def quorate(drill: Trial, *arguments: str, text: bytes = b"") -> bytes:

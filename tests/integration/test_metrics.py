@@ -261,7 +261,17 @@ async def test_a_follower_that_has_to_catch_up_lives_and_is_not_ready(cluster: L
         answer = await until(refused)
         assert (answer.status, answer.body) == (503, "not ready\n1 replica(s) not in sync: ledger-0\n")
         assert (await ask(cluster, "node-3", "/livez")).status == 200
-        assert (await scrape(cluster, "node-3"))["quorate_broker_out_of_sync_replicas"] == {(): 1}
+        told = await scrape(cluster, "node-3")
+        assert told["quorate_broker_out_of_sync_replicas"] == {(): 1}
+        assert told["quorate_throttle_limit_bytes_per_second"] == {(): 1024}
+
+        async def held_back() -> bool:
+            # Its log may have to be made first.
+            told = await scrape(cluster, "node-3")
+            is_limited = told["quorate_throttle_limited_replicas"] == {(): 1}
+            return is_limited and told["quorate_throttle_held_back_seconds_total"][()] > 0
+
+        await until(held_back)
         assert (await ask(cluster, "node-1", "/readyz")).status == 200
         await admin.alter_config(None, {"follower.replication.throttled.rate": "-1"})
         await until_ready(cluster, "node-3")

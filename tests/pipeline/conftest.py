@@ -34,11 +34,15 @@ def python_of_executors(tmp_path_factory: pytest.TempPathFactory) -> str:
     """This very Python, without the archive of pyspark's sources that Spark puts first on its path.
 
     What is imported from there is compiled in every process anew, which is most of what starting one takes;
-    Spark gives it ten seconds, and a busy machine needs them.
+    Spark gives it ten seconds, and a busy machine needs them. For the same reason it keeps what it compiles,
+    whatever the surroundings say: the set-up compiles nothing ahead.
     """
     script = tmp_path_factory.mktemp("python") / "python"
     path = shlex.quote(os.environ.get("PYTHONPATH", ""))
-    script.write_text(f'#!/bin/sh\nexport PYTHONPATH={path}\nexec {shlex.quote(sys.executable)} "$@"\n')
+    script.write_text(
+        f"#!/bin/sh\nunset PYTHONDONTWRITEBYTECODE\nexport PYTHONPATH={path}\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
     script.chmod(0o755)
     return str(script)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,48 +10,16 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from pyspark.sql.types import LongType, StructField, StructType
 
 from quorate.errors import InvalidConfig
 from quorate.pipeline.source.batch_reader import QuorateReader
 from quorate.pipeline.source.errors import DataLost, TopicRecreated
 from quorate.pipeline.source.read_options import read_options
-from quorate.pipeline.source.stream_reader import QuorateStreamReader
 from quorate.pipeline.source.tasks import RangePartition
 from quorate.testing import LocalCluster
+from tests.pipeline.reader_helpers import OFFSETS, latest, offsets_in, send, stream
 
 NewTopic = Callable[..., str]
-OFFSETS = StructType([StructField("offset", LongType())])
-
-
-def stream(cluster: LocalCluster, topic: str, **options: Any) -> QuorateStreamReader:
-    given = {
-        "kafka.bootstrap.servers": cluster.bootstrap,
-        "subscribe": topic,
-        "startingOffsets": "earliest",
-        **{name: str(value) for name, value in options.items()},
-    }
-    return QuorateStreamReader(read_options(given, is_streaming=True), OFFSETS)
-
-
-def send(cluster: LocalCluster, topic: str, count: int, **options: Any) -> None:
-    with cluster.producer(**options) as producer:
-        producer.send_many(topic, [b"x" * 100] * count, partition=0).result()
-
-
-def latest(reader: QuorateStreamReader, start: dict[str, Any]) -> dict[str, Any]:
-    return reader.latestOffset(start, reader.getDefaultReadLimit())
-
-
-def offsets_in(reader: QuorateStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
-    # As it goes to executors.
-    task: QuorateStreamReader = pickle.loads(pickle.dumps(reader))
-    return [
-        offset
-        for partition in reader.partitions(start, end)
-        for batch in task.read(partition)
-        for offset in batch.column(0).to_pylist()
-    ]
 
 
 def test_with_nothing_new_a_trigger_ends_where_it_began(

@@ -6,14 +6,14 @@ import asyncio
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from quorate.client.arguments import check_partition_argument, shown
 from quorate.client.cluster import ClusterView
 from quorate.client.from_message import from_message
 from quorate.client.retrying import retrying
 from quorate.core.clock import Clock
-from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.ids import TopicPartition
 from quorate.core.transport import method_of
 from quorate.errors import (
     InvalidRequest,
@@ -25,14 +25,22 @@ from quorate.errors import (
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import broker_pb2
 
-__all__ = ["OFFSETS_TIMEOUT_S", "ListedOffset", "OffsetAt", "list_offsets"]
+__all__ = [
+    "LIST_OFFSETS",
+    "OFFSETS_TIMEOUT_S",
+    "LeaderQuestion",
+    "ListedOffset",
+    "OffsetAt",
+    "list_offsets",
+    "questions_by_leader",
+]
 
 OFFSETS_TIMEOUT_S: Final = 30.0
 
 #: the first offset, the one behind the last committed record, or the first of a time (ms since 1970)
 OffsetAt: TypeAlias = Literal["earliest", "latest"] | int
 
-_LIST_OFFSETS: Final = method_of(
+LIST_OFFSETS: Final = method_of(
     broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
     "ListOffsets",
     broker_pb2.ListOffsetsRequest,
@@ -56,6 +64,15 @@ class ListedOffset:
     leader_epoch: int | None
 
 
+class LeaderQuestion(NamedTuple):
+    """What one broker is asked, for the epochs in which it leads: if it does not any more, it refuses."""
+
+    address: str
+    #: in the order of the request
+    partitions: list[TopicPartition]
+    request: broker_pb2.ListOffsetsRequest
+
+
 async def list_offsets(
     cluster: ClusterView,
     wanted: str | Iterable[tuple[str, int]],
@@ -71,12 +88,8 @@ async def list_offsets(
 
     async def attempt(remaining_s: float) -> None:
         missing = [each for each in partitions if each not in found]
-        by_leader: dict[str, list[broker_pb2.ListOffsetsPartition]] = {}
-        for each in missing:
-            address, question = _question(cluster, each, at)
-            by_leader.setdefault(address, []).append(question)
         timeout_s = min(remaining_s, _ATTEMPT_TIMEOUT_S)
-        calls = [_ask(cluster, address, asked, found, timeout_s) for address, asked in by_leader.items()]
+        calls = [_ask(cluster, each, found, timeout_s) for each in questions_by_leader(cluster, missing, at)]
         # All of them, also when one fails: what the others say need not be asked again.
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if outcome is not None:
@@ -111,39 +124,46 @@ async def _partitions(
     return named
 
 
-def _question(
-    cluster: ClusterView, partition: TopicPartition, at: OffsetAt
-) -> tuple[str, broker_pb2.ListOffsetsPartition]:
-    topic, leader = cluster.known_topic(partition.topic), cluster.leader_of(partition)
-    if topic is None or leader is None:
-        raise NotLeaderOrFollower(
-            f"{partition} has no leader right now", topic=partition.topic, partition=partition.partition
+def questions_by_leader(
+    cluster: ClusterView, partitions: Iterable[TopicPartition], at: OffsetAt
+) -> list[LeaderQuestion]:
+    """To whom leads each partition as far as is known; ``NotLeaderOrFollower`` where nobody does."""
+    questions: dict[str, LeaderQuestion] = {}
+    for each in partitions:
+        topic, leader = cluster.known_topic(each.topic), cluster.leader_of(each)
+        if topic is None or leader is None:
+            raise NotLeaderOrFollower(
+                f"{each} has no leader right now", topic=each.topic, partition=each.partition
+            )
+        question = questions.get(leader.address)
+        if question is None:
+            question = LeaderQuestion(leader.address, [], broker_pb2.ListOffsetsRequest())
+            questions[leader.address] = question
+        question.partitions.append(each)
+        question.request.partitions.add(
+            topic=each.topic,
+            topic_id=topic.topic_id,
+            partition=each.partition,
+            current_leader_epoch=leader.epoch,
+            spec=_SPECS.get(at, broker_pb2.OFFSET_SPEC_AT_TIMESTAMP),
+            timestamp_ms=at if isinstance(at, int) else 0,
         )
-    return leader.address, broker_pb2.ListOffsetsPartition(
-        topic=partition.topic,
-        topic_id=topic.topic_id,
-        partition=partition.partition,
-        current_leader_epoch=leader.epoch,
-        spec=_SPECS.get(at, broker_pb2.OFFSET_SPEC_AT_TIMESTAMP),
-        timestamp_ms=at if isinstance(at, int) else 0,
-    )
+    return list(questions.values())
 
 
 async def _ask(
     cluster: ClusterView,
-    address: str,
-    questions: list[broker_pb2.ListOffsetsPartition],
+    question: LeaderQuestion,
     found: dict[TopicPartition, ListedOffset],
     timeout_s: float,
 ) -> None:
     """Notes what the leader says; raises the last of what it refuses."""
-    request = broker_pb2.ListOffsetsRequest(partitions=questions)
-    response = await cluster.channel(address).call(_LIST_OFFSETS, request, timeout_s=timeout_s)
-    if len(response.partitions) != len(questions):
+    address, asked, request = question
+    response = await cluster.channel(address).call(LIST_OFFSETS, request, timeout_s=timeout_s)
+    if len(response.partitions) != len(asked):
         raise UnknownServerError(f"{address} answers what was not asked", address=address)
     refusal: QuorateError | None = None
-    for question, result in zip(questions, response.partitions, strict=True):
-        partition = TopicPartition(TopicName(question.topic), PartitionId(question.partition))
+    for partition, result in zip(asked, response.partitions, strict=True):
         if result.HasField("error"):
             refusal = error_from_detail(result.error)
             cluster.apply_hint(partition, refusal)

@@ -24,9 +24,10 @@ def next_steps(
     away |= {each.node_id for each in quorum.voters if each.state == "unreachable"}
     steps = []
     if away:
+        which, why = ("node", "its log says why") if len(away) == 1 else ("nodes", "their logs say why")
         steps.append(
-            f"bring node {_listed(sorted(away))} back: its log says why it is away; in a local cluster, "
-            "`quorate restart --dir DIR NODE` starts it"
+            f"bring {which} {_listed(sorted(away))} back: {why}; in a local cluster, "
+            "`quorate restart --dir DIR NODE` starts one"
         )
     steps += _about_voters(quorum)
     steps += _about_offline(partitions)

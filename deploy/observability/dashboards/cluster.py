@@ -60,7 +60,7 @@ CLUSTER_DASHBOARD: Final = Dashboard(
                 Panel(
                     "Records written",
                     [q(rate("quorate_topic_produced_records_total", "topic"), "{{topic}}")],
-                    unit="rec/s",
+                    unit="count:rec/s",
                 ),
                 Panel(
                     "Bytes in",

@@ -87,6 +87,62 @@ NODES_DASHBOARD: Final = Dashboard(
             ],
         ),
         Row(
+            "Throttling",
+            [
+                Panel(
+                    "Streams held up",
+                    [
+                        q(
+                            rate("quorate_request_held_up_seconds_total", "instance", only=NODES),
+                            "{{instance}}",
+                        )
+                    ],
+                    about="Producers that wait because a bound is reached: how many, on average. No quota: "
+                    "there are none.",
+                ),
+                Panel(
+                    "Refused: too much at once",
+                    [
+                        q(
+                            rate(
+                                "quorate_request_errors_total", "method", only=f'{NODES}, code="OVERLOADED"'
+                            ),
+                            "{{method}}",
+                            may_be_empty=True,
+                        )
+                    ],
+                    unit="reqps",
+                ),
+                Panel(
+                    "Copies: time held back by their limit",
+                    [
+                        q(
+                            "rate(quorate_throttle_held_back_seconds_total{NODES}[$__rate_interval])",
+                            "{{instance}}",
+                        )
+                    ],
+                    unit="percentunit",
+                    about="Near 100 %: the limit decides how fast a reassignment is. Near 0: something else.",
+                ),
+                Panel(
+                    "Copies: limit",
+                    [
+                        q(
+                            "quorate_throttle_limit_bytes_per_second{NODES}",
+                            "{{instance}}",
+                            may_be_empty=True,
+                        )
+                    ],
+                    unit="Bps",
+                    about="follower.replication.throttled.rate. Nothing here: there is none.",
+                ),
+                Panel(
+                    "Copies: replicas under a limit",
+                    [q("quorate_throttle_limited_replicas{NODES}", "{{instance}}")],
+                ),
+            ],
+        ),
+        Row(
             "Controllers",
             [
                 Panel("Term", [q("max(quorate_controller_term{NODES})", "term")]),

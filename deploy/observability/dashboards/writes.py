@@ -64,7 +64,7 @@ WRITES_DASHBOARD: Final = Dashboard(
                             "{{topic}}",
                         )
                     ],
-                    unit="rec/s",
+                    unit="count:rec/s",
                 ),
                 Panel(
                     "Requests to produce",
@@ -115,6 +115,11 @@ WRITES_DASHBOARD: Final = Dashboard(
                     "Followers: not caught up for",
                     [q("max by (topic) (quorate_replica_lag_seconds{TOPICS})", "{{topic}}")],
                     unit="s",
+                ),
+                Panel(
+                    "Producers' streams held up",
+                    [q(rate("quorate_request_held_up_seconds_total", "instance"), "{{instance}}")],
+                    about="Not read, because a bound of the broker is reached: how many, on average.",
                 ),
                 Panel(
                     "Flushes, 99th percentile",

@@ -24,6 +24,7 @@ from quorate.node.metrics.exposition import Format
 from quorate.node.metrics.meters import Meters, sources_of
 from quorate.node.metrics.page import MetricsPage
 from quorate.node.metrics.process import ProcessMetrics
+from quorate.node.metrics.watch import watch
 from quorate.node.node import Node
 
 __all__ = ["Endpoint"]
@@ -64,9 +65,9 @@ class Endpoint:
         """The node is there, and may run."""
         self._node = node
         if self._meters is not None:
-            changes, sources = sources_of(node, node_id, self._meters)
+            looks, sources = sources_of(node, node_id, self._meters)
             self._sources = (*self._sources, *sources)
-            self._watching = asyncio.create_task(changes.run(), name="metadata-changes")
+            self._watching = asyncio.create_task(watch(looks), name="metrics-watch")
 
     async def close(self) -> None:
         assert self._server is not None

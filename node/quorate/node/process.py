@@ -17,6 +17,7 @@ import structlog
 
 from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort, LoggingFormat, NodeConfig
+from quorate.core.freed_memory import keep_freed_memory
 from quorate.core.log_flood import FloodGuard
 from quorate.core.logging import configure_logging, get_logger
 from quorate.core.os_disk import OsDisk
@@ -39,6 +40,7 @@ _DEADLINE_MARGIN_S: Final = 5.0
 
 def run_node(config: NodeConfig) -> int:
     """Run until SIGTERM or SIGINT. 0: stopped cleanly, 1: the next start has to recover."""
+    keep_freed_memory()
     _silence_grpc_core()
     flood = FloodGuard(SystemClock().monotonic)
     meters = None if config.metrics.address is None else Meters(config, SystemClock(), flood)

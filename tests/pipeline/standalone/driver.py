@@ -40,6 +40,17 @@ class KillingSource(QuorateDataSource):
         return KillsItsDriver(write_options(self.options, is_streaming=True), schema)
 
 
+def tell_of_tasks(spark: SparkSession) -> None:
+    """Which attempt of which task begins.
+
+    Spark warns of a lost task only if the driver had heard that it runs: not if the executor was killed in
+    the moment in which it began.
+    """
+    jvm: Any = spark._jvm  # nothing public sets the level of one logger
+    log4j = jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel("org.apache.spark.scheduler.TaskSetManager", log4j.Level.INFO)
+
+
 def main(master: str, what: str, bootstrap: str, source: str, target: str, checkpoint: str) -> None:
     os.environ["DRIVER_GROUP"] = str(os.getpgrp())  # before the JVM starts, which hands it on
     spark = (
@@ -50,7 +61,8 @@ def main(master: str, what: str, bootstrap: str, source: str, target: str, check
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("WARN")  # tasks that are lost, among others
+    spark.sparkContext.setLogLevel("WARN")
+    tell_of_tasks(spark)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": source, "startingOffsets": "earliest"}
     columns = ("key", "value")
     if what == "copy":

@@ -24,6 +24,7 @@ _WORKERS: Final = 2
 _TIMEOUT_S: Final = 900.0
 _POLL_S: Final = 0.1
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
+_REPEATED: Final = re.compile(r"Starting task (\d+)\.[1-9]\d* in stage")
 _EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 _DRIVER: Final = Path(__file__).with_name("driver.py")
 
@@ -141,6 +142,11 @@ class Driver:
     @property
     def said(self) -> str:
         return self._log.read_text(errors="replace")
+
+    @property
+    def repeated_tasks(self) -> set[str]:
+        """Those that were begun again, because an attempt failed or its executor died."""
+        return set(_REPEATED.findall(self.said))
 
     def succeed(self) -> None:
         assert self.wait() == 0, self.said[-5000:]

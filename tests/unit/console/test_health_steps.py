@@ -36,7 +36,7 @@ def test_nodes_that_are_away_come_first() -> None:
         voters=[admin_pb2.VoterDescription(node_id=101, state="unreachable")]
     )
     [step] = next_steps(cluster, quorum, [ill("under-replicated", isr=[1, 3])])
-    assert step.startswith("bring node 2 and 101 back")
+    assert step.startswith("bring nodes 2 and 101 back")
 
 
 def test_offline_partition_names_who_has_everything_and_the_last_resort_last() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from quorate.console.advice import describe
+from quorate.console.commands.restart import _start_the_others
 from quorate.console.main import main
 from quorate.errors import Unavailable
 from quorate.node.local_cluster import LocalCluster
@@ -160,6 +161,15 @@ def test_whoever_waits_for_a_node_hears_what_it_waits_for(
     assert waits == f"node-1 is started, and waits for a quorum; {others}"
     assert "did not start" not in error
     assert others in advice
+
+
+def test_quorum_lacks_no_broker_and_who_was_stopped_by_name_is_started_by_name(tmp_path: Path) -> None:
+    cluster = LocalCluster.create(str(tmp_path), controllers=1, brokers=2)
+    assert _start_the_others(cluster, "controller-101") is None
+    missing = "stopped: controller-101; `quorate {} starts {}"
+    assert _start_the_others(cluster, "broker-1") == missing.format(f"up --dir {tmp_path}`", "all")
+    asyncio.run(cluster.stop_one("controller-101"))
+    assert _start_the_others(cluster, "broker-1") == missing.format(f"restart --dir {tmp_path} NODE`", "one")
 
 
 def test_cluster_that_somebody_runs_is_not_run_twice(tmp_path: Path, capsys: Capsys) -> None:

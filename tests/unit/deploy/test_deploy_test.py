@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,14 @@ async def test_command_that_fails_is_told_with_what_it_said() -> None:
     with pytest.raises(CannotTest, match="exit status 3\nwhy"):
         await commands.run(sys.executable, "-c", "print('why'); raise SystemExit(3)")
     assert await commands.run(sys.executable, "-c", "raise SystemExit(3)", is_checked=False) == ""
+
+
+def test_port_that_somebody_has_is_told_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setattr("deploy.test.containers.BOOTSTRAP", f"localhost:{port}")
+        with pytest.raises(CannotTest, match=f"publish 127.0.0.1:{port}: Address already in use"):
+            containers.check_ports()
+    containers.check_ports()

@@ -217,6 +217,24 @@ def test_operator_finds_every_node() -> None:
         wanted = monitor["spec"]["selector"]["matchLabels"].items()
         assert wanted <= service["metadata"]["labels"].items()
         assert monitor["spec"]["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
+        # What the alerts ask for, and what they are told apart by.
+        assert service["metadata"]["labels"][monitor["spec"]["jobLabel"]] == "quorate"
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert "cluster" in {each["targetLabel"] for each in endpoint["relabelings"]}
+
+
+def test_operator_finds_no_node_twice() -> None:
+    [monitor] = of_kind("prod-outside", "ServiceMonitor").values()
+    [endpoint] = monitor["spec"]["endpoints"]
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    scraped = {
+        name
+        for name, service in of_kind("prod-outside", "Service").items()
+        if wanted <= service["metadata"].get("labels", {}).items()
+        and endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    }
+    # Sums over nodes would be wrong otherwise, as that of active controllers.
+    assert scraped == {each.spec["serviceName"] for each in stateful_sets("prod-outside")}
 
 
 @pytest.mark.parametrize(

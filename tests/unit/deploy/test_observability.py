@@ -31,6 +31,8 @@ SERIES = {
 }
 #: that Prometheus and those who configure it add
 ADDED = {"cluster", "instance", "job", "le"}
+#: Grafana's names of them. It takes any other word for one, too, and then neither scales nor rounds.
+UNITS = {"short", "s", "bytes", "Bps", "percentunit", "ops", "reqps", "count:rec/s"}
 
 
 def series_of(expression: str) -> set[str]:
@@ -115,6 +117,11 @@ def test_dashboards_are_what_their_source_says() -> None:
     assert {path.name for path in next(iter(written)).parent.iterdir()} == {path.name for path in written}
     for path, text in written.items():
         assert path.read_text() == text
+
+
+def test_units_of_panels_are_known_to_grafana() -> None:
+    units = {panel.unit for dashboard in DASHBOARDS for row in dashboard.rows for panel in row.panels}
+    assert units <= UNITS
 
 
 @pytest.mark.parametrize("path", contents(), ids=lambda path: path.stem)

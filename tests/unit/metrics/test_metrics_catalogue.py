@@ -21,6 +21,7 @@ from quorate.node.metrics import (
     process,
     replica,
     request,
+    throttle,
     topic,
 )
 from quorate.node.metrics.catalogue import CATALOGUE
@@ -28,7 +29,7 @@ from quorate.node.metrics.catalogue import CATALOGUE
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
 MODULES = (
-    group, broker, topic, request, replica, change, cluster, controller, disk, node, loop, event,
+    group, broker, topic, request, replica, throttle, change, cluster, controller, disk, node, loop, event,
 )  # fmt: skip
 
 

@@ -59,13 +59,23 @@ async def _restart(session: Session, cluster: LocalCluster, name: str) -> None:
     await asyncio.wait([work], timeout=_SILENCE_S)
     if not work.done() and cluster.is_running(name):
         others = _start_the_others(cluster, name)
-        session.note(f"{name} is started, and waits for a quorum" + (f"; {others}" if others else ""))
+        session.note(
+            f"{name} is started, and " + (f"waits for a quorum; {others}" if others else "not ready yet")
+        )
     await work
 
 
 def _start_the_others(cluster: LocalCluster, name: str) -> str | None:
-    """None: all of them run."""
-    stopped = [node.name for node in cluster.nodes if node.name != name and not node.is_running]
+    """Those that a quorum may be missing; None: all of them run."""
+    stopped = [
+        node
+        for node in cluster.nodes
+        if node.name != name and "controller" in node.roles and not node.is_running
+    ]
     if not stopped:
         return None
-    return f"stopped: {', '.join(stopped)}; `quorate up --dir {cluster.directory}` starts all"
+    # `quorate up` starts none that was stopped by its name.
+    is_up_enough = not any(node.is_left_out for node in stopped)
+    command = f"quorate {'up' if is_up_enough else 'restart'} --dir {cluster.directory}"
+    starts = f"`{command}` starts all" if is_up_enough else f"`{command} NODE` starts one"
+    return f"stopped: {', '.join(node.name for node in stopped)}; {starts}"

@@ -17,6 +17,7 @@ from quorate.node.metrics import (
     process,
     replica,
     request,
+    throttle,
     topic,
 )
 
@@ -28,6 +29,7 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
     *group.METRICS,
     *broker.METRICS,
     *replica.METRICS,
+    *throttle.METRICS,
     *change.METRICS,
     *cluster.METRICS,
     *controller.METRICS,

@@ -7,10 +7,9 @@ not seen; epochs only grow, so no election is missed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 from quorate.core.ids import BrokerId
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
@@ -42,8 +41,6 @@ UNCLEAN_ELECTIONS: Final = Metric(
 )
 
 METRICS: Final = (ISR_SHRINKS, ISR_EXPANDS, LEADER_EPOCHS, UNCLEAN_ELECTIONS)
-
-_INTERVAL_S: Final = 0.25
 
 
 @dataclass(slots=True)
@@ -80,11 +77,6 @@ class ChangeMeter:
         self._images = {"broker": broker_image, "controller": controller_image}
         self._before: dict[str, MetadataImage] = {}
         self._counts = {role: Counts() for role in self._images}
-
-    async def run(self) -> NoReturn:
-        while True:
-            self.compare()
-            await asyncio.sleep(_INTERVAL_S)
 
     def compare(self) -> None:
         for role, newest in self._images.items():

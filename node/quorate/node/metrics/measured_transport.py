@@ -20,6 +20,7 @@ from quorate.core.instruments import LATENCY_BOUNDS_S
 from quorate.core.served_exchange import ExchangeHandler, RequestListener, ServedExchange
 from quorate.core.transport import Call, CallKind, Channel, Handler, Method, Server, Service, Transport
 from quorate.errors import QuorateError, UnknownServerError
+from quorate.node.metrics.held_up import HeldUp
 from quorate.node.metrics.request import MethodMeter, RequestMeter
 from quorate.node.metrics.topic import TopicMeter
 from quorate.v1 import broker_pb2
@@ -72,7 +73,9 @@ class MeasuredTransport:
         if method.path in _NUMBERED:
             answered = self._topics.answered if "Produce" in method.name else None
             if isinstance(handler, ExchangeHandler):
-                return _TimedHandler(handler, meter, answered, self._now)
+                # Once, though every listener has handlers of its own.
+                meter.held_up = meter.held_up or HeldUp(self._now)
+                return _TimedHandler(handler, meter, meter.held_up, answered, self._now)
             return _timed_stream(cast(Any, handler), meter, answered, self._now)
         return handler
 
@@ -157,39 +160,44 @@ class _TimedHandler(ExchangeHandler):
         self,
         handler: ExchangeHandler,
         meter: MethodMeter,
+        held_up: HeldUp,
         answered: _Answered | None,
         now: Callable[[], float],
     ) -> None:
         self._handler = handler
         self._meter = meter
+        self._held_up = held_up
         self._answered = answered
         self._now = now
 
     def open(self, exchange: ServedExchange, call: Call) -> RequestListener:
-        answers = _TimedAnswers(exchange, self._meter, self._answered, self._now)
-        return _TimedRequests(self._handler.open(answers, call), answers.came, self._now)
+        answers = _TimedAnswers(exchange, self._meter, self._held_up, self._answered, self._now)
+        return _TimedRequests(self._handler.open(answers, call), answers, self._now)
 
 
 class _TimedAnswers:
     """What the handler answers through."""
 
-    __slots__ = ("_answered", "_done", "_exchange", "_meter", "_now", "came", "end", "pause", "resume")
+    __slots__ = ("_answered", "_done", "_exchange", "_held_up", "_is_paused", "_meter", "_now", "came", "end")
 
     def __init__(
         self,
         exchange: ServedExchange,
         meter: MethodMeter,
+        held_up: HeldUp,
         answered: _Answered | None,
         now: Callable[[], float],
     ) -> None:
         self._exchange = exchange
         self._meter = meter
         self._done = meter.done.add
+        self._held_up = held_up
+        self._is_paused = False
         self._answered = answered
         self._now = now
         #: when, by the client's number
         self.came: dict[int, float] = {}
-        self.end, self.pause, self.resume = exchange.end, exchange.pause, exchange.resume
+        self.end = exchange.end
 
     @property
     def is_ready(self) -> bool:
@@ -210,19 +218,40 @@ class _TimedAnswers:
                 self._meter.failed(response.error.code, seconds)
         self._exchange.send(response, is_last=is_last)
 
+    def pause(self) -> None:
+        """Handlers may say so more than once."""
+        if not self._is_paused:
+            self._is_paused = True
+            self._held_up.begin()
+        self._exchange.pause()
+
+    def resume(self) -> None:
+        self.end_pause()
+        self._exchange.resume()
+
+    def end_pause(self) -> None:
+        """It is read again, or has ended and never will be."""
+        if self._is_paused:
+            self._is_paused = False
+            self._held_up.end()
+
 
 class _TimedRequests:
     """What the transport tells of requests."""
 
-    __slots__ = ("_came", "_listener", "_now", "on_over", "on_ready", "on_requests_end")
+    __slots__ = ("_answers", "_came", "_listener", "_now", "on_ready", "on_requests_end")
 
-    def __init__(self, listener: RequestListener, came: dict[int, float], now: Callable[[], float]) -> None:
+    def __init__(self, listener: RequestListener, answers: _TimedAnswers, now: Callable[[], float]) -> None:
         self._listener = listener
-        self._came = came
+        self._answers = answers
+        self._came = answers.came
         self._now = now
-        self.on_over, self.on_ready = listener.on_over, listener.on_ready
-        self.on_requests_end = listener.on_requests_end
+        self.on_ready, self.on_requests_end = listener.on_ready, listener.on_requests_end
 
     def on_request(self, request: Any) -> None:
         self._came[request.correlation_id] = self._now()
         self._listener.on_request(request)
+
+    def on_over(self) -> None:
+        self._answers.end_pause()
+        self._listener.on_over()

@@ -7,7 +7,7 @@ wrapped by one. A process that has no address for metrics records nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from quorate.broker.broker import Broker
 from quorate.core.clock import Clock
@@ -28,6 +28,7 @@ from quorate.node.metrics.measured_transport import MeasuredTransport
 from quorate.node.metrics.node import NodeMetrics
 from quorate.node.metrics.replica import ReplicaMetrics
 from quorate.node.metrics.request import RequestMeter
+from quorate.node.metrics.throttle import ThrottleMeter
 from quorate.node.metrics.topic import TopicMeter
 from quorate.node.node import Node
 
@@ -54,10 +55,13 @@ class Meters:
         return MeasuredTransport(transport, self.requests, self.topics, time.monotonic)
 
 
-def sources_of(node: Node, node_id: BrokerId, meters: Meters) -> tuple[ChangeMeter, Sequence[MetricSource]]:
-    """What is read from a node that is there; the first of them has to run."""
+def sources_of(
+    node: Node, node_id: BrokerId, meters: Meters
+) -> tuple[Sequence[Callable[[], None]], Sequence[MetricSource]]:
+    """What is read from a node that is there, and what has to be called a few times a second for it."""
     broker = node.broker
     changes = ChangeMeter(node_id, lambda: _image_of(broker), lambda: _image_of_controller(node))
+    looks = [changes.compare]
     sources: list[MetricSource] = [
         NodeMetrics(node_id, node, meters.clock),
         ControllerMetrics(node, meters.clock),
@@ -66,9 +70,17 @@ def sources_of(node: Node, node_id: BrokerId, meters: Meters) -> tuple[ChangeMet
     ]
     if broker is not None:
         meters.topics.attach(lambda: _topics_of(broker))
-        sources.append(ReplicaMetrics(broker.replicas, meters.clock, topics_max=meters.topics_max))
+        throttle = ThrottleMeter(
+            node_id,
+            broker.replicas,
+            meters.clock,
+            image=lambda: _image_of(broker),
+            wait_s=broker._throttle.wait_s,
+        )
+        looks.append(throttle.sample)
+        sources += [ReplicaMetrics(broker.replicas, meters.clock, topics_max=meters.topics_max), throttle]
         sources += broker.metrics
-    return changes, sources
+    return looks, sources
 
 
 def _image_of(broker: Broker | None) -> MetadataImage | None:

@@ -4,6 +4,9 @@ A call on its own, and each request of a stream that is answered by its number (
 timed from when its handler has it until its answer leaves. Of other streams only messages are counted:
 nothing says which of them answers which. A fetch waits for records, and a group's heartbeat for news: their
 time says how quiet it is, not how slow. What is refused before a handler has it is an error without a time.
+
+A client that is too fast is pushed back in two ways: its call is refused, which is an error by the name of
+OVERLOADED, or its stream is not read on for a while, which is counted in seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any, Final
 from quorate.core.instruments import Histogram, SizeHistogram, histogram_samples
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
 from quorate.core.transport import Method
+from quorate.node.metrics.held_up import HeldUp
 from quorate.rpc.traffic import MethodTraffic
 
 __all__ = ["METRICS", "MethodMeter", "RequestMeter"]
@@ -41,14 +45,27 @@ RECEIVED: Final = Metric(
 SENT: Final = Metric(
     "quorate_request_sent_bytes", MetricKind.HISTOGRAM, "How large messages were that went out.", ("method",)
 )
+HELD_UP_STREAMS: Final = Metric(
+    "quorate_request_held_up_streams",
+    MetricKind.GAUGE,
+    "Streams that this node does not read at the moment, because what it holds for them, or for all, has "
+    "reached a bound: their clients wait.",
+    ("method",),
+)
+HELD_UP_SECONDS: Final = Metric(
+    "quorate_request_held_up_seconds_total",
+    MetricKind.COUNTER,
+    "For how long such streams were not read, all of them together.",
+    ("method",),
+)
 
-METRICS: Final = (SECONDS, ERRORS, RECEIVED, SENT)
+METRICS: Final = (SECONDS, ERRORS, RECEIVED, SENT, HELD_UP_STREAMS, HELD_UP_SECONDS)
 
 
 class MethodMeter:
     """Of one method."""
 
-    __slots__ = ("done", "errors", "failures", "received", "sent")
+    __slots__ = ("done", "errors", "failures", "held_up", "received", "sent")
 
     def __init__(self) -> None:
         self.done = Histogram()
@@ -57,6 +74,8 @@ class MethodMeter:
         self.sent = SizeHistogram()
         #: by the code of the error, of which there are few
         self.errors: dict[str, int] = {}
+        #: None: no stream, or one whose handler reads by itself, so that nobody sees when it does not
+        self.held_up: HeldUp | None = None
 
     def failed(self, code: str, seconds: float) -> None:
         self.failures.observe(seconds)
@@ -100,6 +119,9 @@ class RequestMeter:
         )
         yield Reading(RECEIVED, histogram_samples({(name,): each.received for name, each in methods.items()}))
         yield Reading(SENT, histogram_samples({(name,): each.sent for name, each in methods.items()}))
+        held_up = [(name, each.held_up) for name, each in sorted(methods.items()) if each.held_up is not None]
+        yield Reading(HELD_UP_STREAMS, [Sample((name,), each.streams) for name, each in held_up])
+        yield Reading(HELD_UP_SECONDS, [Sample((name,), each.seconds) for name, each in held_up])
 
 
 def _label(method: Method[Any, Any]) -> str:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
-from quorate.client.listed_offsets import OffsetAt, list_offsets
+from quorate.client.listed_offsets import LeaderQuestion, OffsetAt, list_offsets, questions_by_leader
 from quorate.client.topology import TopicView
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.logging import get_logger
 from quorate.core.transport import method_of
-from quorate.errors import UnknownTopicOrPartition
+from quorate.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from quorate.pipeline.source.connection import Connection
+from quorate.pipeline.source.direct_ends import DirectEnds
 from quorate.pipeline.source.errors import TopicRecreated
 from quorate.pipeline.source.options import refusal
 from quorate.pipeline.source.patterns import compiled
@@ -45,6 +46,9 @@ class Lookup:
         self._timeout_s = timeout_s
         self._matching: tuple[str, ...] = ()
         self._matched_at = self._refreshed_at = -_METADATA_AGE_S
+        self._direct = DirectEnds(kept_s=_METADATA_AGE_S)
+        #: of which the last ordinary question about ends was
+        self._asked: Partitions = {}
 
     def partitions(self, *, is_new_query: bool) -> dict[TopicPartition, str]:
         """All that are to be read: as of now for a new query, otherwise as of a moment ago.
@@ -60,8 +64,12 @@ class Lookup:
         return self._connection.run(self._offsets(partitions, at))
 
     def ends(self, *, is_new_query: bool) -> Positions:
-        """Where all that is to be read ends."""
-        return self._connection.run(self._ends(is_new_query=is_new_query))
+        """Where all that is to be read ends: the leaders' word, given for this question."""
+        ends = None if is_new_query else self._direct.ask()
+        if ends is None:
+            self._asked, ends, questions = self._connection.run(self._ends(is_new_query=is_new_query))
+            self._direct.keep(questions)
+        return Positions.of(ends, self._asked)
 
     def resolve(
         self, partitions: Partitions, bound: Bound, *, late_timestamp: str, fail_on_data_loss: bool
@@ -115,10 +123,18 @@ class Lookup:
 
     # -- on the connection's loop
 
-    async def _ends(self, *, is_new_query: bool) -> Positions:
+    async def _ends(
+        self, *, is_new_query: bool
+    ) -> tuple[Partitions, dict[TopicPartition, int], list[LeaderQuestion]]:
+        """With what they are of, and what their leaders may be asked again."""
         found = await self._partitions(is_new_query=is_new_query)
         offsets = await self._offsets(found, "latest") if found else {}
-        return Positions.of(cast("dict[TopicPartition, int]", offsets), found)
+        # Without a wait since the ids were compared: it is asked about these very topics.
+        try:
+            questions = questions_by_leader(self._connection.cluster, found, "latest")
+        except NotLeaderOrFollower:
+            questions = []
+        return found, cast("dict[TopicPartition, int]", offsets), questions
 
     async def _partitions(self, *, is_new_query: bool) -> dict[TopicPartition, str]:
         selection = self._selection

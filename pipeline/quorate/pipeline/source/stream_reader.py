@@ -103,6 +103,8 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = Positions.from_json(start)
         begin.check_ids(latest.ids)
         self._latest = latest
+        if begin.offsets == latest.offsets:
+            return start  # nothing moved, which is what most triggers of an idle query find
         new = self._beginnings(begin, latest)
         starts = self._known_starts(begin, latest)
         ends = {each: self._end_after(offset, latest.offsets[each]) for each, offset in starts.items()}

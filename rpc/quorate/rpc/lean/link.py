@@ -1,4 +1,4 @@
-"""A connection's socket: the only part of the lean transport that touches one.
+"""A connection's socket: the only part of the lean transport on an event loop that touches one.
 
 What arrives is read into one buffer that all connections of the thread share: it is worked off before the
 next is read, and only the beginning of a frame that is not whole yet is kept. So an idle connection costs
