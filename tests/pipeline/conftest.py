@@ -47,14 +47,22 @@ def python_of_executors(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(script)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def surroundings_of_processes(python_of_executors: str) -> Iterator[None]:
+    """Jobs and nodes that tests start keep what they compile, and jobs have Spark use the same Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", python_of_executors)
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark(python_of_executors: str) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     _needs_java()
     from pyspark.sql import SparkSession
 
     # Before the JVM starts. Nobody talks beyond this machine.
-    os.environ["PYSPARK_PYTHON"] = python_of_executors
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
         "spark.ui.enabled": "false",
