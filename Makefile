@@ -40,6 +40,9 @@ GO_EXAMPLE := .tools/hello-go
 NODE_EXAMPLE := examples/node/node_modules/.package-lock.json
 JAVA_EXAMPLE := examples/java/target/classes/Hello.class
 
+# Tests and drills start hundreds of nodes: without bytecode each of them would compile 400 modules anew, half a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format protos docs docs-site bench spark pipeline-test sim drill deploy-test observability-test k8s-test drill-quorum fuzz pins clean grpcurl manifesttools promtool kafkatools languages stale conformance conformancetools
 .DELETE_ON_ERROR:
