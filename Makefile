@@ -1,5 +1,5 @@
 # `make` lists the targets. Every target that needs the environment sets it up first, once, and again
-# when pyproject.toml, constraints.txt or the codec's source change.
+# when pyproject.toml, constraints.txt or what is compiled change.
 
 # What .venv is made with; empty: see `PYTHONS`.
 PYTHON ?=
@@ -118,7 +118,7 @@ pins: setup ## write constraints.txt anew with the newest versions that pyprojec
 clean: ## remove all that the other targets made, the environment too
 	@rm -rf .venv .tools .hypothesis sim-failures .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist
 	@rm -rf examples/go/quoratev1 examples/node/node_modules examples/java/target
-	@rm -f core/quorate/core/records/*.so
+	@rm -f core/quorate/core/records/*.so rpc/quorate/rpc/lean/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- what the targets above stand on -------------------------------------------------------------------
@@ -145,12 +145,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 	echo 'set-up needs Python 3.11 or newer and found none; name one with: make PYTHON=/path/to/python3' >&2; \
 	exit 1
 
-# Beside the installation: a change of the codec alone needs a compiler run, not pip. A failure is one only
-# where there is a compiler; without, the codec stays pure Python, as build_codec.py says.
-CODEC_SOURCES := $(wildcard $(addprefix core/quorate/core/records/,*.pyx *.pxd */*.pxi))
+# Beside the installation: a change of what is compiled needs a compiler run, not pip. A failure is one only
+# where there is a compiler; without, everything stays pure Python, as build_codec.py says.
+CODEC_SOURCES := $(wildcard $(addprefix core/quorate/core/records/,*.pyx *.pxd */*.pxi) $(addprefix rpc/quorate/rpc/lean/,*.py *.pxd))
 
 # A compiler, but nothing compiled: it was removed, or the compiler came later.
-ifeq ($(wildcard core/quorate/core/records/*.so),)
+ifeq ($(and $(wildcard core/quorate/core/records/*.so),$(wildcard rpc/quorate/rpc/lean/*.so)),)
 ifneq ($(shell command -v cc),)
 $(CODEC): stale
 endif

@@ -1,7 +1,11 @@
-"""Builds the compiled record codec: as a hook of the wheel's build, and by hand while developing.
+"""Builds what is compiled: as a hook of the wheel's build, and by hand while developing.
 
-    python build_codec.py            build in place, unless what is there is up to date
-    python build_codec.py --force    build in place
+    python build_codec.py            build in place whatever is not up to date
+    python build_codec.py --force    build all of it in place
+
+The record codec has a source of its own (``_compiled.pyx``). The hot path of the lean transport is compiled
+from its Python modules, with the types that ``.pxd`` files beside them add; Python finds a compiled module
+before its source.
 
 As a hook (pyproject.toml names it) it compiles for the wheel, or in place for an editable install.
 Where that cannot be done, for want of a C compiler say, it warns and the wheel is pure Python: the
@@ -10,6 +14,8 @@ package works everywhere, slower. ``QUORATE_BUILD_CODEC`` decides otherwise: ``o
 
 Generated C stays in a temporary directory. The compiler runs in a process of its own, so that
 whatever goes wrong there has one shape here: an exit code and what it wrote.
+
+Compiled modules of the transport know the layout of each other's objects: all of them are there, or none.
 """
 
 from __future__ import annotations
@@ -22,16 +28,67 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent
-PACKAGE = "quorate.core.records"
-SOURCE = ROOT / "core" / "quorate" / "core" / "records" / "_compiled.pyx"
-FILE_NAME = f"_compiled{sysconfig.get_config_var('EXT_SUFFIX')}"
-IN_PLACE = SOURCE.with_name(FILE_NAME)
-SWITCH = "QUORATE_BUILD_CODEC"
+SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX")
+SWITCH: Final = "QUORATE_BUILD_CODEC"
+#: compilers at once
+JOBS: Final = 2
+
+
+class Module(NamedTuple):
+    """One that is compiled."""
+
+    #: the folder that its packages begin in
+    root: str
+    name: str
+    source_suffix: str
+    #: beside its source: what else it is made of
+    also_of: str
+    optimization: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name.replace('.', '/')}{SUFFIX}"
+
+    @property
+    def source(self) -> Path:
+        return ROOT / self.root / f"{self.name.replace('.', '/')}{self.source_suffix}"
+
+    @property
+    def in_place(self) -> Path:
+        return ROOT / self.root / self.file_name
+
+    def is_up_to_date(self) -> bool:
+        if not self.in_place.exists():
+            return False
+        sources = [Path(__file__), self.source, *self.source.parent.glob(self.also_of)]
+        return self.in_place.stat().st_mtime > max(source.stat().st_mtime for source in sources)
+
+
+CODEC: Final = Module("core", "quorate.core.records._compiled", ".pyx", "_cython/*.pxi", "-O3")
+#: Calls between objects, which more optimization would make larger and no faster.
+TRANSPORT: Final = [
+    Module("rpc", f"quorate.rpc.lean.{name}", ".py", "*.pxd", "-O1")
+    for name in (
+        "messages",
+        "connection",
+        "stream",
+        "incoming_data",
+        "receiver",
+        "link",
+        "server_call",
+        "streamed_requests",
+        "exchange_call",
+        "unary_call",
+        "client_call",
+        "client_exchange",
+    )
+]
+MODULES: Final = [CODEC, *TRANSPORT]
 
 
 class CodecNotBuilt(Exception):
@@ -50,7 +107,7 @@ class CodecBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its confi
         editable = version == "editable"
         if choice == "off":
             if editable:
-                IN_PLACE.unlink(missing_ok=True)
+                remove_all()
             return
         try:
             if editable:
@@ -61,15 +118,17 @@ class CodecBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its confi
             if choice == "require":
                 raise
             reason = str(error).splitlines()[-1]
-            self.app.display_warning(f"The record codec stays pure Python, and slower: {reason}")
+            self.app.display_warning(f"Everything stays pure Python, and slower: {reason}")
 
     def _include(self, build_data: dict[str, Any]) -> None:
-        """Put a freshly built module into the wheel, which is for this interpreter and machine then."""
+        """Put freshly built modules into the wheel, which is for this interpreter and machine then."""
         self._output = tempfile.TemporaryDirectory(prefix="quorate-codec-")
-        built = build(Path(self._output.name))
+        output = Path(self._output.name)
+        build(MODULES, output)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
-        build_data["force_include"][str(built)] = f"{PACKAGE.replace('.', '/')}/{FILE_NAME}"
+        for module in MODULES:
+            build_data["force_include"][str(output / module.file_name)] = module.file_name
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         del version, build_data, artifact_path
@@ -77,69 +136,91 @@ class CodecBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its confi
             self._output.cleanup()
 
 
-def build(output: Path) -> Path:
+def build(modules: list[Module], output: Path) -> None:
     """Compile into the directory `output`."""
+    names = [module.name for module in modules]
     done = subprocess.run(  # noqa: S603  # this file, run by this interpreter
-        [sys.executable, __file__, "--output", str(output)], capture_output=True, text=True, check=False
+        [sys.executable, __file__, "--output", str(output), *names],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise CodecNotBuilt((done.stderr or done.stdout).strip() or f"exit code {done.returncode}")
-    return output / FILE_NAME
 
 
-def build_in_place(*, force: bool = False) -> bool:
-    """Compile next to the source if that is newer; whether anything was done."""
-    if not force and is_up_to_date():
-        return False
-    fresh = IN_PLACE.with_suffix(".new")
+def build_in_place(*, force: bool = False) -> list[Module]:
+    """Compile next to the sources where these are newer; which ones."""
+    late = [module for module in MODULES if force or not module.is_up_to_date()]
+    if not late:
+        return []
     with tempfile.TemporaryDirectory(prefix="quorate-codec-") as output:
         try:
-            shutil.copy(build(Path(output)), fresh)
+            build(late, Path(output))
         except CodecNotBuilt:
-            # The old module must not go on to stand for a new source.
-            IN_PLACE.unlink(missing_ok=True)
+            # The old modules must not go on to stand for new sources.
+            remove_all()
             raise
-    fresh.replace(IN_PLACE)  # whoever imports it meanwhile gets the old one or the new one, whole
-    return True
+        for module in late:
+            fresh = module.in_place.with_suffix(".new")
+            shutil.copy(Path(output) / module.file_name, fresh)
+            fresh.replace(
+                module.in_place
+            )  # whoever imports it meanwhile gets the old one or the new one, whole
+    return late
 
 
-def is_up_to_date() -> bool:
-    if not IN_PLACE.exists():
-        return False
-    sources = [Path(__file__), SOURCE, *SOURCE.parent.glob("_cython/*.pxi")]
-    return IN_PLACE.stat().st_mtime > max(source.stat().st_mtime for source in sources)
+def remove_all() -> None:
+    for module in MODULES:
+        module.in_place.unlink(missing_ok=True)
 
 
-def compile_module(output: Path) -> None:
-    """What runs in the compiler's process: Cython to C, C to a module in `output`."""
+def compile_modules(modules: list[Module], output: Path) -> None:
+    """What runs in the compiler's process: Cython to C, C to modules in `output`."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension  # type: ignore[import-untyped]  # no types
 
+    flagged = sys.platform != "win32"
     with tempfile.TemporaryDirectory(prefix="quorate-codec-") as scratch:
-        flags = [] if sys.platform == "win32" else ["-O3", "-g0"]
-        extension = Extension(f"{PACKAGE}._compiled", [str(SOURCE)], extra_compile_args=flags)
-        generated = cythonize([extension], build_dir=scratch, quiet=True)  # type: ignore[no-untyped-call]  # nor here
+        extensions = [
+            Extension(
+                module.name,
+                [str(module.source)],
+                extra_compile_args=[module.optimization, "-g0"] if flagged else [],
+            )
+            for module in modules
+        ]
+        generated = cythonize(  # type: ignore[no-untyped-call]  # nor here
+            extensions,
+            include_path=sorted({str(ROOT / module.root) for module in modules}),
+            build_dir=scratch,
+            nthreads=JOBS,
+            quiet=True,
+            # Types are for mypy; those that count for C are in the .pxd files.
+            compiler_directives={"annotation_typing": False, "language_level": 3},
+        )
         command = Distribution({"ext_modules": generated}).get_command_obj("build_ext")
-        command.build_lib = command.build_temp = scratch
+        command.build_lib, command.build_temp = str(output), scratch
+        command.parallel = JOBS
         command.ensure_finalized()
         command.run()
-        shutil.copy(command.get_outputs()[0], output / FILE_NAME)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Build the compiled record codec in place.")
+    parser = argparse.ArgumentParser(description="Build what is compiled, in place.")
     parser.add_argument("--force", action="store_true", help="even if it is up to date")
     parser.add_argument("--output", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("names", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.output is not None:
-        compile_module(arguments.output)
+        compile_modules([module for module in MODULES if module.name in arguments.names], arguments.output)
         return
     try:
         done = build_in_place(force=arguments.force)
     except CodecNotBuilt as error:
-        sys.exit(f"The codec was not built; the pure Python one is used.\n{error}")
-    if done:
-        sys.stdout.write(f"{IN_PLACE.relative_to(ROOT)}: built\n")
+        sys.exit(f"Nothing was compiled; pure Python is used.\n{error}")
+    for module in done:
+        sys.stdout.write(f"{module.in_place.relative_to(ROOT)}: built\n")
 
 
 if __name__ == "__main__":

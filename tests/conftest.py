@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+from build_codec import MODULES
 from quorate.core.config import rpc_transport_of_clients
 from quorate.core.records import CODEC
 
@@ -28,6 +30,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("quick")
+
+
+def pytest_sessionstart() -> None:
+    """Whoever changes a module that is compiled would otherwise test what it was before."""
+    if CODEC == "compiled":
+        stale = [each.name for each in MODULES if each.in_place.exists() and not each.is_up_to_date()]
+        if stale:
+            pytest.exit(f"compiled before their sources were changed: {', '.join(stale)}; make setup", 2)
 
 
 def pytest_report_header() -> str:

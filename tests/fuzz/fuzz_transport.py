@@ -21,7 +21,8 @@ from hpack import Decoder, Encoder, HPACKError
 with atheris.instrument_imports(include=["quorate.rpc.lean", "hpack"]):
     from quorate.rpc.lean.connection import Connection
     from quorate.rpc.lean.header_codec import HeaderDecoder
-    from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge, message_prefix
+    from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge
+    from quorate.rpc.lean.wire import message_prefix
 
 from quorate.rpc.lean.faults import ConnectionFault
 from quorate.rpc.lean.frames import Flag, FrameType, settings_frame, window_update_frame

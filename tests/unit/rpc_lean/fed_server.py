@@ -9,9 +9,9 @@ from hpack import Decoder
 
 from quorate.core.transport import Handler, Service
 from quorate.rpc.lean.frames import FrameType
-from quorate.rpc.lean.messages import message_prefix
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
+from quorate.rpc.lean.wire import message_prefix
 from tests.unit.rpc_lean.peers import HELLO, Frame, frames_in
 from tests.unit.seams.echo_service import DESCRIPTOR, EchoServer
 

@@ -178,7 +178,7 @@ def test_data_waits_for_the_peers_window_and_leaves_in_order() -> None:
     wire = Wire(hello=PREFACE + settings_frame([(4, 10)]))
     wire.send(request_headers(1, flags=WHOLE_REQUEST))
     [stream] = wire.recorder.streams
-    stream.send(b"0123456", b"789abcdef", ends=True)
+    stream.send(b"0123456", b"789abcdef", Flag.END_STREAM)
     assert [(each.content, each.flags) for each in wire.answers()] == [(b"0123456789", 0)]
     assert not stream.is_drained
     rest = wire.exchange(window_update_frame(1, 100))
@@ -191,7 +191,7 @@ def test_data_goes_out_in_frames_that_the_peer_allows_and_the_last_one_ends_the_
     wire.send(request_headers(1, flags=WHOLE_REQUEST))
     [stream] = wire.recorder.streams
     wire.events  # noqa: B018 - taken, so that only what follows is seen
-    stream.send(b"x" * 5, b"y" * 40_000, ends=True)
+    stream.send(b"x" * 5, b"y" * 40_000, Flag.END_STREAM)
     frames = wire.answers()
     assert [len(each.content) for each in frames] == [16_384, 16_384, 7_237]
     assert b"".join(each.content for each in frames) == b"x" * 5 + b"y" * 40_000

@@ -9,8 +9,8 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from quorate.core.transport import Call
 from quorate.rpc.lean.frames import PREFACE, settings_frame, window_update_frame
-from quorate.rpc.lean.messages import message_prefix
 from quorate.rpc.lean.status import StatusCode
+from quorate.rpc.lean.wire import message_prefix
 from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
 from tests.unit.rpc_lean.peers import data, request_headers
 from tests.unit.seams.echo_service import CHAT, ENDLESS, text

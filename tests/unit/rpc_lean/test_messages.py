@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge, message_prefix
+from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge
+from quorate.rpc.lean.wire import message_prefix
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.lists(st.integers(1, 60), max_size=40))

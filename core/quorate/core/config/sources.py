@@ -19,7 +19,7 @@ __all__ = ["ENVIRONMENT_PREFIX", "RawValue", "from_environment", "from_file", "f
 ENVIRONMENT_PREFIX = "QUORATE_"
 
 # Read by others, not settings of a node: the command line's bootstrap address and its wish for tracebacks,
-# and the choice of the codec at run time and at build time.
+# and the choice between compiled and pure, at run time and at build time.
 _OTHER_VARIABLES = frozenset(
     {"QUORATE_BOOTSTRAP", "QUORATE_TRACEBACK", "QUORATE_CODEC", "QUORATE_BUILD_CODEC"}
 )

@@ -1,8 +1,8 @@
 """Picks the implementation: compiled where it was built, else pure.
 
-``QUORATE_CODEC=pure`` in the environment forces the pure one. It is read here, on import, and not
-through the configuration: a process has one codec, and tests and tools without a configuration
-choose it too.
+``QUORATE_CODEC=pure`` in the environment forces the pure one, here and in the lean transport. It is read
+here, on import, and not through the configuration: a process has one codec, and tests and tools without a
+configuration choose it too.
 """
 
 from __future__ import annotations

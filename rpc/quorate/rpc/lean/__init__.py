@@ -2,10 +2,11 @@
 
 From the bytes upwards, each layer knowing only those before it:
 
+- ``wire``: the bytes around every message
 - ``frames``, ``faults``, ``limits``: what HTTP/2 sends, how it fails, and how much of it is too much
 - ``header_codec``, ``header_rules``: HPACK with a memory, and which headers may follow which
-- ``settings``, ``stream``, ``connection``, ``receiver`` with ``incoming_*``: HTTP/2 without a socket; bytes
-  and the time go in, bytes and calls of listeners come out
+- ``settings``, ``stream``, ``connection``, ``receiver`` with ``incoming_*`` and ``ending_streams``: HTTP/2
+  without a socket; bytes and the time go in, bytes and calls of listeners come out
 - ``messages``, ``grpc_headers``, ``status``: what gRPC makes of streams
 - ``link``: where a loop's socket is touched
 - ``server_call``, ``server``, ``listening``, ``standard_services``: the serving side
@@ -13,4 +14,19 @@ From the bytes upwards, each layer knowing only those before it:
 - ``transport``: the seam
 
 docs/adr/0021-lean-transport.md says why it exists and what it costs.
+
+Modules with a ``.pxd`` beside them are compiled where that can be done (``build_codec.py``): it says which of
+their names are C's. The Python stays what is read, typed and changed, and what runs without a compiler or
+with ``QUORATE_CODEC=pure`` (docs/adr/0035-compiled-transport.md).
 """
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+
+if os.environ.get("QUORATE_CODEC") == "pure":
+    # What was compiled lies beside its source, and would be found first.
+    for _folder in __path__:
+        sys.path_importer_cache[_folder] = FileFinder(_folder, (SourceFileLoader, SOURCE_SUFFIXES))

@@ -24,10 +24,10 @@ from quorate.rpc.lean.connection import Connection
 from quorate.rpc.lean.grpc_headers import request_headers
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.limits import Limits
-from quorate.rpc.lean.messages import message_prefix
 from quorate.rpc.lean.settings import LocalSettings
 from quorate.rpc.lean.status import Status, StatusCode
 from quorate.rpc.lean.stream import Stream, StreamListener
+from quorate.rpc.lean.wire import END_STREAM, message_prefix
 from quorate.rpc.status_errors import error_from_status
 
 __all__ = ["BlockingConnection"]
@@ -67,7 +67,7 @@ class BlockingConnection:
         call = UnaryClientCall(method, _ANSWER_BYTES_MAX, lambda: None)
         call.stream = connection.open(call)
         call.stream.send_headers(request_headers(method.path, self.address, b"http", self._timeout_s))
-        call.stream.send(message_prefix(len(content)), content, ends=True)
+        call.stream.send(message_prefix(len(content)), content, END_STREAM)
         self._send()
         return call
 

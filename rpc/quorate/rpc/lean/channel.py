@@ -24,15 +24,15 @@ from quorate.errors import Overloaded, QuorateError, Unavailable
 from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
 from quorate.rpc.lean.client_call import ClientCall, StreamClientCall, UnaryClientCall
 from quorate.rpc.lean.client_exchange import LeanExchange
-from quorate.rpc.lean.frames import ErrorCode
+from quorate.rpc.lean.frames import ErrorCode, Flag
 from quorate.rpc.lean.grpc_headers import Metadata, request_headers
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.link import KeepAlive, Link
-from quorate.rpc.lean.messages import message_prefix
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.settings import LocalSettings
 from quorate.rpc.lean.status import Status, StatusCode
 from quorate.rpc.lean.stream import Stream, StreamListener
+from quorate.rpc.lean.wire import message_prefix
 from quorate.rpc.status_errors import error_from_status
 
 __all__ = ["LeanChannel"]
@@ -92,7 +92,7 @@ class LeanChannel:
         headers = request_headers(method.path, self._authority, self._scheme, timeout_s, metadata)
         stream = server.open(call)
         stream.send_headers(headers)
-        stream.send(message_prefix(len(content)), content, ends=True)
+        stream.send(message_prefix(len(content)), content, Flag.END_STREAM)
         timer = loop.call_at(deadline, call.end, _DEADLINE)
         try:
             await ended

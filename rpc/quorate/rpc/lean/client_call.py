@@ -17,11 +17,11 @@ from quorate.core.transport import Method
 from quorate.core.waking import wake
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import parse_response
+from quorate.rpc.lean import wire
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import Ending, Metadata, ResponseHead, ending, response_head
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.messages import (
-    PREFIX_BYTES,
     BrokenMessage,
     MessageReader,
     MessageTooLarge,
@@ -92,11 +92,11 @@ class ClientCall:
         """Messages that lie whole in it need no reader that remembers; most do."""
         at, end = 0, len(part)
         if self._reader.is_between_messages:
-            while end - at >= PREFIX_BYTES:
+            while end - at >= wire.PREFIX_BYTES:
                 next_at = at + whole_bytes(part, at, self._message_bytes_max)
                 if next_at > end:
                     break
-                self._on_message(part[at + PREFIX_BYTES : next_at])
+                self._on_message(part[at + wire.PREFIX_BYTES : next_at])
                 at = next_at
                 if self.status is not None:
                     return
@@ -171,7 +171,7 @@ class StreamClientCall(ClientCall):
         self._waits_for_room: asyncio.Future[None] | None = None
 
     def _on_message(self, content: memoryview) -> None:
-        self._responses.append((parse_response(self._method, content), PREFIX_BYTES + len(content)))
+        self._responses.append((parse_response(self._method, content), wire.PREFIX_BYTES + len(content)))
         wake(self._waits_for_response)
 
     def _on_part(self) -> None:

@@ -16,9 +16,9 @@ from quorate.core.exchange import ExchangeListener, broken_listener
 from quorate.core.transport import Method
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import parse_response
+from quorate.rpc.lean import wire
 from quorate.rpc.lean.client_call import ClientCall
 from quorate.rpc.lean.link import Link
-from quorate.rpc.lean.messages import PREFIX_BYTES, message_prefix
 from quorate.rpc.lean.status import Status, StatusCode
 
 __all__ = ["LeanExchange"]
@@ -88,7 +88,7 @@ class LeanExchange(ClientCall):
             link.hold()
         self._is_sending = True
         try:
-            stream.send(message_prefix(len(content)), content)
+            stream.send(wire.message_prefix(len(content)), content)
         finally:
             self._is_sending = False
             if is_last:
@@ -116,7 +116,7 @@ class LeanExchange(ClientCall):
     def _on_message(self, content: memoryview) -> None:
         response = parse_response(self._method, content)
         if self.stream is not None:
-            self.stream.consumed(PREFIX_BYTES + len(content))
+            self.stream.consumed(wire.PREFIX_BYTES + len(content))
         try:
             self._listener.on_response(response)
         except Exception as error:  # noqa: BLE001 - others use the connection, too: it must go on

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from quorate.rpc.lean.faults import ConnectionFault, StreamFault
 from quorate.rpc.lean.frames import (
@@ -41,7 +41,11 @@ from quorate.rpc.lean.header_codec import HeaderEncoder, HeaderList
 from quorate.rpc.lean.limits import Limits, PeerRates
 from quorate.rpc.lean.receiver import Receiver
 from quorate.rpc.lean.settings import LocalSettings, PeerSettings
-from quorate.rpc.lean.stream import Stream, StreamListener
+from quorate.rpc.lean.stream import Stream
+
+if TYPE_CHECKING:
+    # Compiled, a stream needs this module first: of what it has, only its class is there by now.
+    from quorate.rpc.lean.stream import StreamListener
 
 __all__ = ["Acceptor", "Connection"]
 

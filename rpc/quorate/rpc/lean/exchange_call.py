@@ -14,7 +14,8 @@ from google.protobuf.message import Message
 from quorate.core.served_exchange import ExchangeHandler, RequestListener
 from quorate.errors import InvalidRequest, QuorateError
 from quorate.rpc.dispatch import parse_request
-from quorate.rpc.lean.messages import PREFIX_BYTES, BrokenMessage, MessageTooLarge, whole_bytes
+from quorate.rpc.lean import wire
+from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge, whole_bytes
 from quorate.rpc.lean.server_call import status_of
 from quorate.rpc.lean.status import OK, Status
 from quorate.rpc.lean.streamed_requests import StreamedRequests
@@ -80,19 +81,19 @@ class ExchangeCall(StreamedRequests):
         at, end = 0, len(part)
         if self._read_number != self._link.read_number:
             self._read_number, self._given_of_read = self._link.read_number, 0
-        while end - at >= PREFIX_BYTES and self._given_of_read < _REQUESTS_PER_READ_MAX:
+        while end - at >= wire.PREFIX_BYTES and self._given_of_read < _REQUESTS_PER_READ_MAX:
             if self._is_paused or self._is_finished:
                 break
             try:
                 size = whole_bytes(part, at, self._message_bytes_max)
                 if end - at < size:
                     break
-                request = parse_request(self._route.method, part[at + PREFIX_BYTES : at + size])
+                request = parse_request(self._method, part[at + wire.PREFIX_BYTES : at + size])
             except (QuorateError, MessageTooLarge, BrokenMessage) as error:
                 self._unreadable(error)
                 return end
             at += size
-            self._route.traffic.received(size - PREFIX_BYTES)
+            self._traffic.received(size - wire.PREFIX_BYTES)
             self._stream.consumed(size)
             self._give(request)
         return at

@@ -10,10 +10,12 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from quorate.rpc.lean import wire
+from quorate.rpc.lean.wire import frame_header
+
 __all__ = [
     "FRAME_BYTES_MAX_DEFAULT",
     "FRAME_BYTES_MAX_LIMIT",
-    "HEADER_BYTES",
     "PREFACE",
     "STREAM_ID_MAX",
     "WINDOW_DEFAULT",
@@ -26,7 +28,6 @@ __all__ = [
     "goaway_frame",
     "header_frames",
     "ping_frame",
-    "read_frame_header",
     "read_settings",
     "reset_frame",
     "settings_frame",
@@ -35,8 +36,6 @@ __all__ = [
 
 #: what a client says first
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-#: of every frame, before its content
-HEADER_BYTES: Final = 9
 STREAM_ID_MAX: Final = (1 << 31) - 1
 WINDOW_MAX: Final = (1 << 31) - 1
 #: until SETTINGS say otherwise
@@ -48,7 +47,7 @@ FRAME_BYTES_MAX_LIMIT: Final = (1 << 24) - 1
 class FrameType:
     """Plain integers: they are compared for every frame, and an enum's are slower."""
 
-    DATA: Final = 0x0
+    DATA: Final = wire.DATA
     HEADERS: Final = 0x1
     PRIORITY: Final = 0x2
     RST_STREAM: Final = 0x3
@@ -62,9 +61,9 @@ class FrameType:
 
 class Flag:
     ACK: Final = 0x1
-    END_STREAM: Final = 0x1
+    END_STREAM: Final = wire.END_STREAM
     END_HEADERS: Final = 0x4
-    PADDED: Final = 0x8
+    PADDED: Final = wire.PADDED
     PRIORITY: Final = 0x20
 
 
@@ -102,20 +101,9 @@ class SettingCode:
     MAX_HEADER_LIST_SIZE: Final = 0x6
 
 
-_HEADER: Final = struct.Struct(">IBI")
 _UINT32: Final = struct.Struct(">I")
 _TWO_UINT32: Final = struct.Struct(">II")
 _SETTING: Final = struct.Struct(">HI")
-
-
-def frame_header(length: int, frame_type: int, flags: int, stream_id: int) -> bytes:
-    return _HEADER.pack(length << 8 | frame_type, flags, stream_id)
-
-
-def read_frame_header(view: memoryview, at: int) -> tuple[int, int, int, int]:
-    """Length, type, flags and stream id."""
-    length_and_type, flags, stream_id = _HEADER.unpack_from(view, at)
-    return length_and_type >> 8, length_and_type & 0xFF, flags, stream_id & STREAM_ID_MAX
 
 
 def settings_frame(settings: Iterable[tuple[int, int]] = (), *, flags: int = 0) -> bytes:

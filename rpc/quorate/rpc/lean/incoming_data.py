@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quorate.rpc.lean import wire
+from quorate.rpc.lean.ending_streams import check_unwanted, end_remote
 from quorate.rpc.lean.faults import ConnectionFault, StreamFault
-from quorate.rpc.lean.frames import ErrorCode, Flag, window_update_frame
+from quorate.rpc.lean.frames import ErrorCode, window_update_frame
 from quorate.rpc.lean.stream import Stream
 
 if TYPE_CHECKING:
     from quorate.rpc.lean.connection import Connection
 
-__all__ = ["IncomingData", "check_unwanted", "end_remote"]
+__all__ = ["IncomingData"]
 
 
 class IncomingData:
@@ -24,12 +26,13 @@ class IncomingData:
         "_padding_left",
         "_receive_window",
         "_stream",
+        "_window_bytes",
         "is_open",
     )
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._receive_window = connection.settings.connection_window_bytes
+        self._window_bytes = self._receive_window = connection.settings.connection_window_bytes
         self.is_open = False
         #: None: the content goes nowhere
         self._stream: Stream | None = None
@@ -52,7 +55,7 @@ class IncomingData:
             or not stream.has_headers
             or stream.content_bytes_left is not None
             or stream.receive_window < length
-            or window_left * 2 <= connection.settings.connection_window_bytes
+            or window_left * 2 <= self._window_bytes
         ):
             return self.begin(view, at, length, flags, stream_id)
         self._receive_window = window_left
@@ -61,7 +64,7 @@ class IncomingData:
         end = at + length
         stream.listener.on_data(view[at:end])
         # The listener may have reset it meanwhile.
-        if flags & Flag.END_STREAM and not stream.is_remote_ended:
+        if flags & wire.END_STREAM and not stream.is_remote_ended:
             self._end(stream)
         return end
 
@@ -70,8 +73,8 @@ class IncomingData:
         self._count(length)
         self._content_left = length
         self._padding_left = 0
-        self._ends_stream = bool(flags & Flag.END_STREAM)
-        if flags & Flag.PADDED:
+        self._ends_stream = bool(flags & wire.END_STREAM)
+        if flags & wire.PADDED:
             if not length:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "the padding's length is missing")
             self._padding_left = view[at]
@@ -121,9 +124,8 @@ class IncomingData:
         self._receive_window -= length
         if self._receive_window < 0:
             raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more data than the connection's window")
-        window_bytes = self._connection.settings.connection_window_bytes
-        lacking = window_bytes - self._receive_window
-        if lacking * 2 >= window_bytes:
+        lacking = self._window_bytes - self._receive_window
+        if lacking * 2 >= self._window_bytes:
             self._receive_window += lacking
             self._connection.write(window_update_frame(0, lacking))
 
@@ -146,22 +148,3 @@ class IncomingData:
             end_remote(stream)
         except StreamFault as fault:
             self._connection.reset_broken(stream.id, fault)
-
-
-def check_unwanted(connection: Connection, stream_id: int) -> None:
-    """Something came on a stream that is not, or no longer, there."""
-    if connection.is_idle(stream_id):
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "something of a stream that was never opened")
-    if not connection.is_late(stream_id):
-        raise ConnectionFault(ErrorCode.STREAM_CLOSED, "something of a stream that has ended")
-
-
-def end_remote(stream: Stream) -> None:
-    """The peer has sent all that it is going to send."""
-    if stream.content_bytes_left:
-        raise StreamFault(ErrorCode.PROTOCOL_ERROR, "less data than content-length")
-    stream.is_remote_ended = True
-    listener = stream.listener
-    if stream.is_local_ended:
-        stream.connection.forget(stream)
-    listener.on_end()

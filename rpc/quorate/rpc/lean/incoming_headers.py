@@ -6,11 +6,11 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from quorate.rpc.lean.ending_streams import check_unwanted, end_remote
 from quorate.rpc.lean.faults import ConnectionFault, StreamFault
 from quorate.rpc.lean.frames import STREAM_ID_MAX, ErrorCode, Flag, FrameType
 from quorate.rpc.lean.header_codec import HeaderDecoder, HeaderList
 from quorate.rpc.lean.header_rules import Role, check, content_length
-from quorate.rpc.lean.incoming_data import check_unwanted, end_remote
 from quorate.rpc.lean.stream import Stream
 
 if TYPE_CHECKING:
@@ -37,11 +37,8 @@ class IncomingHeaders:
         self._connection = connection
         self._decoder = HeaderDecoder(connection.limits.header_list_bytes_max)
         self._block: _Block | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """A block has begun: nothing but its continuation may come."""
-        return self._block is not None
+        #: a block has begun: nothing but its continuation may come
+        self.is_open = False
 
     def is_continued_by(self, kind: int, stream_id: int) -> bool:
         return self._block is not None and (kind, stream_id) == (
@@ -71,6 +68,7 @@ class IncomingHeaders:
             self._on_block(bytes(content[at:end]), stream_id, ends_stream=ends_stream)
         else:
             self._block = _Block(stream_id, ends_stream, bytearray(content[at:end]))
+            self.is_open = True
 
     def on_continuation(self, content: memoryview, flags: int, stream_id: int) -> None:
         block, limits = self._block, self._connection.limits
@@ -83,6 +81,7 @@ class IncomingHeaders:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "the header block does not end")
         if flags & Flag.END_HEADERS:
             self._block = None
+            self.is_open = False
             self._on_block(bytes(block.content), stream_id, ends_stream=block.ends_stream)
 
     def _on_block(self, block: bytes, stream_id: int, *, ends_stream: bool) -> None:

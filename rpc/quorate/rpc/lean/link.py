@@ -58,7 +58,7 @@ class _Shared:
         #: what has arrived at one of them is being worked off
         self.is_reading = False
         #: who has something to send because of that
-        self.to_flush: list[Link] = []
+        self.to_flush: list[LinkCore] = []
 
     @staticmethod
     def of_thread() -> _Shared:
@@ -98,7 +98,9 @@ class KeepAlive:
         return False, True, 0.0
 
 
-class Link(asyncio.BufferedProtocol):
+class LinkCore:
+    """All of a link but what makes it a protocol: a class of C can have no base that is Python's."""
+
     def __init__(
         self,
         acceptor: Acceptor,
@@ -151,7 +153,7 @@ class Link(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=_SOCKET_BYTES_MAX)
         self.peer = peer_name(transport)
         self._look_later(self._keep_alive.look(0.0)[2])
-        self._on_opened(self)
+        self._on_opened(cast(Link, self))
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() != ALPN_PROTOCOL:
             self.fail(ErrorCode.HTTP_1_1_REQUIRED, "the two sides did not agree on HTTP/2 (ALPN)")
@@ -159,7 +161,7 @@ class Link(asyncio.BufferedProtocol):
         self.flush()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        return self._buffer[len(self._rest) :]
+        return self._buffer[len(self._rest) :] if self._rest else self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         rest = self._rest
@@ -200,7 +202,7 @@ class Link(asyncio.BufferedProtocol):
             self._timer.cancel()
         reason = f"the connection broke: {exc}" if exc is not None else "the connection was closed"
         self.connection.lose_all(None, reason)
-        self._on_closed(self)
+        self._on_closed(cast(Link, self))
 
     # ---- sending
 
@@ -330,3 +332,7 @@ class Link(asyncio.BufferedProtocol):
         if ask:
             self.connection.ping(_PING)
         self._look_later(again_s)
+
+
+class Link(LinkCore, asyncio.BufferedProtocol):
+    """What a loop takes for a protocol."""

@@ -6,21 +6,16 @@ arrivals is collected, and only as it comes: its length is a peer's word, and re
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
-from typing import Final
+
+from quorate.rpc.lean import wire
 
 __all__ = [
-    "PREFIX_BYTES",
     "BrokenMessage",
     "MessageReader",
     "MessageTooLarge",
-    "message_prefix",
     "whole_bytes",
 ]
-
-PREFIX_BYTES: Final = 5
-_PREFIX: Final = struct.Struct(">BI")
 
 
 class BrokenMessage(Exception):
@@ -33,18 +28,14 @@ class MessageTooLarge(Exception):
         self.message_bytes = message_bytes
 
 
-def message_prefix(message_bytes: int) -> bytes:
-    return _PREFIX.pack(0, message_bytes)
-
-
 def whole_bytes(content: memoryview | bytearray, at: int, bytes_max: int) -> int:
     """The length of the message whose prefix is there, with the prefix."""
-    flag, length = _PREFIX.unpack_from(content, at)
+    flag, length = wire.read_prefix(content, at)
     if flag:
         raise BrokenMessage
     if length > bytes_max:
         raise MessageTooLarge(length)
-    return PREFIX_BYTES + int(length)
+    return wire.PREFIX_BYTES + length
 
 
 class MessageReader:
@@ -75,23 +66,23 @@ class MessageReader:
         """The messages that are complete now. Each is only lent until the next is asked for."""
         at, end = 0, len(part)
         while at < end:
-            if not self._collected and end - at >= PREFIX_BYTES:
+            if not self._collected and end - at >= wire.PREFIX_BYTES:
                 whole = whole_bytes(part, at, self._bytes_max)
                 if end - at >= whole:
-                    yield part[at + PREFIX_BYTES : at + whole]
+                    yield part[at + wire.PREFIX_BYTES : at + whole]
                     at += whole
                     continue
                 self.begun_bytes = whole
             at += self._collect(part, at)
             if self.begun_bytes and len(self._collected) == self.begun_bytes:
                 content, self._collected, self.begun_bytes = self._collected, bytearray(), 0
-                yield memoryview(content)[PREFIX_BYTES:]
+                yield memoryview(content)[wire.PREFIX_BYTES :]
 
     def _collect(self, part: memoryview, at: int) -> int:
         """How much of it was taken: up to the end of the prefix, or of the message."""
-        wanted = (self.begun_bytes or PREFIX_BYTES) - len(self._collected)
+        wanted = (self.begun_bytes or wire.PREFIX_BYTES) - len(self._collected)
         taken = part[at : at + wanted]
         self._collected += taken
-        if not self.begun_bytes and len(self._collected) == PREFIX_BYTES:
+        if not self.begun_bytes and len(self._collected) == wire.PREFIX_BYTES:
             self.begun_bytes = whole_bytes(self._collected, 0, self._bytes_max)
         return len(taken)

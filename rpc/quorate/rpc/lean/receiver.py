@@ -12,11 +12,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from quorate.rpc.lean import wire
 from quorate.rpc.lean.faults import ConnectionFault, StreamFault
 from quorate.rpc.lean.frames import (
     FRAME_BYTES_MAX_DEFAULT,
     FRAME_BYTES_MAX_LIMIT,
-    HEADER_BYTES,
     PREFACE,
     STREAM_ID_MAX,
     WINDOW_MAX,
@@ -25,7 +25,6 @@ from quorate.rpc.lean.frames import (
     FrameType,
     SettingCode,
     ping_frame,
-    read_frame_header,
     read_settings,
     settings_frame,
 )
@@ -43,6 +42,7 @@ _UINT32: Final = struct.Struct(">I")
 class Receiver:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._frame_bytes_max = connection.settings.frame_bytes_max
         self._preface_left = b"" if connection.is_client else PREFACE
         self._data = IncomingData(connection)
         self._headers = IncomingHeaders(connection)
@@ -71,15 +71,15 @@ class Receiver:
                 at = data.receive(view, at)
                 if data.is_open:
                     return at
-            content_at = at + HEADER_BYTES
+            content_at = at + wire.HEADER_BYTES
             if end < content_at:
                 return at
-            length, kind, flags, stream_id = read_frame_header(view, at)
+            length, kind, flags, stream_id = wire.read_frame_header(view, at)
             self._check_frame(length, kind, stream_id)
-            if kind == FrameType.DATA:
-                if not flags & Flag.PADDED and end - content_at >= length:
+            if kind == wire.DATA:
+                if not flags & wire.PADDED and end - content_at >= length:
                     at = data.take_whole(view, content_at, length, flags, stream_id)
-                elif flags & Flag.PADDED and end == content_at:
+                elif flags & wire.PADDED and end == content_at:
                     return at
                 else:
                     at = data.begin(view, content_at, length, flags, stream_id)
@@ -98,11 +98,11 @@ class Receiver:
 
     def _check_frame(self, length: int, kind: int, stream_id: int) -> None:
         connection = self._connection
-        if length > connection.settings.frame_bytes_max:
+        if length > self._frame_bytes_max:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "the frame is larger than allowed")
         if self._headers.is_open and not self._headers.is_continued_by(kind, stream_id):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
-        if kind != FrameType.DATA and length > connection.limits.header_block_bytes_max:
+        if kind != wire.DATA and length > connection.limits.header_block_bytes_max:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "the frame is larger than any should be")
         if not connection.peer.are_known and kind != FrameType.SETTINGS:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "SETTINGS come first")

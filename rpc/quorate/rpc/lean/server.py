@@ -12,7 +12,7 @@ from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import Admission, Admissions
 from quorate.rpc.lean.exchange_call import ExchangeCall
-from quorate.rpc.lean.frames import ErrorCode
+from quorate.rpc.lean.frames import ErrorCode, Flag
 from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_head
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.held import Held
@@ -296,7 +296,7 @@ class _NotGrpc:
         self.taking_since, self.arriving_since = self.arriving_since, None
         headers, body = http_refusal("This is a gRPC server, and speaks nothing else.\n")
         self._stream.send_headers(headers)
-        self._stream.send(body, b"", ends=True)
+        self._stream.send(body, b"", Flag.END_STREAM)
         # Or once it has drained; whoever looks, looks whether it is over.
         self._on_over()
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 from quorate.core.transport import Method
 from quorate.errors import Overloaded, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import Admission, unexpected
+from quorate.rpc.lean import wire
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import (
     ACCEPTED_ENCODINGS,
@@ -35,7 +36,7 @@ from quorate.rpc.lean.grpc_headers import (
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.held import Held
 from quorate.rpc.lean.link import Link
-from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge, message_prefix
+from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.status import Status, StatusCode, StatusError
 from quorate.rpc.lean.stream import Stream
@@ -114,9 +115,12 @@ class ServerCall:
         self.arriving_since: float | None = None
         self.taking_since: float | None = None
         self._route = route
+        self._method = route.method
+        self._traffic = route.traffic
         self._stream = stream
         self._found = found
         self._surroundings = surroundings
+        self._message_bytes_max = surroundings.options.message_bytes_max
         self._on_over: list[Callable[[], None]] = []
         #: the handler, while it runs
         self._task: asyncio.Task[None] | None = None
@@ -209,7 +213,7 @@ class ServerCall:
 
     async def _read_in_turn(self, turns: ReadingTurns) -> None:
         try:
-            await turns.read(self._route.method, self._read_rest, lambda: self.peer)
+            await turns.read(self._method, self._read_rest, lambda: self.peer)
         except QuorateError as error:
             self._refuse(error)
 
@@ -246,13 +250,14 @@ class ServerCall:
     def _send(self, content: bytes) -> None:
         if self._is_finished or self._is_over:
             return  # a handler that does not heed that it was cancelled
-        limit = self._surroundings.options.message_bytes_max
-        if len(content) > limit:
-            text = f"SERVER: Sent message {_LARGER} ({len(content)} vs. {limit})"
+        size, limit = len(content), self._message_bytes_max
+        if size > limit:
+            text = f"SERVER: Sent message {_LARGER} ({size} vs. {limit})"
             raise StatusError(StatusCode.RESOURCE_EXHAUSTED, text)
-        self._send_headers()
-        self._route.traffic.sent(len(content))
-        self._stream.send(message_prefix(len(content)), content)
+        if not self._are_headers_sent:
+            self._send_headers()
+        self._traffic.sent(size)
+        self._stream.send(wire.message_prefix(size), content)
 
     def _send_headers(self) -> None:
         if not self._are_headers_sent:
@@ -262,7 +267,7 @@ class ServerCall:
     def _refuse(self, error: QuorateError) -> None:
         """What no handler has, and none will get."""
         if not self._is_finished and not self._is_over:
-            self._route.traffic.refused(error.code)
+            self._traffic.refused(error.code)
         self._finish(status_of(error))
 
     def _finish(self, status: Status) -> None:
@@ -325,10 +330,10 @@ class ServerCall:
     def refuse_late(self) -> None:
         limit_s = self._surroundings.options.arrival_s_max
         message = f"the request did not arrive within {limit_s} s"
-        self._refuse(RequestTimedOut(message, method=self._route.method.path))
+        self._refuse(RequestTimedOut(message, method=self._method.path))
 
     def _too_large(self, error: MessageTooLarge) -> StatusError:
-        limit = self._surroundings.options.message_bytes_max
+        limit = self._message_bytes_max
         text = f"SERVER: Received message {_LARGER} ({error.message_bytes} vs. {limit})"
         return StatusError(StatusCode.RESOURCE_EXHAUSTED, text)
 
@@ -357,5 +362,5 @@ class ServerCall:
     def _handler_failed(self, error: Exception) -> None:
         """It says why; or it has answered with something that cannot be sent."""
         if not isinstance(error, QuorateError):
-            error = unexpected(error, self._route.method, self)
+            error = unexpected(error, self._method, self)
         self._handler_ended(status_of(error))

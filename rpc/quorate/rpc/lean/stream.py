@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
+from quorate.rpc.lean import wire
 from quorate.rpc.lean.frames import (
     ErrorCode,
-    Flag,
-    FrameType,
-    frame_header,
     header_frames,
     reset_frame,
     window_update_frame,
@@ -77,6 +75,7 @@ class Stream:
         "receive_window",
         "send_window",
         "waiting_bytes",
+        "window_bytes",
     )
 
     def __init__(self, connection: Connection, stream_id: int) -> None:
@@ -85,7 +84,9 @@ class Stream:
         self.listener: StreamListener = connection.nobody
         #: what the peer grants; below zero after it has reduced its setting
         self.send_window = connection.peer.window_bytes
-        self.receive_window = connection.settings.window_bytes
+        #: the window that the peer gets, and what is left of it
+        self.window_bytes = connection.settings.window_bytes
+        self.receive_window = self.window_bytes
         #: received, and not consumed yet
         self.held_bytes = 0
         #: the peer's request or response has begun: further headers of it are trailers
@@ -115,27 +116,26 @@ class Stream:
         if ends:
             self._end_local()
 
-    def send(self, prefix: bytes, content: bytes, *, ends: bool = False) -> None:
-        """Data: two pieces, so that nobody has to join them."""
+    def send(self, prefix: bytes, content: bytes, flags: int = 0) -> None:
+        """Data: two pieces, so that nobody has to join them. ``flags``: none, or that of the end."""
         connection = self.connection
         size = len(prefix) + len(content)
         if self._waiting or size > self._room():
             self._waiting.extend((prefix, content) if content else (prefix,))
             self.waiting_bytes += size
-            if ends:
+            if flags:
                 self._trailers = ()
             self.pump()
             return
         self.send_window -= size
         connection.send_window -= size
         connection.rates.data_frames_sent += 1
-        head = frame_header(size, FrameType.DATA, Flag.END_STREAM if ends else 0, self.id) + prefix
         if len(content) <= _COPIED_BYTES_MAX:
-            connection.write(head + content)
+            connection.write(wire.data_frame(self.id, flags, prefix, content))
         else:
-            connection.write(head)
+            connection.write(wire.frame_header(size, wire.DATA, flags, self.id) + prefix)
             connection.write(content)
-        if ends:
+        if flags:
             self._end_local()
 
     def end(self, trailers: tuple[Header, ...] = ()) -> None:
@@ -177,8 +177,8 @@ class Stream:
         if size >= _WHOLE_FRAME_BYTES_MIN or not self.waiting_bytes:
             connection.rates.data_frames_sent += 1
         is_last = not self.waiting_bytes and self._trailers == ()
-        flags = Flag.END_STREAM if is_last else 0
-        connection.write(frame_header(size, FrameType.DATA, flags, self.id))
+        flags = wire.END_STREAM if is_last else 0
+        connection.write(wire.frame_header(size, wire.DATA, flags, self.id))
         while size:
             piece = waiting.popleft()
             if len(piece) > size:
@@ -197,7 +197,7 @@ class Stream:
         if trailers:
             self.send_headers(trailers, ends=True)
         else:
-            self.connection.write(frame_header(0, FrameType.DATA, Flag.END_STREAM, self.id))
+            self.connection.write(wire.frame_header(0, wire.DATA, wire.END_STREAM, self.id))
             self._end_local()
 
     def _end_local(self) -> None:
@@ -210,10 +210,9 @@ class Stream:
     def consumed(self, size: int) -> None:
         """So much of what came is no longer held here."""
         self.held_bytes -= size
-        window_bytes = self.connection.settings.window_bytes
-        lacking = window_bytes - self.held_bytes - self.receive_window
+        lacking = self.window_bytes - self.held_bytes - self.receive_window
         # Half a window at a time: fewer frames, and the sender never has to stop for want of one.
-        if lacking * 2 >= window_bytes:
+        if lacking * 2 >= self.window_bytes:
             self._open_window(lacking)
 
     def expect(self, size: int) -> None:

@@ -15,7 +15,8 @@ from google.protobuf.message import Message
 
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import parse_request
-from quorate.rpc.lean.messages import PREFIX_BYTES, BrokenMessage, MessageTooLarge, whole_bytes
+from quorate.rpc.lean import wire
+from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge, whole_bytes
 from quorate.rpc.lean.server_call import ServerCall
 
 __all__ = ["StreamedRequests"]
@@ -32,7 +33,6 @@ class StreamedRequests(ServerCall):
         self._next_bytes = 0
         self._is_ended = False
         self._window_bytes = self._surroundings.options.window_bytes
-        self._message_bytes_max = self._surroundings.options.message_bytes_max
 
     @property
     def _unread_bytes(self) -> int:
@@ -46,15 +46,15 @@ class StreamedRequests(ServerCall):
         """None: it is not there, or not all of it."""
         unread, at = self._unread, self._given_bytes
         unread_bytes, self._next_bytes = len(unread) - at, 0
-        if unread_bytes < PREFIX_BYTES:
+        if unread_bytes < wire.PREFIX_BYTES:
             return None
         try:
             size = self._next_bytes = whole_bytes(unread, at, self._message_bytes_max)
             if unread_bytes < size:
                 return None
             # Given back at once: nothing can be added to a buffer that somebody looks at.
-            with memoryview(unread)[at + PREFIX_BYTES : at + size] as content:
-                request: Message = parse_request(self._route.method, content)
+            with memoryview(unread)[at + wire.PREFIX_BYTES : at + size] as content:
+                request: Message = parse_request(self._method, content)
         except (QuorateError, MessageTooLarge, BrokenMessage) as error:
             raise self._unreadable(error) from error
         self._given_bytes = at = at + size
@@ -63,7 +63,7 @@ class StreamedRequests(ServerCall):
             self._given_bytes = 0
         if self._reading is not None:
             self._end_turn()
-        self._route.traffic.received(size - PREFIX_BYTES)
+        self._traffic.received(size - wire.PREFIX_BYTES)
         self._hold(unread_bytes - size)
         self._stream.consumed(size)
         return request
@@ -88,4 +88,4 @@ class StreamedRequests(ServerCall):
             self._begin_turn(turns)
 
     def _missing_bytes(self) -> int:
-        return max(self._next_bytes, PREFIX_BYTES) - self._unread_bytes
+        return max(self._next_bytes, wire.PREFIX_BYTES) - self._unread_bytes

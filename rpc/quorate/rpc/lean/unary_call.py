@@ -44,10 +44,10 @@ class UnaryCall(ServerCall):
 
     def _on_message(self, content: memoryview) -> None:
         if self._request is not None:
-            raise InvalidRequest("the call has more than one request", method=self._route.method.path)
+            raise InvalidRequest("the call has more than one request", method=self._method.path)
         self._request_bytes = len(content)
-        self._route.traffic.received(self._request_bytes)
-        self._request = parse_request(self._route.method, content)
+        self._traffic.received(self._request_bytes)
+        self._request = parse_request(self._method, content)
 
     def _on_part(self) -> None:
         reader = self._reader
@@ -96,7 +96,7 @@ class UnaryCall(ServerCall):
 
     async def _serve(self, request: Message) -> None:
         try:
-            response = await run_unary(self._route.handler, self._route.method, request, self)
+            response = await run_unary(self._route.handler, self._method, request, self)
             del request
             self._send(response.SerializeToString())
             self._handler_ended(OK)
@@ -110,4 +110,4 @@ class UnaryCall(ServerCall):
         limit_s = self._surroundings.options.default_timeout_s
         message = f"not done within {limit_s} s, the limit for calls that set none"
         self._stop_handler()
-        self._finish(status_of(RequestTimedOut(message, method=self._route.method.path)))
+        self._finish(status_of(RequestTimedOut(message, method=self._method.path)))

@@ -1,0 +1,22 @@
+import cython
+from libc.stdint cimport int64_t
+
+
+@cython.final
+cdef class Connection:
+    cdef readonly bint is_client
+    cdef readonly object settings, limits, acceptor, peer, rates, encoder, ended
+    cdef readonly dict streams, blocked
+    cdef readonly list output
+    cdef readonly int64_t output_bytes
+    cdef readonly object fault
+    cdef public object on_output, on_full
+    cdef public int64_t send_window, last_peer_stream_id, last_taken_stream_id
+    cdef public bint is_writable, is_peer_going_away, is_going_away
+    cdef object _receiver
+    cdef int64_t _last_forgotten_id
+    cdef int64_t _next_stream_id
+
+    cpdef Py_ssize_t receive(self, view, double now) except -1
+    cpdef write(self, piece)
+    cpdef list take_output(self)

@@ -1,0 +1,12 @@
+import cython
+from libc.stdint cimport int64_t
+
+from quorate.rpc.lean.messages cimport MessageReader
+from quorate.rpc.lean.server_call cimport ServerCall
+
+
+@cython.final
+cdef class UnaryCall(ServerCall):
+    cdef MessageReader _reader
+    cdef object _request
+    cdef int64_t _request_bytes
