@@ -34,7 +34,7 @@ class _Query:
         self.isActive = True
         self.was_stopped = False
 
-    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
         if self._left:
             self.recentProgress.append(self._left.pop(0))
             return False
@@ -91,6 +91,14 @@ def test_asked_to_stop_it_closes_the_gate_before_it_stops_the_query() -> None:
     assert outcome.was_stopped
     assert seen == [False]
     assert query.was_stopped
+
+
+def test_asked_to_stop_a_query_that_has_just_died_it_tells_what_of() -> None:
+    job, query = Listener(), _Query(error="topic is gone")
+    query.isActive = False
+    job.stop.ask()
+    with pytest.raises(errors.StreamingQueryException, match="gone"):
+        _run(job, query)
 
 
 def test_a_closed_gate_lets_no_batch_begin_and_waits_for_the_one_inside() -> None:

@@ -98,6 +98,9 @@ def _follow(job: Job, query: StreamingQuery, telling: _Telling, gate: Gate) -> b
         # From here on Spark would report the batch that came too late.
         _silence(query)
         query.stop()
+    else:
+        # Raises what it died of: if that was since the last look, nobody has asked.
+        query.awaitTermination()
     telling.look_at(query, is_last=True)
     return was_stopped
 
