@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
 
 import pytest
 
@@ -11,10 +11,13 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidConfig
 from quorate.pipeline.source.batch_reader import QuorateReader
 from quorate.pipeline.source.errors import DataLost, TopicRecreated
+from quorate.pipeline.source.positions import Positions
 from quorate.pipeline.source.read_options import read_options
+from quorate.pipeline.source.stream_reader import QuorateStreamReader
 from quorate.pipeline.source.tasks import RangePartition
 from quorate.testing import LocalCluster
 from tests.pipeline.reader_helpers import OFFSETS, latest, offsets_in, send, stream
@@ -149,6 +152,45 @@ def test_available_now_ends_where_the_log_ended_when_the_query_began(
     second = latest(reader, first)
     assert [offsets_in(reader, start, first), offsets_in(reader, first, second)] == [[0, 1, 2], [3, 4]]
     assert latest(reader, second) == second
+
+
+class LogThatEnds:
+    """In the lookup's place: one partition, whose leader says each of these in turn."""
+
+    def __init__(self, *ends: int) -> None:
+        self._ends = list(ends)
+
+    def ends(self, *, is_new_query: bool) -> Positions:
+        return Positions({LOST: self._ends.pop(0)}, {LOST.topic: "an id"})
+
+    def offsets(self, partitions: Mapping[TopicPartition, str], at: str) -> dict[TopicPartition, int]:
+        return {}
+
+
+LOST = TopicPartition(TopicName("lost"), PartitionId(0))
+
+
+def position(offset: int) -> dict[str, Any]:
+    return Positions({LOST: offset}, {LOST.topic: "an id"}).to_json()
+
+
+def available_now(*ends: int, **options: str) -> QuorateStreamReader:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": LOST.topic, **options}
+    reader = QuorateStreamReader(read_options(given, is_streaming=True), OFFSETS)
+    reader._lookup_made = cast("Any", LogThatEnds(*ends))
+    reader.prepareForTriggerAvailableNow()
+    return reader
+
+
+def test_available_now_tells_of_a_log_that_was_cut_off() -> None:
+    with pytest.raises(DataLost, match="ends at 60, and was read up to 100"):
+        latest(available_now(60, 60), position(100))
+    # It goes back, or what is written there would never be read.
+    assert latest(available_now(60, 60, failOnDataLoss="false"), position(100)) == position(60)
+
+
+def test_a_target_that_was_passed_is_no_loss() -> None:
+    assert latest(available_now(60, 110), position(100)) == position(100)
 
 
 @pytest.fixture

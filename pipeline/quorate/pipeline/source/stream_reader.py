@@ -99,15 +99,18 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Document, limit: ReadLimit) -> Document:  # noqa: N802 - Spark's name
         # Looked up for each question, however often it comes: Spark promises whoever calls
         # `processAllAvailable` that it returns when all is read that was there before.
-        latest = self._target or self._lookup().ends(is_new_query=False)
         begin = Positions.from_json(start)
+        target = self._target
+        latest = self._lookup().ends(is_new_query=False) if target is None else self._from(begin, target)
         begin.check_ids(latest.ids)
         self._latest = latest
         if begin.offsets == latest.offsets:
             return start  # nothing moved, which is what most triggers of an idle query find
         new = self._beginnings(begin, latest)
         starts = self._known_starts(begin, latest)
-        ends = {each: self._end_after(offset, latest.offsets[each]) for each, offset in starts.items()}
+        # Before where it was read to only if the log was cut off: a query that may lose data goes back then,
+        # so that it reads what is written there from now on.
+        ends = {each: latest.offsets[each] for each in starts}
         waiting = sum(max(0, ends[each] - offset) for each, offset in starts.items())
         is_same_set = not new and starts.keys() == begin.offsets.keys()
         if is_same_set and (ends == starts or self._is_too_little(waiting, limit)):
@@ -156,6 +159,19 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lookup_made = Lookup(connection, options.selection, timeout_s=options.patience_s)
         return self._lookup_made
 
+    def _from(self, begin: Positions, target: Positions) -> Positions:
+        """The target of `AvailableNow`, but not before where the query is.
+
+        It may lie there: who begins at the latest record looks for that a moment after the target. A log that
+        was cut off looks the same, so its leader is asked whether it is one.
+        """
+        passed = [each for each, end in target.offsets.items() if end < begin.offsets.get(each, end)]
+        if not passed:
+            return target
+        now = self._lookup().ends(is_new_query=False).offsets
+        reached = {each: min(begin.offsets[each], now.get(each, target.offsets[each])) for each in passed}
+        return Positions({**target.offsets, **reached}, target.ids)
+
     def _beginnings(self, begin: Positions, latest: Positions) -> dict[TopicPartition, int]:
         """Of the partitions that are new: where they are read from."""
         new = {each: latest.ids[each.topic] for each in latest.offsets if each not in begin.offsets}
@@ -173,17 +189,9 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(gone[0], f"{', '.join(map(str, gone))}: it is not there any more")
         kept = {each: offset for each, offset in begin.offsets.items() if each in latest.offsets}
         for each, offset in kept.items():
-            if latest.offsets[each] < offset and self._target is None:
+            if latest.offsets[each] < offset:
                 self._lost(each, f"{each} ends at {latest.offsets[each]}, and was read up to {offset}")
         return kept
-
-    def _end_after(self, start: int, end: int) -> int:
-        """Where the log ends; before where it was read to only if it was cut off.
-
-        A query that may lose data goes back then, so that it reads what is written there from now on. The
-        target of `AvailableNow` may be older than the position that the query begins with.
-        """
-        return max(start, end) if self._target is not None else end
 
     def _lost(self, partition: TopicPartition, what: str) -> None:
         if self._options.fail_on_data_loss:
