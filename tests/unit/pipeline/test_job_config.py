@@ -108,3 +108,18 @@ def test_a_zone_of_ones_own_is_refused_since_dates_of_directories_are_in_utc() -
     )
     with pytest.raises(InvalidConfig, match=r"spark\.conf: spark\.sql\.session\.timeZone=Europe/Berlin"):
         open_session("archive", config)
+
+
+@pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
+def test_rows_that_would_be_missing_without_a_word_cannot_be_asked_for(setting: str) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    config = ArchiveConfig(topics=("a",), path="/p", spark_conf=((f"spark.sql.files.{setting}", "true"),))
+    with pytest.raises(InvalidConfig, match=rf"spark\.sql\.files\.{setting}=true: archive needs false"):
+        open_session("archive", config)
+
+
+def test_what_one_job_needs_is_refused_for_that_job() -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    config = ArchiveConfig(topics=("a",), path="/p", spark_conf=(("spark.task.maxFailures", "4"),))
+    with pytest.raises(InvalidConfig, match=r"spark\.task\.maxFailures=4: replay needs 1"):
+        open_session("replay", config, {"spark.task.maxFailures": "1"})

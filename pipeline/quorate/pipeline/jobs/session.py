@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidConfig, MissingExtra
@@ -28,6 +29,9 @@ _FIXED: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     # Not INT96, which nothing but Spark's own past asks for, and which Delta does not know.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A file that is missing, or cannot be read, is an error: its rows would be missing without a word.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
 }
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.compression.codec": "zstd",
@@ -40,12 +44,18 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def open_session(name: str, config: JobConfig) -> SparkSession:
-    """One that is there already (`spark-submit`, a notebook) is used, with its master."""
+def open_session(
+    name: str, config: JobConfig, needed: Mapping[str, str] = MappingProxyType({})
+) -> SparkSession:
+    """One that is there already (`spark-submit`, a notebook) is used, with its master.
+
+    ``needed``: settings without which this job would not do what it promises.
+    """
     need_package("pyspark", "spark")
+    fixed = {**_FIXED, **needed}
     for key, value in config.spark_conf:
-        if _FIXED.get(key, value) != value:
-            raise InvalidConfig(f"spark.conf: {key}={value}: jobs need {_FIXED[key]}", key="spark.conf")
+        if fixed.get(key, value) != value:
+            raise InvalidConfig(f"spark.conf: {key}={value}: {name} needs {fixed[key]}", key="spark.conf")
     from pyspark.sql import SparkSession
 
     from quorate.pipeline.source.data_source import QuorateDataSource
@@ -59,7 +69,7 @@ def open_session(name: str, config: JobConfig) -> SparkSession:
         # Of Spark's own lines a job shows errors; it says the rest itself.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
         **dict(config.spark_conf),
-        **_FIXED,
+        **fixed,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)

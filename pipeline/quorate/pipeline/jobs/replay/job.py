@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
@@ -39,18 +38,17 @@ __all__ = ["run"]
 
 #: With a limit, so many seconds of it are written at once: each chunk costs a little.
 _SECONDS_PER_CHUNK: Final = 2
-_NO_SECOND_ATTEMPT: Final = (
-    ("spark.task.maxFailures", "1"),
-    ("spark.stage.maxConsecutiveAttempts", "1"),
-    ("spark.speculation", "false"),
-)
+_NO_SECOND_ATTEMPT: Final = {
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+}
 
 
 def run(config: ReplayConfig, job: Job) -> Outcome:
     with only_one_job(config.checkpoint_dir):
         notes = Notes.read(config.checkpoint_dir, config)
-        replace_settings = replace(config, spark_conf=(*_NO_SECOND_ATTEMPT, *config.spark_conf))
-        return _Replay(open_session("replay", replace_settings), config, job).run(notes)
+        return _Replay(open_session("replay", config, _NO_SECOND_ATTEMPT), config, job).run(notes)
 
 
 class _Replay:
