@@ -66,6 +66,12 @@ def test_node_comes_back_by_itself_and_is_watched(file: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "name"), NODES)
+def test_what_a_node_says_does_not_fill_the_disk(file: str, name: str) -> None:
+    options = node_services(file)[name]["logging"]["options"]
+    assert options.keys() == {"max-size", "max-file"}
+
+
+@pytest.mark.parametrize(("file", "name"), NODES)
 def test_broker_has_the_same_address_inside_and_outside(file: str, name: str) -> None:
     service = node_services(file)[name]
     config = config_of(service)

@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
+from quorate.core.logging import get_logger
+
 __all__ = ["watch"]
+
+log = get_logger(__name__)
 
 _INTERVAL_S: Final = 0.25
 
@@ -15,5 +19,9 @@ async def watch(looks: Sequence[Callable[[], None]]) -> NoReturn:
     """Each costs next to nothing while nothing is new."""
     while True:
         for look in looks:
-            look()
+            try:
+                look()
+            except Exception as error:
+                # The others go on: alerts stand on them, and a number that stands still looks quiet.
+                log.error("metrics_look_failed", look=look.__qualname__, exc_info=error)
         await asyncio.sleep(_INTERVAL_S)
