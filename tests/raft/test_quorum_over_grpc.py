@@ -87,6 +87,14 @@ async def _applied(node: Node, index: Index) -> None:
         await asyncio.sleep(0.01)
 
 
+async def _has_snapshot(directory: Path) -> None:
+    """Taken beside everything else: who is stopped before that has none to begin with."""
+    while True:
+        if any(name.endswith(".snapshot") for name in os.listdir(directory)):
+            return
+        await asyncio.sleep(0.01)
+
+
 async def _propose(quorum: Quorum, *commands: bytes) -> None:
     proposals = [quorum.propose(command, term=quorum.status.term) for command in commands]
     await asyncio.gather(*(proposal.committed() for proposal in proposals))
@@ -113,6 +121,7 @@ async def test_quorum_founds_commits_hands_over_and_takes_a_voter_back(tmp_path:
         first = await _leader(nodes)
         await _propose(first, *(b"%d" % number for number in range(300)))
         stopped = next(node for node in nodes if node.quorum is first)
+        await _has_snapshot(tmp_path / str(first.status.key.node_id))
         await stopped.stop()
         second = await _leader(nodes)
         await _propose(second, b"while one is away")
