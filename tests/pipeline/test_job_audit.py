@@ -139,6 +139,18 @@ def test_audit_and_checks_agree_about_every_history(spark: SparkSession, tmp_pat
     assert not report.passed
 
 
+def test_a_partition_that_nobody_has_read_to_its_end_does_not_pass_for_whole(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    read, unread = (TopicPartition(TopicName("t"), PartitionId(number)) for number in range(2))
+    with LedgerFile.create(str(tmp_path / "history.jsonl")) as ledger:
+        history = History(recorder=ledger)
+        _one_topic(history, read, random.Random(7))
+        history.acknowledge(history.begin("p", unread), Offset(0))
+    with pytest.raises(InvalidRequest, match="nobody has read t-1 to its end"):
+        audit(spark, AuditConfig(ledger=str(tmp_path), log_from=LogFrom.HISTORY))
+
+
 def test_the_log_of_a_cluster_is_held_against_the_ledger(
     spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
