@@ -13,6 +13,7 @@ from quorate.chaos.checks.final_state import AcceptedLoss, CopyOfLog, FinalParti
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.view import newest_image, partitions_of
+from quorate.chaos.invariants.rot import forget_what_is_in_memory
 from quorate.core.ids import Offset, ReplicaKey, TopicPartition
 from quorate.core.records import ConsumerRecord, Record, decode_batch, parse_header, split_batches
 from quorate.errors import QuorateError
@@ -23,6 +24,7 @@ __all__ = [
     "batches_of",
     "check_replicas_agree",
     "final_state",
+    "read_both_ways",
     "records_of",
     "table_of",
     "value_of",
@@ -42,6 +44,20 @@ def batches_of(replica: Partition, end_offset: Offset) -> Iterator[bytes]:
             raise Violation(f"{replica.topic_partition}: nothing to read at {offset}, before {end_offset}")
         yield read.batches
         offset = read.next_offset
+
+
+def read_both_ways(replica: Partition, end_offset: Offset) -> None:
+    """As whoever reads it now, in part from memory; and as whoever reads it later, from files alone.
+
+    From here on it is read from files: what is kept in memory would hide what has become of them.
+    """
+    with_memory = b"".join(batches_of(replica, end_offset))
+    forget_what_is_in_memory(replica)
+    from_files = b"".join(batches_of(replica, end_offset))
+    if from_files != with_memory:
+        raise Violation(
+            f"{replica.topic_partition}: memory and files differ below {end_offset}", check="diverged"
+        )
 
 
 def records_of(replica: Partition, end_offset: Offset) -> dict[Offset, bytes]:

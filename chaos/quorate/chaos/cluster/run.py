@@ -21,7 +21,7 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.competition import Competition, CompetitionReport
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.faults.operations import create_topic
-from quorate.chaos.cluster.final import assigned_replicas, batches_of, final_state
+from quorate.chaos.cluster.final import assigned_replicas, final_state, read_both_ways
 from quorate.chaos.cluster.group_members import GroupMembers
 from quorate.chaos.cluster.nemesis import Nemesis
 from quorate.chaos.cluster.offset_watch import OffsetWatch
@@ -303,8 +303,7 @@ class _Run:
                 is_rotten = has_rotted(self._cluster.machine(name), replica)
                 self._damage_done += is_rotten
                 try:
-                    for _ in batches_of(replica, replica.high_watermark):
-                        pass
+                    read_both_ways(replica, replica.high_watermark)
                 except QuorateError as error:
                     replica.fail(error)
                     is_damaged = True

@@ -10,7 +10,7 @@ from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.invariants.copies import batches_in
 
-__all__ = ["has_rotted"]
+__all__ = ["forget_what_is_in_memory", "has_rotted"]
 
 
 def has_rotted(machine: SimMachine, replica: Partition) -> bool:
@@ -26,3 +26,8 @@ def has_rotted(machine: SimMachine, replica: Partition) -> bool:
         if end is None or end < min(segment.next_offset, replica.high_watermark):
             return True
     return False
+
+
+def forget_what_is_in_memory(replica: Partition) -> None:
+    """From here on whoever reads reads files, until something is appended."""
+    replica.log._state.recent.forget()
