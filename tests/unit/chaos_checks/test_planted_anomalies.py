@@ -294,6 +294,31 @@ def test_members_that_come_late_or_are_refused_have_done_nothing_wrong() -> None
     assert case.verdicts()["group-skipped"].examined == len(case.log)
 
 
+def test_member_that_learns_late_of_what_it_had_takes_nothing_from_its_owner() -> None:
+    case = Case()
+    case.member_reads("member-3", [6], epoch=4)
+    # The group had given it to this one before, and to the other since; it was cut off meanwhile.
+    case.ledger.given("member-4", PARTITION, start=Offset(6), member_epoch=3)
+    case.member_commits("member-3")
+    assert case.flagged() == set()
+
+
+def test_commit_is_a_zombie_s_from_when_the_first_of_its_successors_knew() -> None:
+    case = Case()
+    case.member_reads("member-3", [6], epoch=4)
+    case.member_commits("member-2")
+    # Another one that came in between learns of it last.
+    case.ledger.given("member-4", PARTITION, start=Offset(6), member_epoch=3)
+    assert case.flagged() == {"zombie-commit"}
+
+
+def test_member_that_learns_late_begins_where_those_before_it_were() -> None:
+    case = Case()
+    case.member_reads("member-3", [6], epoch=4)
+    case.ledger.given("member-4", PARTITION, start=Offset(3), member_epoch=3)
+    assert case.flagged() == {"commit-lost"}
+
+
 def test_nothing_acknowledged_at_all_is_vacuous() -> None:
     history = History()
     history.begin("producer", PARTITION)

@@ -26,7 +26,7 @@ class _Shared(NamedTuple):
     """One partition, as one group has read it."""
 
     partition: TopicPartition
-    #: in the order in which members were given it
+    #: in the order in which the group gave it to them
     given: Sequence[Assignment]
     polls: Sequence[Poll]
     commits: Sequence[Commit]
@@ -53,15 +53,20 @@ def _zombie_commit(case: Case) -> Verdict:
 
 
 def _replaced_s(given: Sequence[Assignment]) -> dict[int, tuple[float, str]]:
-    """By serial number: when another member was given the partition next, and which."""
+    """By serial number: when a member that was given the partition later knew of it first, and which."""
     found: dict[int, tuple[float, str]] = {}
-    last: tuple[float, str] = (math.inf, "nobody")
-    following: tuple[float, str] = last
+    # Of those that come later in the group's order, who knew first; and who did besides that one.
+    first: tuple[float, str] = (math.inf, "nobody")
+    second = first
     for assignment in reversed(given):
-        if assignment.reader != last[1]:
-            following = last
-        found[assignment.serial] = following
-        last = (assignment.begun_s, assignment.reader)
+        reader, told = assignment.reader, (assignment.begun_s, assignment.reader)
+        found[assignment.serial] = second if first[1] == reader else first
+        if first[1] == reader:
+            first = min(first, told)
+        elif told < first:
+            first, second = told, first
+        else:
+            second = min(second, told)
     return found
 
 
@@ -69,24 +74,45 @@ def _commit_lost(case: Case) -> Verdict:
     """Whoever gets a partition begins no earlier than at the last commit that was acknowledged before."""
     findings, examined = Findings(), 0
     for shared in _shared(case):
-        commits = sorted(shared.acknowledged, key=lambda each: each.ended_s or 0.0)
-        ended_s = [commit.ended_s or 0.0 for commit in commits]
-        furthest = list(accumulate(commits, _further))
+        commits = _Commits(shared)
         firsts = {poll.assignment.serial: poll.records[0].offset for poll in reversed(shared.polls)}
         for assignment in shared.given:
             start = assignment.starts[shared.partition]
             first = firsts.get(assignment.serial) if start is None else start
-            before = bisect_left(ended_s, assignment.begun_s)
-            if first is None or before == 0:
+            known = commits.furthest_before(assignment)
+            if first is None or known is None:
                 continue
             examined += 1
-            known = furthest[before - 1]
             if known.offset > first:
                 findings.add(
                     f"{shared.partition}: {assignment.reader} began at {first}, {known.offset} was committed "
                     f"by {known.assignment.reader} before"
                 )
     return findings.verdict("commit-lost", examined=examined)
+
+
+class _Commits:
+    """Those that were acknowledged, in the order of their acknowledgements."""
+
+    def __init__(self, shared: _Shared) -> None:
+        self._commits = sorted(shared.acknowledged, key=lambda each: each.ended_s or 0.0)
+        self._ended_s = [commit.ended_s or 0.0 for commit in self._commits]
+        self._furthest = list(accumulate(self._commits, _further))
+        self._place = {each.serial: place for place, each in enumerate(shared.given)}
+
+    def furthest_before(self, assignment: Assignment) -> Commit | None:
+        """Of those whom the group gave the partition later there may be commits, too: they are no concern."""
+        before = bisect_left(self._ended_s, assignment.begun_s)
+        if before == 0:
+            return None
+        furthest = self._furthest[before - 1]
+        if self._is_no_later(furthest, assignment):
+            return furthest
+        its_concern = [each for each in self._commits[:before] if self._is_no_later(each, assignment)]
+        return max(its_concern, key=lambda each: each.offset, default=None)
+
+    def _is_no_later(self, commit: Commit, assignment: Assignment) -> bool:
+        return self._place[commit.assignment.serial] <= self._place[assignment.serial]
 
 
 def _commit_invented(case: Case) -> Verdict:
@@ -165,7 +191,14 @@ def _shared_in(case: Case, found: PartitionCase) -> Iterator[_Shared]:
     for group, of_group in groupby(given, key=lambda each: each.group):
         yield _Shared(
             found.partition,
-            list(of_group),
+            _as_the_group_gave(list(of_group)),
             [poll for poll in found.polls if poll.assignment.group == group],
             [commit for commit in found.commits if commit.assignment.group == group],
         )
+
+
+def _as_the_group_gave(in_time: list[Assignment]) -> list[Assignment]:
+    """By epochs, where all are known: a member may learn of a partition when it is another's already."""
+    if any(each.member_epoch is None for each in in_time):
+        return in_time
+    return sorted(in_time, key=lambda each: each.member_epoch or 0)
