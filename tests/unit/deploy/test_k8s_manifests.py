@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from quorate.core.config import NodeConfig, NodeRole, load_node_config
 from tests.unit.deploy.deploy_files import DEPLOY
-from tests.unit.deploy.manifests import StatefulSet, of_kind, stateful_sets
+from tests.unit.deploy.manifests import StatefulSet, built, of_kind, stateful_sets
 
 OVERLAYS = ["dev", "one-machine", "prod", "prod-outside"]
 PROD = ["prod", "prod-outside"]
@@ -48,6 +53,44 @@ def test_addresses_are_names_that_the_headless_service_gives(overlay: str) -> No
         for ordinal, config in zip(each.ordinals, configs(each), strict=True):
             host = f"{each.name}-{ordinal}.{each.spec['serviceName']}.{namespace}.svc.cluster.local"
             assert str(config.advertised_address) == f"{host}:9092"
+
+
+@pytest.fixture
+def _overlay_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For another namespace, beside the others, in a copy."""
+    copy = Path(shutil.copytree(DEPLOY / "k8s", tmp_path / "k8s"))
+    [text] = re.findall(r"```yaml\n(.*?)```", (copy / "README.md").read_text(), re.DOTALL)
+    (copy / "overlays" / "logs").mkdir()
+    (copy / "overlays" / "logs" / "kustomization.yaml").write_text(text)
+    monkeypatch.setattr("tools.check_manifests.OVERLAYS", copy / "overlays")
+
+
+@pytest.mark.usefixtures("_overlay_of_the_readme")
+def test_overlay_in_another_namespace_leaves_nothing_in_the_old_one() -> None:
+    [namespace] = of_kind("logs", "Namespace")
+    assert namespace == "logs"
+    assert set(every("namespace", built("logs"))) == {"logs"}
+    assert ".quorate.svc" not in yaml.safe_dump_all(built("logs"))
+    for each in stateful_sets("logs"):
+        for config in configs(each):
+            addresses = [config.advertised_address, *(voter.address for voter in config.controller_voters)]
+            assert all(".logs.svc.cluster.local:" in str(address) for address in addresses)
+    for kind in ("ClusterRole", "ClusterRoleBinding"):
+        assert of_kind("logs", kind).keys().isdisjoint(of_kind("prod", kind)), "they are in no namespace"
+    [binding] = of_kind("logs", "ClusterRoleBinding").values()
+    assert binding["roleRef"]["name"] in of_kind("logs", "ClusterRole")
+
+
+def every(key: str, document: Any) -> Iterator[Any]:
+    """What stands under this key, at whatever depth."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name == key:
+                yield value
+            yield from every(key, value)
+    elif isinstance(document, list):
+        for each in document:
+            yield from every(key, each)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
