@@ -20,6 +20,7 @@ from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
 from deploy.test.commands import CannotTest
 from quorate.core.config import NodeConfig
 from tests.unit.deploy.deploy_files import ROOT
+from tests.unit.deploy.fake_kubernetes import FakeKubernetes
 from tests.unit.deploy.manifests import of_kind, stateful_sets
 
 IMAGES = ["--image", "q:1", "--next-image", "q:2"]
@@ -93,16 +94,55 @@ def test_what_it_makes_and_deletes_is_what_the_overlay_has(overlay: installing.O
     assert set(of_kind(overlay.name, "ClusterRoleBinding")) == set(overlay.cluster_roles)
 
 
-def test_volumes_of_two_overlays_do_not_meet(tmp_path: Path) -> None:
+THEIRS = [
+    ("namespace", "quorate"),
+    ("namespace", "quorate-dev"),
+    ("clusterrole", "quorate-rack"),
+    ("clusterrolebinding", "quorate-rack"),
+]
+
+
+@pytest.mark.parametrize("theirs", THEIRS, ids=" ".join)
+async def test_nothing_is_begun_where_a_name_is_taken(theirs: tuple[str, str]) -> None:
+    kubernetes = FakeKubernetes(theirs)
+    with pytest.raises(CannotTest, match="there is a {} {} already".format(*theirs)):
+        await installing.check_room(kubernetes, None)
+    await installing.check_room(FakeKubernetes(("clusterrole", "view"), ("namespace", "default")), None)
+
+
+@pytest.mark.parametrize("theirs", [thing for thing in THEIRS if "quorate-dev" not in thing], ids=" ".join)
+async def test_only_what_was_made_is_deleted(theirs: tuple[str, str]) -> None:
+    """Somebody may make a thing of that name after it was looked for."""
+    kubernetes = FakeKubernetes(theirs, ("namespace", "default"))
+    with pytest.raises(CannotTest, match="AlreadyExists"):
+        await installing.install(kubernetes, installing.ONE_MACHINE, "q:1", None)
+    assert ("namespace", "quorate") in kubernetes.things
+    await installing.uninstall(kubernetes, installing.ONE_MACHINE, None)
+    assert kubernetes.things == {theirs, ("namespace", "default")}
+    assert kubernetes.emptied == (set() if theirs[0] == "namespace" else {"quorate"})
+
+
+async def test_nothing_is_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.chown", lambda *_: None)
+    kubernetes, volumes = FakeKubernetes(), installing.Volumes(str(tmp_path))
+    await installing.install(kubernetes, installing.ONE_MACHINE, "q:1", volumes)
+    await installing.install(kubernetes, installing.DEV, "q:1", volumes)
+    await installing.uninstall(kubernetes, installing.DEV, volumes)
+    assert ("namespace", "quorate") in kubernetes.things
+    assert os.listdir(tmp_path) == ["one-machine"], "volumes of the two do not meet"
+    await installing.uninstall(kubernetes, installing.ONE_MACHINE, volumes)
+    assert (kubernetes.things, os.listdir(tmp_path)) == (set(), [])
+
+
+def test_directory_that_was_there_is_not_taken_for_volumes_and_not_removed(tmp_path: Path) -> None:
+    precious = tmp_path / "dev" / "data-quorate-1" / "log"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("somebody's")
     volumes = installing.Volumes(str(tmp_path))
-    overlays = (installing.ONE_MACHINE, installing.DEV)
-    documents = [document for each in overlays for document in volumes.documents(each)]
-    paths = {document["spec"]["hostPath"]["path"] for document in documents}
-    assert len(paths) == len({document["metadata"]["name"] for document in documents}) == len(documents)
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "one-machine").mkdir()
+    with pytest.raises(CannotTest, match="takes a directory of this machine that is empty"):
+        volumes.make(installing.DEV)
     volumes.remove(installing.DEV)
-    assert [each.name for each in tmp_path.iterdir()] == ["one-machine"]
+    assert precious.exists()
 
 
 def test_every_container_gets_the_image_that_is_tested() -> None:
