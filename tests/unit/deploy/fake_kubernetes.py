@@ -7,13 +7,19 @@ from typing import Any
 
 import yaml
 
-from deploy.k8s.test.kubernetes import Kubernetes
+from deploy.k8s.test.kubernetes import Kubernetes, Pod
 from deploy.test.commands import CannotTest
 from tests.unit.deploy.manifests import built
 
-__all__ = ["FakeKubernetes"]
+__all__ = ["FakeKubernetes", "pod"]
 
 Thing = tuple[str, str]
+
+
+def pod(name: str, uid: str, *, ready: bool = True, going: bool = False, ip: str = "10.0.0.1") -> Pod:
+    metadata = {"name": name, "uid": uid, **({"deletionTimestamp": "now"} if going else {})}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return Pod({"metadata": metadata, "status": {"podIP": ip, "conditions": conditions}, "spec": {}})
 
 
 class FakeKubernetes(Kubernetes):

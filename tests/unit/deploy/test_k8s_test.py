@@ -16,20 +16,15 @@ from deploy.k8s.test import __main__ as program
 from deploy.k8s.test import errands, installing, steps
 from deploy.k8s.test.cutting import Scissors
 from deploy.k8s.test.images import Images
-from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
+from deploy.k8s.test.in_pod import IsrSeen
+from deploy.k8s.test.kubernetes import SETS, Kubernetes
 from deploy.test.commands import CannotTest
 from quorate.core.config import NodeConfig
 from tests.unit.deploy.deploy_files import ROOT
-from tests.unit.deploy.fake_kubernetes import FakeKubernetes
+from tests.unit.deploy.fake_kubernetes import FakeKubernetes, pod
 from tests.unit.deploy.manifests import of_kind, stateful_sets
 
 IMAGES = ["--image", "q:1", "--next-image", "q:2"]
-
-
-def pod(name: str, uid: str, *, ready: bool = True, going: bool = False, ip: str = "10.0.0.1") -> Pod:
-    metadata = {"name": name, "uid": uid, **({"deletionTimestamp": "now"} if going else {})}
-    conditions = [{"type": "Ready", "status": str(ready)}]
-    return Pod({"metadata": metadata, "status": {"podIP": ip, "conditions": conditions}, "spec": {}})
 
 
 def test_without_a_cluster_it_fails_and_says_so(tmp_path: Path) -> None:
@@ -201,13 +196,31 @@ def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
 @pytest.mark.parametrize(
     ("step", "told", "trouble"),
     [
-        ("kill", {"longest_wait_s": 4.0, "isr_min": 1}, None),
-        ("kill", {"longest_wait_s": 11.0, "isr_min": 2}, "acknowledged nothing for 11.0 s"),
-        ("cut", {"longest_wait_s": 19.0, "isr_min": 2}, None),
-        ("cut", {"longest_wait_s": 21.0, "isr_min": 2}, "acknowledged nothing for 21.0 s; 20 s are allowed"),
-        ("roll", {"longest_wait_s": 1.0, "isr_min": 1}, "did not wait for sync"),
-        ("upgrade", {"longest_wait_s": 1.0, "isr_min": 2}, None),
-        ("all", {"longest_wait_s": 60.0, "isr_min": 1}, None),
+        ("kill", {"longest_wait_s": 4.0, "isr_min": 1, "isr_unseen_s": 1.0}, None),
+        (
+            "kill",
+            {"longest_wait_s": 11.0, "isr_min": 2, "isr_unseen_s": 1.0},
+            "acknowledged nothing for 11.0 s",
+        ),
+        ("cut", {"longest_wait_s": 19.0, "isr_min": 2, "isr_unseen_s": 1.0}, None),
+        (
+            "cut",
+            {"longest_wait_s": 21.0, "isr_min": 2, "isr_unseen_s": 1.0},
+            "acknowledged nothing for 21.0 s; 20 s are allowed",
+        ),
+        ("roll", {"longest_wait_s": 1.0, "isr_min": 1, "isr_unseen_s": 1.0}, "did not wait for sync"),
+        (
+            "roll",
+            {"longest_wait_s": 1.0, "isr_min": None, "isr_unseen_s": 9.0},
+            "nobody saw the ISR for 9.0 s",
+        ),
+        (
+            "roll",
+            {"longest_wait_s": 1.0, "isr_min": 2, "isr_unseen_s": 11.0},
+            "nobody saw the ISR for 11.0 s",
+        ),
+        ("upgrade", {"longest_wait_s": 1.0, "isr_min": 2, "isr_unseen_s": 1.0}, None),
+        ("all", {"longest_wait_s": 60.0, "isr_min": 1, "isr_unseen_s": 60.0}, None),
     ],
 )
 def test_verdict_is_about_what_clients_saw(step: str, told: dict[str, Any], trouble: str | None) -> None:
@@ -219,3 +232,12 @@ def test_verdict_is_about_what_clients_saw(step: str, told: dict[str, Any], trou
     else:
         with pytest.raises(CannotTest, match=trouble):
             steps.judge(found, scene, told)
+
+
+def test_smallest_isr_counts_and_time_without_a_look() -> None:
+    seen = IsrSeen(100.0)
+    assert seen.told(103.0) == {"isr_min": None, "isr_unseen_s": 3.0}
+    for smallest, now_s in ((3, 101.0), (2, 108.0), (3, 109.0)):
+        seen.saw(smallest, now_s)
+    assert seen.told(110.0) == {"isr_min": 2, "isr_unseen_s": 7.0}
+    assert seen.told(120.0) == {"isr_min": 2, "isr_unseen_s": 11.0}
