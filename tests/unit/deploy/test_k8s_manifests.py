@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from quorate.core.config import NodeConfig, NodeRole, load_node_config
-from tests.unit.deploy.deploy_files import DEPLOY
+from tests.unit.deploy.deploy_files import DEPLOY, ROOT
 from tests.unit.deploy.manifests import StatefulSet, built, of_kind, stateful_sets
 
 OVERLAYS = ["dev", "one-machine", "prod", "prod-outside"]
@@ -121,6 +121,28 @@ def test_update_waits_for_sync_and_a_busy_node_is_not_taken_for_a_dead_one(overl
             * each.container["livenessProbe"]["failureThreshold"]
         )
         assert patience_s >= 60
+
+
+@pytest.mark.parametrize("overlay", PROD)
+def test_controllers_can_be_updated_before_brokers(overlay: str) -> None:
+    """By the selector of docs/operations/upgrade.md, which has to choose all that they use."""
+    upgrade = (ROOT / "docs" / "operations" / "upgrade.md").read_text()
+    [(key, value)] = re.findall(r"kubectl apply .* --selector (\S+)=(\S+)", upgrade)
+    chosen = {
+        (each["kind"], each["metadata"]["name"])
+        for each in built(overlay)
+        if each["metadata"].get("labels", {}).get(key) == value
+    }
+    [controllers] = [each for each in stateful_sets(overlay) if ("StatefulSet", each.name) in chosen]
+    assert f"statefulset/{controllers.name}" in upgrade
+    settings = {
+        each["configMapRef"]["name"] for each in controllers.container["envFrom"] if "configMapRef" in each
+    }
+    assert {
+        ("Service", controllers.spec["serviceName"]),
+        ("ServiceAccount", controllers.pod["serviceAccountName"]),
+        *(("ConfigMap", name) for name in settings),
+    } <= chosen
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
