@@ -178,7 +178,18 @@ class _TimedHandler(ExchangeHandler):
 class _TimedAnswers:
     """What the handler answers through."""
 
-    __slots__ = ("_answered", "_done", "_exchange", "_held_up", "_is_paused", "_meter", "_now", "came", "end")
+    __slots__ = (
+        "_answered",
+        "_done",
+        "_exchange",
+        "_held_up",
+        "_is_held_up",
+        "_meter",
+        "_now",
+        "came",
+        "end",
+        "is_taking",
+    )
 
     def __init__(
         self,
@@ -192,7 +203,9 @@ class _TimedAnswers:
         self._meter = meter
         self._done = meter.done.add
         self._held_up = held_up
-        self._is_paused = False
+        self._is_held_up = False
+        #: the handler has been given a request, and has not returned yet
+        self.is_taking = False
         self._answered = answered
         self._now = now
         #: when, by the client's number
@@ -220,19 +233,22 @@ class _TimedAnswers:
 
     def pause(self) -> None:
         """Handlers may say so more than once."""
-        if not self._is_paused:
-            self._is_paused = True
+        if not self.is_taking:
+            # Of its own accord: the node stops, and will answer what it has. No bound holds the client up.
+            self.end_held_up()
+        elif not self._is_held_up:
+            self._is_held_up = True
             self._held_up.begin()
         self._exchange.pause()
 
     def resume(self) -> None:
-        self.end_pause()
+        self.end_held_up()
         self._exchange.resume()
 
-    def end_pause(self) -> None:
+    def end_held_up(self) -> None:
         """It is read again, or has ended and never will be."""
-        if self._is_paused:
-            self._is_paused = False
+        if self._is_held_up:
+            self._is_held_up = False
             self._held_up.end()
 
 
@@ -250,8 +266,11 @@ class _TimedRequests:
 
     def on_request(self, request: Any) -> None:
         self._came[request.correlation_id] = self._now()
+        # What it raises ends the stream, so nobody asks any more.
+        self._answers.is_taking = True
         self._listener.on_request(request)
+        self._answers.is_taking = False
 
     def on_over(self) -> None:
-        self._answers.end_pause()
+        self._answers.end_held_up()
         self._listener.on_over()
