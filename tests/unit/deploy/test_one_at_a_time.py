@@ -14,12 +14,12 @@ from deploy.test.commands import CannotTest
 from tests.unit.deploy.fake_kubernetes import pod
 
 
-def old(name: str, **state: bool) -> Pod:
-    return pod(name, f"old {name}", **state)
+def old(name: str, *, ready: bool = True, going: bool = False) -> Pod:
+    return pod(name, f"old {name}", ready=ready, going=going)
 
 
-def new(name: str, **state: bool) -> Pod:
-    return pod(name, f"new {name}", **state)
+def new(name: str, *, ready: bool = True, going: bool = False) -> Pod:
+    return pod(name, f"new {name}", ready=ready, going=going)
 
 
 COUNTS = {"a": 2, "b": 2}
