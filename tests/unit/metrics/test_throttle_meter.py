@@ -55,7 +55,7 @@ class Broker:
             cast(Replicas, self),
             cast(Clock, self.clock),
             image=lambda: self.image,
-            wait_s=self.throttle.wait_s,
+            debt_s=self.throttle.wait_s,
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -71,7 +71,7 @@ class Broker:
 
     def passes(self, seconds: float) -> None:
         self.clock.now += seconds
-        self.meter.sample()
+        self.meter.tick()
 
     async def told(self) -> dict[str, float]:
         await self.meter.look()
@@ -97,7 +97,7 @@ async def test_bytes_count_as_seconds_worth_of_the_limit() -> None:
     told = await broker.told()
     assert told["limit_bytes_per_second"] == 1_000
     assert told["limited_replicas"] == 1
-    # Two seconds' worth were taken; at the sample at which they are over nothing is owed any more.
+    # Two seconds' worth were taken; at the tick at which they are over nothing is owed any more.
     assert told["used_seconds_total"] == pytest.approx(1.75)
 
 

@@ -6,8 +6,8 @@ pushes back because it has no room is told with its requests (``quorate.node.met
 Who waits for the limit, and for how long, nobody tells: the place where a copy waits is among those that
 simulated seeds vouch for. What can be seen from outside is whether there is a debt, that is, whether all that
 the limit allows up to now has been taken. Bytes are paid off at the rate, so the time in debt is what copies
-took, in seconds' worth of the limit. It is sampled a few times a second; what was so at a sample counts for
-the time since the one before.
+took, in seconds' worth of the limit. It is looked up at each tick, a few times a second; what is so at one
+counts for the time since the one before.
 """
 
 from __future__ import annotations
@@ -59,25 +59,26 @@ class ThrottleMeter:
         clock: Clock,
         *,
         image: Callable[[], MetadataImage | None],
-        wait_s: Callable[[], float],
+        debt_s: Callable[[], float],
     ) -> None:
-        """``image``: the newest, None while none is known. ``wait_s``: until what was taken is paid off."""
+        """``image``: the newest, None while none is known. ``debt_s``: until what was taken is paid off."""
         self._broker_id = broker_id
         self._replicas = replicas
         self._clock = clock
         self._image = image
-        self._wait_s = wait_s
-        self._sampled_at = clock.monotonic()
+        self._debt_s = debt_s
+        self._ticked_at = clock.monotonic()
         self._used_s = 0.0
         self._limit = UNLIMITED
         self._limited = 0
 
-    def sample(self) -> None:
+    def tick(self) -> None:
+        """A few times a second."""
         now = self._clock.monotonic()
         # What is owed for the last answer may outlive the copy; a low limit would seem in use for hours.
-        if self._wait_s() > 0 and any(map(self._is_added, self._replicas)):
-            self._used_s += now - self._sampled_at
-        self._sampled_at = now
+        if self._debt_s() > 0 and any(map(self._is_added, self._replicas)):
+            self._used_s += now - self._ticked_at
+        self._ticked_at = now
 
     async def look(self) -> None:
         image = self._image()
