@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from deploy.test.commands import CannotTest, run, say
+from deploy.test.commands import CannotTest, run
 from deploy.test.containers import APART, COMBINED, check_ports, containers
 from deploy.test.engine import compose_command, engine
 from deploy.test.evidence import EVIDENCE, ContainersRun
 from deploy.test.image import ROOT, build_image, check_image, remove_images
 from deploy.test.run_records import machine
-from deploy.test.steps import Steps
+from deploy.test.steps import Steps, conclude
 from deploy.test.story import Story
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.evidence.checkout import commit_of
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     if options.record:
         EVIDENCE.record(ROOT, run_record)
-    return conclude(run_record)
+    return conclude("deploy-test", run_record)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -85,15 +85,6 @@ async def take(steps: Steps, compose: Sequence[str]) -> None:
         await Story(steps, running).tell()
     async with containers(compose, COMBINED) as running:
         await Story(steps, running, prefix="combined-").tell_in_short()
-
-
-def conclude(run_record: ContainersRun) -> int:
-    if run_record.failed:
-        sys.stderr.write(f"deploy-test failed: {', '.join(run_record.failed)}\n")
-        return 1
-    seconds = sum(each.seconds for each in run_record.steps)
-    say("done", f"{len(run_record.steps)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from deploy.test.commands import say
-from deploy.test.run_records import StepRecord
+from deploy.test.run_records import RunRecord, StepRecord
 
-__all__ = ["Steps"]
+__all__ = ["Steps", "conclude"]
 
 
 class Steps:
@@ -43,3 +44,13 @@ class Steps:
 def _verdict(step: StepRecord) -> str:
     verdict = "passed" if step.trouble is None else f"FAILED: {step.trouble}"
     return f"{verdict} after {step.seconds:.0f} s" + (f": {step.told}" if step.told else "")
+
+
+def conclude(test: str, run: RunRecord) -> int:
+    """Says how it ended; gives the exit status."""
+    if run.failed:
+        sys.stderr.write(f"{test} failed: {', '.join(run.failed)}\n")
+        return 1
+    seconds = sum(each.seconds for each in run.steps)
+    say("done", f"{len(run.steps)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
+    return 0

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from deploy.test.commands import run
+from deploy.test.commands import CannotTest, run
 from deploy.test.containers import BOOTSTRAP, PROJECT, Containers
 from deploy.test.drills import AGENT, drill
 from deploy.test.steps import Steps
@@ -67,8 +67,10 @@ class Story:
 
     async def _kill_a_leader(self, admin: AsyncAdmin, load: LedgerLoad) -> None:
         async with self._step("kill", "docker kill of a leader under load, and its start") as told:
-            described = await admin.describe_topic(TOPIC)
-            victim = self._running.container_of_broker(described.partitions[0].leader)
+            leader = (await admin.describe_topic(TOPIC)).partitions[0].leader
+            if leader is None:
+                raise CannotTest(f"{TOPIC}:0 was in sync, and has no leader")
+            victim = self._running.container_of_broker(leader)
             began = time.monotonic()
             await self._running.kill(victim)
             await load.acknowledges()

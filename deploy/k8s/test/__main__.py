@@ -27,7 +27,7 @@ from deploy.k8s.test.kubernetes import SETS, Kubernetes
 from deploy.k8s.test.steps import STEPS, Scene, Step, judge
 from deploy.test.commands import CannotTest, say
 from deploy.test.run_records import StepRecord, machine
-from deploy.test.steps import Steps
+from deploy.test.steps import Steps, conclude
 from quorate.chaos.evidence.checkout import commit_of
 
 _PARTITIONS: Final = 6
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     if options.record:
         EVIDENCE.record(_ROOT, run)
-    return conclude(run)
+    return conclude("k8s-test", run)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -190,15 +190,6 @@ async def _tell_logs(kubernetes: Kubernetes) -> None:
         say("pods", await kubernetes.inside("get", "pods", "--output", "wide"))
         for pod in await kubernetes.pods():
             say("log", f"of {pod.name}:\n{await kubernetes.inside('logs', pod.name, '--tail=12')}")
-
-
-def conclude(run: KubernetesRun) -> int:
-    if run.failed:
-        sys.stderr.write(f"k8s-test failed: {', '.join(run.failed)}\n")
-        return 1
-    seconds = sum(each.seconds for each in run.steps)
-    say("done", f"{len(run.steps)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
-    return 0
 
 
 if __name__ == "__main__":

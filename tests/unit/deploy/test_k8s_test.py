@@ -241,3 +241,37 @@ def test_smallest_isr_counts_and_time_without_a_look() -> None:
         seen.saw(smallest, now_s)
     assert seen.told(110.0) == {"isr_min": 2, "isr_unseen_s": 7.0}
     assert seen.told(120.0) == {"isr_min": 2, "isr_unseen_s": 11.0}
+
+
+class FakeErrands:
+    """Clients to whom nothing happens."""
+
+    async def do(self, name: str, **_: Any) -> dict[str, Any]:
+        answers: dict[str, dict[str, Any]] = {
+            "end": {"longest_wait_s": 0.5, "isr_min": 3, "isr_unseen_s": 0.3},
+            "prove": {"acknowledged": 1_200},
+        }
+        return answers.get(name, {})
+
+
+async def test_step_that_fails_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def settled(_: steps.Scene) -> None: ...
+
+    async def pass_by(scene: steps.Scene) -> None:
+        scene.remarks.append("a remark")
+
+    async def fail(_: steps.Scene) -> None:
+        raise CannotTest("it does not")
+
+    monkeypatch.setattr(steps.Scene, "settled", settled)
+    errands_of_nobody: Any = FakeErrands()
+    scene = steps.Scene(
+        Kubernetes("false"), errands_of_nobody, None, Images("q:1", "q:2"), None, failover_s=10.0
+    )
+    wanted = [steps.Step("roll", "it passes", pass_by), steps.Step("kill", "it fails", fail)]
+    done = await program._walk(scene, [*wanted, wanted[0]])
+    assert [(each.step, each.trouble) for each in done] == [("roll", None), ("kill", "it does not")]
+    assert done[0].told == (
+        "1,200 acknowledged records in all, each at its offset; longest wait of a writer 0.5 s; "
+        "smallest ISR 3; a remark"
+    )
