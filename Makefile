@@ -97,7 +97,7 @@ drill: setup ## a failure drill on real processes, by name: NAME=leader-kill MIN
 	@$(BIN)/quorate drill run $(NAME) --minutes $(MINUTES) $(ARGS)
 
 deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, roll, down and up, drills; needs or installs an engine
-	@$(BIN)/python -m deploy.test
+	@$(BIN)/python -m deploy.test $(ARGS)
 
 observability-test: setup promtool ## every query of the dashboards and alerts, against a Prometheus that scrapes a real cluster
 	@$(BIN)/python -m deploy.observability.live

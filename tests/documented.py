@@ -14,18 +14,18 @@ ROOT: Final = Path(__file__).parents[1]
 #: of the clusters that pages start, from port 9092 on
 NODES: Final = 3
 _FIRST_PORT: Final = 9092
-_BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK: Final = re.compile(r"^```(sh|python|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    #: sh or python
+    #: sh, python or toml
     kind: str
     text: str
 
 
 def blocks_of(page: str, heading: str) -> list[Block]:
-    """All that a section shows of shell and Python."""
-    section = re.compile(rf"^## {re.escape(heading)}\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+    """All that a section shows of shell, Python and settings."""
+    section = re.compile(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
     found = section.search((ROOT / page).read_text(encoding="utf-8"))
     assert found is not None, f"{page} has no section {heading}"
     return [Block(*each) for each in _BLOCK.findall(found[1])]

@@ -1,4 +1,4 @@
-"""The containers of compose.yaml, in a project of their own."""
+"""The containers of a compose file, in a project of their own."""
 
 from __future__ import annotations
 
@@ -6,26 +6,59 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from deploy.test.commands import CannotTest, run, say
 from deploy.test.image import IMAGE
 
-__all__ = ["BOOTSTRAP", "PROJECT", "Containers", "check_ports", "containers"]
+__all__ = [
+    "APART",
+    "BOOTSTRAP",
+    "COMBINED",
+    "PROJECT",
+    "ComposeFile",
+    "Containers",
+    "check_ports",
+    "containers",
+]
 
 DEPLOY: Final = Path(__file__).resolve().parents[1]
 PROJECT: Final = "quorate-deploy-test"
-NODES: Final = ("controller-101", "controller-102", "controller-103", "broker-1", "broker-2", "broker-3")
+#: in each of the files
 BOOTSTRAP: Final = "localhost:9092,localhost:9093,localhost:9094"
 _HEALTHY_TIMEOUT_S: Final = 180.0
 _POLL_S: Final = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class ComposeFile:
+    name: str
+    #: of containers that have no part in the records
+    controllers: tuple[str, ...]
+    #: of containers that are brokers, by their node ids
+    brokers: Mapping[int, str]
+
+    @property
+    def containers(self) -> tuple[str, ...]:
+        return (*self.controllers, *self.brokers.values())
+
+
+APART: Final = ComposeFile(
+    "compose.yaml",
+    tuple(f"quorate-controller-{number}" for number in (101, 102, 103)),
+    {number: f"quorate-broker-{number}" for number in (1, 2, 3)},
+)
+COMBINED: Final = ComposeFile(
+    "compose.combined.yaml", (), {number: f"quorate-{number}" for number in (1, 2, 3)}
+)
+
+
 def check_ports() -> None:
-    """Whether the ports that compose.yaml publishes can be had: an image is built in minutes."""
+    """Whether the ports that the files publish can be had: an image is built in minutes."""
     for address in BOOTSTRAP.split(","):
         port = int(address.rpartition(":")[2])
         with socket.socket() as listener:
@@ -38,11 +71,10 @@ def check_ports() -> None:
 
 
 @asynccontextmanager
-async def containers(compose: Sequence[str]) -> AsyncIterator[Containers]:
-    """Brought up inside, and gone with their volumes afterwards."""
-    running = Containers(compose)
+async def containers(compose: Sequence[str], file: ComposeFile) -> AsyncIterator[Containers]:
+    """To be brought up inside; gone with their volumes afterwards."""
+    running = Containers(compose, file)
     try:
-        await running.up()
         yield running
     except BaseException:
         await running.tell_logs()
@@ -52,61 +84,65 @@ async def containers(compose: Sequence[str]) -> AsyncIterator[Containers]:
 
 
 class Containers:
-    def __init__(self, compose: Sequence[str]) -> None:
+    def __init__(self, compose: Sequence[str], file: ComposeFile) -> None:
         self._compose = compose
+        self._file = file
+
+    @property
+    def file(self) -> str:
+        return self._file.name
+
+    def container_of_broker(self, broker_id: int) -> str:
+        return self._file.brokers[broker_id]
 
     async def compose(self, *arguments: str) -> str:
         return await run(
-            *(*self._compose, "--project-name", PROJECT, "--file", str(DEPLOY / "compose.yaml")),
+            *(*self._compose, "--project-name", PROJECT, "--file", str(DEPLOY / self._file.name)),
             *arguments,
             environment={"QUORATE_IMAGE": IMAGE},
         )
 
-    async def up(self) -> None:
+    async def up(self) -> str:
+        """Until all are healthy; what there is to tell."""
         began = time.monotonic()
         await self.compose("up", "--detach", "--no-build")
         await self.until_healthy()
-        say("up", f"{len(NODES)} containers, healthy after {time.monotonic() - began:.1f} s")
+        return f"{len(self._file.containers)} containers, healthy after {time.monotonic() - began:.1f} s"
 
     async def down(self) -> None:
         """Their volumes stay."""
         await self.compose("down", "--timeout", "30")
 
-    async def kill(self, node: str) -> None:
-        await run("docker", "kill", container(node))
+    async def kill(self, name: str) -> None:
+        await run("docker", "kill", name)
 
-    async def start(self, node: str) -> None:
-        await run("docker", "start", container(node))
+    async def start(self, name: str) -> None:
+        await run("docker", "start", name)
 
     async def until_healthy(self) -> None:
         deadline = time.monotonic() + _HEALTHY_TIMEOUT_S
-        while ill := {node: state for node, state in (await self._states()).items() if state != "healthy"}:
+        while ill := {name: state for name, state in (await self._states()).items() if state != "healthy"}:
             if time.monotonic() > deadline:
                 raise CannotTest(f"after {_HEALTHY_TIMEOUT_S:g} s: {ill}")
             await asyncio.sleep(_POLL_S)
 
-    async def check_confinement(self) -> None:
+    async def check_confinement(self) -> str:
         """That the engine does what the file asks for."""
-        inspected = json.loads(await run("docker", "inspect", *map(container, NODES)))
+        inspected = json.loads(await run("docker", "inspect", *self._file.containers))
         for each in inspected:
             if not each["HostConfig"]["ReadonlyRootfs"] or each["Config"]["User"] != "10001:10001":
                 raise CannotTest(f"{each['Name']} may write to its root, or runs as {each['Config']['User']}")
-        first = await run("docker", "exec", container(NODES[0]), "cat", "/proc/1/comm")
+        first = await run("docker", "exec", self._file.containers[0], "cat", "/proc/1/comm")
         if first.strip() != "tini":
             raise CannotTest(f"process 1 is {first.strip()}, not tini")
-        say("check", "read-only roots, user 10001, tini hears signals")
+        return "read-only roots, user 10001, tini hears signals"
 
     async def tell_logs(self) -> None:
-        for node in NODES:
-            end = await run("docker", "logs", "--tail", "15", container(node), is_checked=False)
-            say("log", f"of {node}:\n{end.rstrip()}")
+        for name in self._file.containers:
+            end = await run("docker", "logs", "--tail", "15", name, is_checked=False)
+            say("log", f"of {name}:\n{end.rstrip()}")
 
     async def _states(self) -> dict[str, str]:
-        states = await run(
-            *("docker", "inspect", "--format", "{{.State.Health.Status}}"), *map(container, NODES)
-        )
-        return dict(zip(NODES, states.split(), strict=True))
-
-
-def container(node: str) -> str:
-    return f"quorate-{node}"
+        names = self._file.containers
+        states = await run(*("docker", "inspect", "--format", "{{.State.Health.Status}}"), *names)
+        return dict(zip(names, states.split(), strict=True))

@@ -23,8 +23,9 @@ _RECORDS_PER_S: Final = "200"
 _TIMEOUT_S: Final = 1_200.0
 
 
-async def drill(project: str) -> None:
-    """One round of each; a promise that is broken fails the test."""
+async def drill(project: str) -> list[str]:
+    """One round of each, and what it said; a promise that is broken fails the test."""
+    verdicts = []
     with tempfile.TemporaryDirectory(prefix="quorate-drills-") as directory:
         path = f"{directory}/agent.toml"
         Path(path).write_text(attached_agent(AGENT.read_text(encoding="utf-8"), project), encoding="utf-8")
@@ -34,8 +35,9 @@ async def drill(project: str) -> None:
                 *("--minutes", "0", "--rate", _RECORDS_PER_S, "--report", f"{directory}/{name}"),
                 timeout_s=_TIMEOUT_S,
             )
-            verdict = [line for line in told.splitlines() if line.startswith(f"{name}: ")]
-            say("drill", verdict[-1] if verdict else f"{name}: passed")
+            verdicts += [line for line in told.splitlines() if line.startswith(f"{name}: ")][-1:] or [name]
+            say("drill", verdicts[-1])
+    return verdicts
 
 
 def attached_agent(text: str, project: str) -> str:

@@ -43,8 +43,8 @@ async def build_image() -> None:
     )
 
 
-async def check_image() -> None:
-    """What its build file promises."""
+async def check_image() -> str:
+    """What its build file promises; what there is to tell."""
     for program in ("gcc", "cc"):
         found = await run(
             *("docker", "run", "--rm", "--network", "none", "--entrypoint", "sh", IMAGE),
@@ -58,7 +58,7 @@ async def check_image() -> None:
     version = await run("docker", "run", "--rm", "--network", "none", "--read-only", IMAGE, "--version")
     if "compiled" not in version:
         raise CannotTest(f"the image has no compiled codec: {version.strip()}")
-    say("image", f"no compiler, no root; {version.strip()}")
+    return f"no compiler, no root; {version.strip()}"
 
 
 async def remove_images() -> None:

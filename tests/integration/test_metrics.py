@@ -265,13 +265,13 @@ async def test_a_follower_that_has_to_catch_up_lives_and_is_not_ready(cluster: L
         assert told["quorate_broker_out_of_sync_replicas"] == {(): 1}
         assert told["quorate_throttle_limit_bytes_per_second"] == {(): 1024}
 
-        async def held_back() -> bool:
+        async def is_used() -> bool:
             # Its log may have to be made first.
             told = await scrape(cluster, "node-3")
             is_limited = told["quorate_throttle_limited_replicas"] == {(): 1}
-            return is_limited and told["quorate_throttle_held_back_seconds_total"][()] > 0
+            return is_limited and told["quorate_throttle_used_seconds_total"][()] > 0
 
-        await until(held_back)
+        await until(is_used)
         assert (await ask(cluster, "node-1", "/readyz")).status == 200
         await admin.alter_config(None, {"follower.replication.throttled.rate": "-1"})
         await until_ready(cluster, "node-3")

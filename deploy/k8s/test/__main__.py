@@ -10,8 +10,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import platform
 import signal
 import sys
 import time
@@ -22,12 +20,14 @@ from typing import Final
 
 from deploy.k8s.test.cutting import Scissors
 from deploy.k8s.test.errands import errands
-from deploy.k8s.test.evidence import RunRecord, StepRecord, record
+from deploy.k8s.test.evidence import EVIDENCE, KubernetesRun
 from deploy.k8s.test.images import Images, built_images
 from deploy.k8s.test.installing import ONE_MACHINE, Volumes, check_room, install, uninstall
 from deploy.k8s.test.kubernetes import SETS, Kubernetes
 from deploy.k8s.test.steps import STEPS, Scene, Step, judge
 from deploy.test.commands import CannotTest, say
+from deploy.test.run_records import StepRecord, machine
+from deploy.test.steps import Steps, conclude
 from quorate.chaos.evidence.checkout import commit_of
 
 _PARTITIONS: Final = 6
@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     if options.record:
-        record(_ROOT, run)
-    return conclude(run)
+        EVIDENCE.record(_ROOT, run)
+    return conclude("k8s-test", run)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -94,7 +94,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-async def test(options: argparse.Namespace) -> RunRecord:
+async def test(options: argparse.Namespace) -> KubernetesRun:
     began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     commit = commit_of(_ROOT)
     kubernetes = Kubernetes(options.kubectl)
@@ -116,14 +116,13 @@ async def test(options: argparse.Namespace) -> RunRecord:
         await sent_out.do("create", partitions=_PARTITIONS)
         steps = await _walk(scene, options.steps)
         version = json.loads(await kubernetes.call("version", "--output", "json"))["serverVersion"]
-    return RunRecord(
+    return KubernetesRun(
         began=began,
         commit=commit.name,
         is_clean=commit.is_clean,
         kubernetes=version["gitVersion"],
         image="built from this commit" if options.image is None else "one that was there",
-        system=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores here, "
-        f"load average {os.getloadavg()[2]:.0f}",
+        system=machine(),
         failover_s=options.failover,
         up_s=round(up_s, 1),
         steps=tuple(steps),
@@ -156,39 +155,34 @@ async def _installed(
             await uninstall(kubernetes, ONE_MACHINE, volumes)
 
 
-async def _walk(scene: Scene, steps: Sequence[Step]) -> list[StepRecord]:
+async def _walk(scene: Scene, wanted: Sequence[Step]) -> list[StepRecord]:
     """After a step that failed the cluster may be anything: the rest would say nothing."""
-    outcomes: list[StepRecord] = []
-    for step in steps:
-        say(step.name, f"{step.what} …")
-        began = time.monotonic()
-        scene.remarks.clear()
-        trouble: str | None = None
-        told: list[str] = []
+    steps = Steps()
+    for step in wanted:
         try:
-            await scene.errands.do("begin")
-            await step.run(scene)
-            await scene.settled()
-            await scene.errands.do("acknowledges")
-            seen = await scene.errands.do("end")
-            proof = await scene.errands.do("prove")
-            told = [
-                f"{proof['acknowledged']:,} acknowledged records in all, each at its offset",
-                f"longest wait of a writer {seen['longest_wait_s']:.1f} s",
-                f"smallest ISR {seen['isr_min']}",
-                *scene.remarks,
-            ]
-            judge(step, scene, seen)
-        except CannotTest as error:
-            trouble = str(error)
-        seconds = round(time.monotonic() - began, 1)
-        outcome = StepRecord(step.name, step.what, trouble, seconds, "; ".join(told))
-        outcomes.append(outcome)
-        say("", _verdict(outcome))
-        if trouble is not None:
+            async with steps.step(step.name, step.what) as told:
+                await _take(scene, step, told)
+        except CannotTest:
             await _tell_logs(scene.kubernetes)
             break
-    return outcomes
+    return steps.done
+
+
+async def _take(scene: Scene, step: Step, told: list[str]) -> None:
+    scene.remarks.clear()
+    await scene.errands.do("begin")
+    await step.run(scene)
+    await scene.settled()
+    await scene.errands.do("acknowledges")
+    seen = await scene.errands.do("end")
+    proof = await scene.errands.do("prove")
+    told += [
+        f"{proof['acknowledged']:,} acknowledged records in all, each at its offset",
+        f"longest wait of a writer {seen['longest_wait_s']:.1f} s",
+        f"smallest ISR {seen['isr_min']}",
+        *scene.remarks,
+    ]
+    judge(step, scene, seen)
 
 
 async def _tell_logs(kubernetes: Kubernetes) -> None:
@@ -196,20 +190,6 @@ async def _tell_logs(kubernetes: Kubernetes) -> None:
         say("pods", await kubernetes.inside("get", "pods", "--output", "wide"))
         for pod in await kubernetes.pods():
             say("log", f"of {pod.name}:\n{await kubernetes.inside('logs', pod.name, '--tail=12')}")
-
-
-def _verdict(outcome: StepRecord) -> str:
-    verdict = "passed" if outcome.trouble is None else f"FAILED: {outcome.trouble}"
-    return f"{verdict} after {outcome.seconds:.0f} s" + (f": {outcome.told}" if outcome.told else "")
-
-
-def conclude(run: RunRecord) -> int:
-    if run.failed:
-        sys.stderr.write(f"k8s-test failed: {', '.join(run.failed)}\n")
-        return 1
-    seconds = sum(each.seconds for each in run.steps)
-    say("done", f"{len(run.steps)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
-    return 0
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ _LINE_BYTES_MAX: Final = 1 << 20
 
 @asynccontextmanager
 async def errands(kubernetes: Kubernetes, image: str) -> AsyncIterator[Errands]:
-    await kubernetes.apply(yaml.safe_dump_all([_script_document(), _pod_document(image)]))
+    await kubernetes.create(yaml.safe_dump_all([_script_document(), _pod_document(image)]))
     await kubernetes.inside(
         "wait", "--for=condition=Ready", f"pod/{LOAD_POD}", "--timeout=180s", timeout_s=190
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -34,6 +35,24 @@ _ANSWER_S: Final = 2.0
 _RECORDS_PER_S: Final = 100.0
 
 
+class IsrSeen:
+    """While a load ran: the smallest ISR of any partition, and the longest time that nobody looked."""
+
+    def __init__(self, now_s: float) -> None:
+        self._looked_s = now_s
+        self._unseen_s = 0.0
+        #: None: not looked yet
+        self._min: int | None = None
+
+    def saw(self, smallest: int, now_s: float) -> None:
+        self._min = smallest if self._min is None else min(smallest, self._min)
+        self._unseen_s = max(self._unseen_s, now_s - self._looked_s)
+        self._looked_s = now_s
+
+    def told(self, now_s: float) -> dict[str, Any]:
+        return {"isr_min": self._min, "isr_unseen_s": max(self._unseen_s, now_s - self._looked_s)}
+
+
 class Errand:
     """Everything that the test may ask for, by name."""
 
@@ -47,8 +66,7 @@ class Errand:
         #: the first record of the load that runs
         self._first = 0
         self._watching: asyncio.Task[None] | None = None
-        #: of any partition while the load ran; None: not looked yet
-        self._isr_min: int | None = None
+        self._isr = IsrSeen(time.monotonic())
 
     async def create(self, partitions: int) -> dict[str, Any]:
         await self._admin.create_topic(TOPIC, partitions=partitions, replication_factor=3)
@@ -62,7 +80,7 @@ class Errand:
         """Clients, until ``end``; done when every partition acknowledges."""
         self._loads += 1
         self._first = len(self._history.sent)
-        self._isr_min = None
+        self._isr = IsrSeen(time.monotonic())
         self._load = LedgerLoad(
             self._bootstrap,
             self._partitions,
@@ -93,7 +111,7 @@ class Errand:
         }
 
     async def end(self) -> dict[str, Any]:
-        """Every record has its end. How long any partition kept its writers waiting, and the smallest ISR."""
+        """Every record has its end. How long any partition kept its writers waiting, and ISRs as seen."""
         assert self._load is not None, "begin comes first"
         load, self._load = self._load, None
         await load.end()
@@ -101,6 +119,7 @@ class Errand:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
+        isr = self._isr.told(time.monotonic())
         sent = self._history.sent[self._first :]
         longest = {
             str(partition): max(
@@ -109,7 +128,7 @@ class Errand:
             )
             for partition in self._partitions
         }
-        return {"sent": len(sent), "longest_wait_s": max(longest.values()), "isr_min": self._isr_min}
+        return {"sent": len(sent), "longest_wait_s": max(longest.values()), **isr}
 
     async def prove(self) -> dict[str, Any]:
         """Over all that was ever written. Nobody writes any more."""
@@ -121,8 +140,7 @@ class Errand:
         while True:
             with suppress(QuorateError):
                 found = await self._admin.describe_topic(TOPIC, timeout=_ANSWER_S)
-                smallest = min(len(each.isr) for each in found.partitions)
-                self._isr_min = smallest if self._isr_min is None else min(smallest, self._isr_min)
+                self._isr.saw(min(len(each.isr) for each in found.partitions), time.monotonic())
             await asyncio.sleep(_LOOK_S)
 
 

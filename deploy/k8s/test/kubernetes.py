@@ -71,8 +71,9 @@ class Kubernetes:
         """In the namespace of the test."""
         return await self.call("--namespace", NAMESPACE, *arguments, timeout_s=timeout_s)
 
-    async def apply(self, documents: str) -> None:
-        await run(*self.command("apply", "--filename", "-"), text=documents)
+    async def create(self, documents: str) -> None:
+        """None of them may be there: what is somebody else's is not changed."""
+        await run(*self.command("create", "--filename", "-"), text=documents)
 
     # -- pods
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from deploy.k8s.test.errands import Errands
 from deploy.k8s.test.images import Images
 from deploy.k8s.test.installing import Volumes
 from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
+from deploy.k8s.test.one_at_a_time import one_at_a_time
 from deploy.test.commands import CannotTest
 
 __all__ = ["STEPS", "Scene", "Step", "judge"]
@@ -46,8 +46,13 @@ class Scene:
     #: what the step that runs wants to have told
     remarks: list[str] = field(default_factory=list)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Of pods, by the name of their set."""
+        return {_CONTROLLERS: 3, _BROKERS: self.brokers}
+
     async def settled(self) -> None:
-        await self.kubernetes.ready({_CONTROLLERS: 3, _BROKERS: self.brokers})
+        await self.kubernetes.ready(self.counts)
         await self.errands.do("whole")
 
 
@@ -103,7 +108,7 @@ async def crash_a_leader(scene: Scene) -> None:
 
 
 async def roll_everything(scene: Scene) -> None:
-    async with one_at_a_time(scene):
+    async with one_at_a_time(scene.kubernetes, scene.counts):
         await scene.kubernetes.inside("rollout", "restart", *(f"statefulset/{name}" for name in SETS))
         for name in SETS:
             await scene.kubernetes.rolled_out(name)
@@ -160,7 +165,7 @@ async def add_a_broker(scene: Scene) -> None:
 
 
 async def upgrade_the_image(scene: Scene) -> None:
-    async with one_at_a_time(scene):
+    async with one_at_a_time(scene.kubernetes, scene.counts):
         for name in SETS:
             await scene.kubernetes.inside("set", "image", f"statefulset/{name}", f"*={scene.images.next}")
         for name in SETS:
@@ -175,8 +180,7 @@ async def delete_all_at_once(scene: Scene) -> None:
     before = await scene.kubernetes.pods()
     began = time.monotonic()
     await scene.kubernetes.delete_at_once(*(pod.name for pod in before))
-    counts = {_CONTROLLERS: 3, _BROKERS: scene.brokers}
-    await scene.kubernetes.ready(counts, but=[pod.uid for pod in before])
+    await scene.kubernetes.ready(scene.counts, but=[pod.uid for pod in before])
     scene.remarks.append(f"all {len(before)} pods are ready again after {time.monotonic() - began:.1f} s")
     await scene.errands.do("acknowledges")
 
@@ -202,29 +206,6 @@ STEPS: Final = (
 # -- what has to hold meanwhile
 
 
-@asynccontextmanager
-async def one_at_a_time(scene: Scene) -> AsyncIterator[None]:
-    """Never are two pods of a set away, and each that leaves finds all the others ready."""
-    watch = asyncio.create_task(_watch_pods(scene.kubernetes))
-    try:
-        yield
-    finally:
-        watch.cancel()
-        [trouble] = await asyncio.gather(watch, return_exceptions=True)
-    if isinstance(trouble, CannotTest):
-        raise trouble
-
-
-async def _watch_pods(kubernetes: Kubernetes) -> None:
-    while True:
-        pods = await kubernetes.pods()
-        for name in SETS:
-            away = [pod.name for pod in pods if pod.name.startswith(f"{name}-") and not pod.is_ready]
-            if len(away) > 1:
-                raise CannotTest(f"away at the same time: {', '.join(away)}")
-        await asyncio.sleep(_LOOK_S)
-
-
 async def _until_isr(scene: Scene, is_so: Callable[[list[int]], bool]) -> None:
     deadline = time.monotonic() + _CUT_S
     while True:
@@ -244,5 +225,10 @@ def judge(step: Step, scene: Scene, told: dict[str, Any]) -> None:
             f"a partition acknowledged nothing for {told['longest_wait_s']:.1f} s; {allowed_s:g} s are "
             f"allowed, of which {scene.failover_s:g} s for a failover (--failover)"
         )
-    if step.name in ("roll", "upgrade") and told["isr_min"] is not None and told["isr_min"] < _MIN_ISR:
-        raise CannotTest(f"an ISR had {told['isr_min']} member(s): the roll did not wait for sync")
+    if step.name in ("roll", "upgrade"):
+        if told["isr_min"] is None or told["isr_unseen_s"] > allowed_s:
+            raise CannotTest(
+                f"nobody saw the ISR for {told['isr_unseen_s']:.1f} s: it may have been anything"
+            )
+        if told["isr_min"] < _MIN_ISR:
+            raise CannotTest(f"an ISR had {told['isr_min']} member(s): the roll did not wait for sync")

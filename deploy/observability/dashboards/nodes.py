@@ -114,15 +114,15 @@ NODES_DASHBOARD: Final = Dashboard(
                     unit="reqps",
                 ),
                 Panel(
-                    "Copies: time held back by their limit",
+                    "Copies: share of their limit in use",
                     [
                         q(
-                            "rate(quorate_throttle_held_back_seconds_total{NODES}[$__rate_interval])",
+                            "rate(quorate_throttle_used_seconds_total{NODES}[$__rate_interval])",
                             "{{instance}}",
                         )
                     ],
                     unit="percentunit",
-                    about="Near 100 %: the limit decides how fast a reassignment is. Near 0: something else.",
+                    about="Near 100 %: a higher limit would be used. Well below: something else is slower.",
                 ),
                 Panel(
                     "Copies: limit",

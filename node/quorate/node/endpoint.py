@@ -65,9 +65,9 @@ class Endpoint:
         """The node is there, and may run."""
         self._node = node
         if self._meters is not None:
-            looks, sources = sources_of(node, node_id, self._meters)
+            sources, ticks = sources_of(node, node_id, self._meters)
             self._sources = (*self._sources, *sources)
-            self._watching = asyncio.create_task(watch(looks), name="metrics-watch")
+            self._watching = asyncio.create_task(watch(ticks), name="metrics-watch")
 
     async def close(self) -> None:
         assert self._server is not None

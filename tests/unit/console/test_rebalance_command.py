@@ -131,13 +131,34 @@ def test_no_plan_is_made_while_others_are_carried_out(
     assert fake.asked("reassign_partitions") == []
 
 
-def test_partitions_that_are_not_in_sync_stay_where_they_are(
+def test_partitions_that_are_not_in_sync_stay_where_they_are_and_count(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
-    rebalanced(monkeypatch, describe_topic=topic([1, 3], [1, 3], isr=[1]))
+    rebalanced(monkeypatch, describe_topic=topic([1, 2], [1, 2], isr=[1]))
     told = json_of(capsys, "cluster", "rebalance")
     assert told["partitions"] == []
-    assert [each["partition"] for each in told["left_alone"]] == [0, 1]
+    assert told["left_alone"] == [
+        {"topic": "t", "partition": number, "has_leader": True, "not_in_sync": [2]} for number in (0, 1)
+    ]
+    held = {"replica_count": 2, "size_bytes": 2_000}
+    assert [each["before"] for each in told["brokers"]] == [
+        held | {"preferred_leader_count": 2},
+        held | {"preferred_leader_count": 0},
+    ]
+
+
+def test_who_is_left_out_is_told_with_the_reason_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    lagging = topic([1, 2], [1, 2], isr=[1])
+    lagging.partitions[1].ClearField("leader")
+    rebalanced(monkeypatch, describe_topic=lagging)
+    assert main(["cluster", "rebalance"]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "2 partition(s) are left out of the plan" in told
+    assert "replicas on broker 2 are not in sync and 1 of them have no leader: t:0, t:1" in told
+    assert "`quorate cluster health` says what they wait for" in told
+    assert "nothing to move of the other partitions" in told
 
 
 def test_broker_that_is_draining_takes_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

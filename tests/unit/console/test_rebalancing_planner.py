@@ -15,7 +15,13 @@ World = tuple[list[Broker], list[Placed]]
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, racks: Sequence[str] = ("", "a", "b", "c"), all_take: bool = False) -> World:
+def worlds(
+    draw: st.DrawFn,
+    *,
+    racks: Sequence[str] = ("", "a", "b", "c"),
+    all_take: bool = False,
+    some_fixed: bool = True,
+) -> World:
     ids = range(1, draw(st.integers(1, 7)) + 1)
     brokers = [
         Broker(number, draw(st.sampled_from(racks)), takes=all_take or draw(st.integers(0, 4)) > 0)
@@ -27,7 +33,8 @@ def worlds(draw: st.DrawFn, *, racks: Sequence[str] = ("", "a", "b", "c"), all_t
         factor = draw(st.integers(1, min(3, len(brokers))))
         replicas = draw(st.permutations(ids))[:factor]
         size_bytes = draw(st.sampled_from([0, 1, 1_000, 1_000_000]))
-        partitions.append(Placed(Name(f"t{number % 3}", number), tuple(replicas), size_bytes))
+        is_fixed = some_fixed and draw(st.integers(0, 4)) == 0
+        partitions.append(Placed(Name(f"t{number % 3}", number), tuple(replicas), size_bytes, is_fixed))
     return brokers, partitions
 
 
@@ -70,19 +77,33 @@ def test_brokers_that_take_nothing_lose_nothing_either(world: World) -> None:
             assert now.replicas[0] == before.replicas[0], "whoever is away for a moment gets its leaders back"
 
 
+@given(worlds())
+def test_partition_that_is_fixed_stays_as_it_is(world: World) -> None:
+    for before, now in zip(world[1], after(world), strict=True):
+        assert now == before or not before.is_fixed
+
+
+def test_broker_that_is_catching_up_is_not_taken_for_an_empty_one() -> None:
+    brokers = [Broker(1), Broker(2), Broker(3)]
+    catching_up = [Placed(Name("t", number), (3,), 1_000, is_fixed=True) for number in range(4)]
+    in_sync = [Placed(Name("t", number), (1 + number % 2,), 1_000) for number in range(4, 12)]
+    assert plan(brokers, [*catching_up, *in_sync]) == []
+    assert len(plan(brokers, in_sync)) == 2, "an empty one would get its share"
+
+
 @given(worlds(racks=("",)))
 def test_it_never_becomes_less_even(world: World) -> None:
     assert unevenness(world[0], after(world)) <= unevenness(*world) + 1e-9
 
 
-@given(worlds(racks=("",), all_take=True))
+@given(worlds(racks=("",), all_take=True, some_fixed=False))
 def test_new_broker_does_not_stay_empty(world: World) -> None:
     tallies = Tally.of(world[0], after(world)).values()
     fewest, most = min(each.replicas for each in tallies), max(each.replicas for each in tallies)
     assert fewest > 0 or most <= 1
 
 
-@given(worlds(racks=("",), all_take=True))
+@given(worlds(racks=("",), all_take=True, some_fixed=False))
 def test_replicas_of_one_size_end_up_even(world: World) -> None:
     brokers, partitions = world
     alike = [Placed(each.name, each.replicas, 1_000) for each in partitions]
@@ -97,7 +118,7 @@ def test_nobody_is_preferred_for_two_more_than_somebody_who_could_take_over(worl
     leads = Counter(each.replicas[0] for each in placed)
     for each in placed:
         leader = each.replicas[0]
-        if leader in takers:
+        if leader in takers and not each.is_fixed:
             assert all(leads[leader] - leads[other] <= 1 for other in each.replicas if other in takers)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from quorate.core.config import NodeConfig, NodeRole, load_node_config
-from tests.unit.deploy.deploy_files import DEPLOY
-from tests.unit.deploy.manifests import StatefulSet, of_kind, stateful_sets
+from tests.unit.deploy.deploy_files import DEPLOY, ROOT
+from tests.unit.deploy.manifests import StatefulSet, built, of_kind, stateful_sets
 
 OVERLAYS = ["dev", "one-machine", "prod", "prod-outside"]
 PROD = ["prod", "prod-outside"]
@@ -50,6 +55,44 @@ def test_addresses_are_names_that_the_headless_service_gives(overlay: str) -> No
             assert str(config.advertised_address) == f"{host}:9092"
 
 
+@pytest.fixture
+def _overlay_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For another namespace, beside the others, in a copy."""
+    copy = Path(shutil.copytree(DEPLOY / "k8s", tmp_path / "k8s"))
+    [text] = re.findall(r"```yaml\n(.*?)```", (copy / "README.md").read_text(), re.DOTALL)
+    (copy / "overlays" / "logs").mkdir()
+    (copy / "overlays" / "logs" / "kustomization.yaml").write_text(text)
+    monkeypatch.setattr("tools.check_manifests.OVERLAYS", copy / "overlays")
+
+
+@pytest.mark.usefixtures("_overlay_of_the_readme")
+def test_overlay_in_another_namespace_leaves_nothing_in_the_old_one() -> None:
+    [namespace] = of_kind("logs", "Namespace")
+    assert namespace == "logs"
+    assert set(every("namespace", built("logs"))) == {"logs"}
+    assert ".quorate.svc" not in yaml.safe_dump_all(built("logs"))
+    for each in stateful_sets("logs"):
+        for config in configs(each):
+            addresses = [config.advertised_address, *(voter.address for voter in config.controller_voters)]
+            assert all(".logs.svc.cluster.local:" in str(address) for address in addresses)
+    for kind in ("ClusterRole", "ClusterRoleBinding"):
+        assert of_kind("logs", kind).keys().isdisjoint(of_kind("prod", kind)), "they are in no namespace"
+    [binding] = of_kind("logs", "ClusterRoleBinding").values()
+    assert binding["roleRef"]["name"] in of_kind("logs", "ClusterRole")
+
+
+def every(key: str, document: Any) -> Iterator[Any]:
+    """What stands under this key, at whatever depth."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name == key:
+                yield value
+            yield from every(key, value)
+    elif isinstance(document, list):
+        for each in document:
+            yield from every(key, each)
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_cluster_whose_pods_were_all_deleted_comes_back_by_itself(overlay: str) -> None:
     for each in stateful_sets(overlay):
@@ -78,6 +121,28 @@ def test_update_waits_for_sync_and_a_busy_node_is_not_taken_for_a_dead_one(overl
             * each.container["livenessProbe"]["failureThreshold"]
         )
         assert patience_s >= 60
+
+
+@pytest.mark.parametrize("overlay", PROD)
+def test_controllers_can_be_updated_before_brokers(overlay: str) -> None:
+    """By the selector of docs/operations/upgrade.md, which has to choose all that they use."""
+    upgrade = (ROOT / "docs" / "operations" / "upgrade.md").read_text()
+    [(key, value)] = re.findall(r"kubectl apply .* --selector (\S+)=(\S+)", upgrade)
+    chosen = {
+        (each["kind"], each["metadata"]["name"])
+        for each in built(overlay)
+        if each["metadata"].get("labels", {}).get(key) == value
+    }
+    [controllers] = [each for each in stateful_sets(overlay) if ("StatefulSet", each.name) in chosen]
+    assert f"statefulset/{controllers.name}" in upgrade
+    settings = {
+        each["configMapRef"]["name"] for each in controllers.container["envFrom"] if "configMapRef" in each
+    }
+    assert {
+        ("Service", controllers.spec["serviceName"]),
+        ("ServiceAccount", controllers.pod["serviceAccountName"]),
+        *(("ConfigMap", name) for name in settings),
+    } <= chosen
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

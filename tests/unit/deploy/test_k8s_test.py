@@ -16,19 +16,15 @@ from deploy.k8s.test import __main__ as program
 from deploy.k8s.test import errands, installing, steps
 from deploy.k8s.test.cutting import Scissors
 from deploy.k8s.test.images import Images
-from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
+from deploy.k8s.test.in_pod import IsrSeen
+from deploy.k8s.test.kubernetes import SETS, Kubernetes
 from deploy.test.commands import CannotTest
 from quorate.core.config import NodeConfig
 from tests.unit.deploy.deploy_files import ROOT
+from tests.unit.deploy.fake_kubernetes import FakeKubernetes, pod
 from tests.unit.deploy.manifests import of_kind, stateful_sets
 
 IMAGES = ["--image", "q:1", "--next-image", "q:2"]
-
-
-def pod(name: str, uid: str, *, ready: bool = True, going: bool = False, ip: str = "10.0.0.1") -> Pod:
-    metadata = {"name": name, "uid": uid, **({"deletionTimestamp": "now"} if going else {})}
-    conditions = [{"type": "Ready", "status": str(ready)}]
-    return Pod({"metadata": metadata, "status": {"podIP": ip, "conditions": conditions}, "spec": {}})
 
 
 def test_without_a_cluster_it_fails_and_says_so(tmp_path: Path) -> None:
@@ -93,16 +89,55 @@ def test_what_it_makes_and_deletes_is_what_the_overlay_has(overlay: installing.O
     assert set(of_kind(overlay.name, "ClusterRoleBinding")) == set(overlay.cluster_roles)
 
 
-def test_volumes_of_two_overlays_do_not_meet(tmp_path: Path) -> None:
+THEIRS = [
+    ("namespace", "quorate"),
+    ("namespace", "quorate-dev"),
+    ("clusterrole", "quorate-rack"),
+    ("clusterrolebinding", "quorate-rack"),
+]
+
+
+@pytest.mark.parametrize("theirs", THEIRS, ids=" ".join)
+async def test_nothing_is_begun_where_a_name_is_taken(theirs: tuple[str, str]) -> None:
+    kubernetes = FakeKubernetes(theirs)
+    with pytest.raises(CannotTest, match="there is a {} {} already".format(*theirs)):
+        await installing.check_room(kubernetes, None)
+    await installing.check_room(FakeKubernetes(("clusterrole", "view"), ("namespace", "default")), None)
+
+
+@pytest.mark.parametrize("theirs", [thing for thing in THEIRS if "quorate-dev" not in thing], ids=" ".join)
+async def test_only_what_was_made_is_deleted(theirs: tuple[str, str]) -> None:
+    """Somebody may make a thing of that name after it was looked for."""
+    kubernetes = FakeKubernetes(theirs, ("namespace", "default"))
+    with pytest.raises(CannotTest, match="AlreadyExists"):
+        await installing.install(kubernetes, installing.ONE_MACHINE, "q:1", None)
+    assert ("namespace", "quorate") in kubernetes.things
+    await installing.uninstall(kubernetes, installing.ONE_MACHINE, None)
+    assert kubernetes.things == {theirs, ("namespace", "default")}
+    assert kubernetes.emptied == (set() if theirs[0] == "namespace" else {"quorate"})
+
+
+async def test_nothing_is_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.chown", lambda *_: None)
+    kubernetes, volumes = FakeKubernetes(), installing.Volumes(str(tmp_path))
+    await installing.install(kubernetes, installing.ONE_MACHINE, "q:1", volumes)
+    await installing.install(kubernetes, installing.DEV, "q:1", volumes)
+    await installing.uninstall(kubernetes, installing.DEV, volumes)
+    assert ("namespace", "quorate") in kubernetes.things
+    assert os.listdir(tmp_path) == ["one-machine"], "volumes of the two do not meet"
+    await installing.uninstall(kubernetes, installing.ONE_MACHINE, volumes)
+    assert (kubernetes.things, os.listdir(tmp_path)) == (set(), [])
+
+
+def test_directory_that_was_there_is_not_taken_for_volumes_and_not_removed(tmp_path: Path) -> None:
+    precious = tmp_path / "dev" / "data-quorate-1" / "log"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("somebody's")
     volumes = installing.Volumes(str(tmp_path))
-    overlays = (installing.ONE_MACHINE, installing.DEV)
-    documents = [document for each in overlays for document in volumes.documents(each)]
-    paths = {document["spec"]["hostPath"]["path"] for document in documents}
-    assert len(paths) == len({document["metadata"]["name"] for document in documents}) == len(documents)
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "one-machine").mkdir()
+    with pytest.raises(CannotTest, match="takes a directory of this machine that is empty"):
+        volumes.make(installing.DEV)
     volumes.remove(installing.DEV)
-    assert [each.name for each in tmp_path.iterdir()] == ["one-machine"]
+    assert precious.exists()
 
 
 def test_every_container_gets_the_image_that_is_tested() -> None:
@@ -161,13 +196,31 @@ def test_pod_that_is_on_its_way_out_is_not_ready() -> None:
 @pytest.mark.parametrize(
     ("step", "told", "trouble"),
     [
-        ("kill", {"longest_wait_s": 4.0, "isr_min": 1}, None),
-        ("kill", {"longest_wait_s": 11.0, "isr_min": 2}, "acknowledged nothing for 11.0 s"),
-        ("cut", {"longest_wait_s": 19.0, "isr_min": 2}, None),
-        ("cut", {"longest_wait_s": 21.0, "isr_min": 2}, "acknowledged nothing for 21.0 s; 20 s are allowed"),
-        ("roll", {"longest_wait_s": 1.0, "isr_min": 1}, "did not wait for sync"),
-        ("upgrade", {"longest_wait_s": 1.0, "isr_min": 2}, None),
-        ("all", {"longest_wait_s": 60.0, "isr_min": 1}, None),
+        ("kill", {"longest_wait_s": 4.0, "isr_min": 1, "isr_unseen_s": 1.0}, None),
+        (
+            "kill",
+            {"longest_wait_s": 11.0, "isr_min": 2, "isr_unseen_s": 1.0},
+            "acknowledged nothing for 11.0 s",
+        ),
+        ("cut", {"longest_wait_s": 19.0, "isr_min": 2, "isr_unseen_s": 1.0}, None),
+        (
+            "cut",
+            {"longest_wait_s": 21.0, "isr_min": 2, "isr_unseen_s": 1.0},
+            "acknowledged nothing for 21.0 s; 20 s are allowed",
+        ),
+        ("roll", {"longest_wait_s": 1.0, "isr_min": 1, "isr_unseen_s": 1.0}, "did not wait for sync"),
+        (
+            "roll",
+            {"longest_wait_s": 1.0, "isr_min": None, "isr_unseen_s": 9.0},
+            "nobody saw the ISR for 9.0 s",
+        ),
+        (
+            "roll",
+            {"longest_wait_s": 1.0, "isr_min": 2, "isr_unseen_s": 11.0},
+            "nobody saw the ISR for 11.0 s",
+        ),
+        ("upgrade", {"longest_wait_s": 1.0, "isr_min": 2, "isr_unseen_s": 1.0}, None),
+        ("all", {"longest_wait_s": 60.0, "isr_min": 1, "isr_unseen_s": 60.0}, None),
     ],
 )
 def test_verdict_is_about_what_clients_saw(step: str, told: dict[str, Any], trouble: str | None) -> None:
@@ -179,3 +232,46 @@ def test_verdict_is_about_what_clients_saw(step: str, told: dict[str, Any], trou
     else:
         with pytest.raises(CannotTest, match=trouble):
             steps.judge(found, scene, told)
+
+
+def test_smallest_isr_counts_and_time_without_a_look() -> None:
+    seen = IsrSeen(100.0)
+    assert seen.told(103.0) == {"isr_min": None, "isr_unseen_s": 3.0}
+    for smallest, now_s in ((3, 101.0), (2, 108.0), (3, 109.0)):
+        seen.saw(smallest, now_s)
+    assert seen.told(110.0) == {"isr_min": 2, "isr_unseen_s": 7.0}
+    assert seen.told(120.0) == {"isr_min": 2, "isr_unseen_s": 11.0}
+
+
+class FakeErrands:
+    """Clients to whom nothing happens."""
+
+    async def do(self, name: str, **_: Any) -> dict[str, Any]:
+        answers: dict[str, dict[str, Any]] = {
+            "end": {"longest_wait_s": 0.5, "isr_min": 3, "isr_unseen_s": 0.3},
+            "prove": {"acknowledged": 1_200},
+        }
+        return answers.get(name, {})
+
+
+async def test_step_that_fails_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def settled(_: steps.Scene) -> None: ...
+
+    async def pass_by(scene: steps.Scene) -> None:
+        scene.remarks.append("a remark")
+
+    async def fail(_: steps.Scene) -> None:
+        raise CannotTest("it does not")
+
+    monkeypatch.setattr(steps.Scene, "settled", settled)
+    errands_of_nobody: Any = FakeErrands()
+    scene = steps.Scene(
+        Kubernetes("false"), errands_of_nobody, None, Images("q:1", "q:2"), None, failover_s=10.0
+    )
+    wanted = [steps.Step("roll", "it passes", pass_by), steps.Step("kill", "it fails", fail)]
+    done = await program._walk(scene, [*wanted, wanted[0]])
+    assert [(each.step, each.trouble) for each in done] == [("roll", None), ("kill", "it does not")]
+    assert done[0].told == (
+        "1,200 acknowledged records in all, each at its offset; longest wait of a writer 0.5 s; "
+        "smallest ISR 3; a remark"
+    )

@@ -45,12 +45,14 @@ class Watched:
 
     def __init__(self, newest: MetadataImage | None, *, node_id: BrokerId = ONE) -> None:
         self.newest = newest
-        self.meter = ChangeMeter(node_id, lambda: self.newest, lambda: self.newest)
-        self.meter.compare()
+        self.meter = ChangeMeter(
+            node_id, broker_image=lambda: self.newest, controller_image=lambda: self.newest
+        )
+        self.meter.tick()
 
     def becomes(self, *partitions: PartitionImage) -> dict[str, float]:
         self.newest = image(*partitions)
-        self.meter.compare()
+        self.meter.tick()
         return told(self.meter)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
+from quorate.broker.handlers.produce_stream import ProduceStreamHandler
 from quorate.core.served_exchange import ExchangeHandler, RequestListener, ServedExchange
 from quorate.core.transport import Call, methods_of
 from quorate.node.metrics.measured_transport import MeasuredTransport
@@ -16,15 +20,28 @@ NAME = ("BrokerService/ProduceStream",)
 
 
 class Listener:
-    def on_request(self, request: Any) -> None: ...
+    """A stream of a broker that has no room after each request."""
+
+    def __init__(self, exchange: ServedExchange) -> None:
+        self.exchange = exchange
+        self.is_over = False
+
+    def on_request(self, request: Any) -> None:
+        self.exchange.pause()
+
     def on_requests_end(self) -> None: ...
     def on_ready(self) -> None: ...
 
-    def __init__(self) -> None:
-        self.is_over = False
-
     def on_over(self) -> None:
         self.is_over = True
+
+
+class Waiting:
+    """A request whose replicas have not answered yet."""
+
+    is_answered = False
+    appends = (None,)
+    deadline = math.inf
 
 
 class Client:
@@ -49,12 +66,22 @@ class Handler(ExchangeHandler):
     """Keeps what it may answer through, so that the test is the broker."""
 
     def __init__(self) -> None:
-        self.exchanges: list[ServedExchange] = []
-        self.listener = Listener()
+        self.opened: list[Listener] = []
 
     def open(self, exchange: ServedExchange, _call: Call) -> RequestListener:
-        self.exchanges.append(exchange)
-        return self.listener
+        self.opened.append(Listener(exchange))
+        return self.opened[-1]
+
+
+@dataclass
+class Opened:
+    client: Client
+    handler: Listener
+    #: what the transport tells
+    listener: RequestListener
+
+    def asks(self) -> None:
+        self.listener.on_request(broker_pb2.ProduceStreamRequest())
 
 
 class Measured:
@@ -62,16 +89,16 @@ class Measured:
         self.now = 100.0
         self.requests = RequestMeter()
         self.handler = Handler()
-        transport = MeasuredTransport(cast(Any, None), self.requests, TopicMeter(10), lambda: self.now)
-        self._measured = transport.measured_handler(STREAM, self.handler)
+        self.transport = MeasuredTransport(cast(Any, None), self.requests, TopicMeter(10), lambda: self.now)
+        self._measured = self.transport.measured_handler(STREAM, self.handler)
         # Another listener of the same node.
-        transport.measured_handler(STREAM, Handler())
+        self.transport.measured_handler(STREAM, Handler())
 
-    def opened(self) -> tuple[Client, ServedExchange, RequestListener]:
+    def opened(self) -> Opened:
         client = Client()
         assert isinstance(self._measured, ExchangeHandler)
         listener = self._measured.open(client, cast(Any, None))
-        return client, self.handler.exchanges[-1], listener
+        return Opened(client, self.handler.opened[-1], listener)
 
     def told(self) -> tuple[float, float]:
         """How many streams, and how many seconds."""
@@ -94,23 +121,25 @@ def test_stream_that_is_read_is_not_held_up() -> None:
 
 def test_time_is_counted_while_it_passes_and_until_the_stream_is_read_again() -> None:
     measured = Measured()
-    client, exchange, _ = measured.opened()
-    exchange.pause()
+    stream = measured.opened()
+    stream.asks()
     measured.now += 2
     assert measured.told() == (1, 2)
     measured.now += 1
-    exchange.resume()
+    stream.handler.exchange.resume()
     measured.now += 10
     assert measured.told() == (0, 3)
-    assert client.said == ["pause", "resume"]
+    assert stream.client.said == ["pause", "resume"]
 
 
 def test_saying_it_twice_changes_nothing() -> None:
     measured = Measured()
-    _, exchange, _ = measured.opened()
+    stream = measured.opened()
+    exchange = stream.handler.exchange
     exchange.resume()
-    exchange.pause()
-    exchange.pause()
+    # The transport may have had one more when it was told.
+    stream.asks()
+    stream.asks()
     measured.now += 2
     exchange.resume()
     exchange.resume()
@@ -121,17 +150,47 @@ def test_saying_it_twice_changes_nothing() -> None:
 def test_streams_that_wait_at_once_count_each() -> None:
     measured = Measured()
     for _ in range(3):
-        measured.opened()[1].pause()
+        measured.opened().asks()
     measured.now += 2
     assert measured.told() == (3, 6)
 
 
 def test_stream_that_ends_is_not_held_up_any_more() -> None:
     measured = Measured()
-    _, exchange, listener = measured.opened()
-    exchange.pause()
+    stream = measured.opened()
+    stream.asks()
     measured.now += 2
-    listener.on_over()
+    stream.listener.on_over()
     measured.now += 2
     assert measured.told() == (0, 2)
-    assert measured.handler.listener.is_over
+    assert stream.handler.is_over
+
+
+def test_stream_of_a_node_that_stops_is_held_up_by_nothing() -> None:
+    measured = Measured()
+    busy, idle = measured.opened(), measured.opened()
+    busy.asks()
+    measured.now += 2
+    for stream in (busy, idle):
+        stream.handler.exchange.pause()
+    measured.now += 10
+    assert measured.told() == (0, 2)
+    assert (busy.client.said, idle.client.said) == (["pause", "pause"], ["pause"])
+
+
+def test_broker_says_so_while_it_takes_a_request_when_it_has_no_room_and_otherwise_when_it_stops() -> None:
+    """What the meter tells the two apart by."""
+    measured = Measured()
+    memory = SimpleNamespace(has_room=False, call_when_room=lambda _: None, hold=lambda _: None)
+    appender = SimpleNamespace(begin=lambda *_, **__: Waiting())
+    hosted = SimpleNamespace(lease=None)
+    broker = ProduceStreamHandler(*(cast(Any, each) for each in (appender, hosted, None, memory)))
+    served = measured.transport.measured_handler(STREAM, broker)
+    assert isinstance(served, ExchangeHandler)
+    listener = served.open(Client(), cast(Any, None))
+    served.open(Client(), cast(Any, None))
+    listener.on_request(broker_pb2.ProduceStreamRequest())
+    measured.now += 2
+    broker.stop()
+    measured.now += 10
+    assert measured.told() == (0, 2)

@@ -12,6 +12,7 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.transport import SimTransport
 from quorate.core.metrics import MetricSource
+from quorate.core.served_exchange import ExchangeHandler, RequestListener, ServedExchange
 from quorate.core.transport import Call, Handler, Service, Transport, call_once, methods_of
 from quorate.errors import NotEnoughReplicas, Overloaded, QuorateError, UnknownServerError
 from quorate.node.metrics.measured_transport import MeasuredTransport
@@ -22,6 +23,8 @@ from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
 from quorate.v1 import broker_pb2
 from quorate.v1.broker_pb2 import (
+    FetchStreamRequest,
+    FetchStreamResponse,
     ProducePartition,
     ProducePartitionResult,
     ProduceRequest,
@@ -67,7 +70,8 @@ def service(**handlers: Handler) -> Service:
     async def refuse(_request: Any, _call: Call) -> Any:
         raise AssertionError("nobody asks for it")
 
-    return Service(DESCRIPTOR, {name: handlers.get(name, refuse) for name in METHODS})
+    nobody: dict[str, Handler] = dict.fromkeys(METHODS, refuse)
+    return Service(DESCRIPTOR, {**nobody, "ProduceStream": AnswersOutOfOrder(), **handlers})
 
 
 async def answer_with(meters: Meters, response: ProduceResponse | Exception) -> ProduceResponse:
@@ -177,17 +181,41 @@ def test_topic_that_is_merely_named_gets_no_numbers_of_its_own() -> None:
     simulated(scenario)
 
 
-async def answers_out_of_order(
-    requests: AsyncIterator[ProduceStreamRequest], _call: Call
-) -> AsyncGenerator[ProduceStreamResponse, None]:
-    came = [await anext(requests) for _ in range(3)]
-    for request in reversed(came):
+class AnswersOutOfOrder(ExchangeHandler):
+    """Three requests, the last one first; the second is refused."""
+
+    def open(self, exchange: ServedExchange, _call: Call) -> RequestListener:
+        return _ThreeRequests(exchange)
+
+
+class _ThreeRequests:
+    def __init__(self, exchange: ServedExchange) -> None:
+        self._exchange = exchange
+        self._came: list[ProduceStreamRequest] = []
+        self._is_answering = False
+
+    def on_request(self, request: ProduceStreamRequest) -> None:
+        self._came.append(request)
+        if len(self._came) == 3:
+            self._is_answering = True
+            self.on_ready()
+
+    def on_ready(self) -> None:
+        while self._is_answering and self._exchange.is_ready and self._came:
+            self._exchange.send(self._answer(self._came.pop()))
+        if self._is_answering and not self._came:
+            self._exchange.end()
+
+    def _answer(self, request: ProduceStreamRequest) -> ProduceStreamResponse:
         answer = ProduceStreamResponse(correlation_id=request.correlation_id)
         if request.correlation_id == 1:
             answer.error.CopyFrom(TOO_FEW)
         else:
             answer.response.partitions.append(result(request.request.partitions[0].topic))
-        yield answer
+        return answer
+
+    def on_requests_end(self) -> None: ...
+    def on_over(self) -> None: ...
 
 
 async def stream_requests() -> AsyncGenerator[ProduceStreamRequest, None]:
@@ -197,7 +225,7 @@ async def stream_requests() -> AsyncGenerator[ProduceStreamRequest, None]:
 
 
 async def stream(meters: Meters, address: str) -> None:
-    server = await meters.transport.serve(address, [service(ProduceStream=answers_out_of_order)])
+    server = await meters.transport.serve(address, [service()])
     channel = meters.transport.connect(server.address)
     numbers = [
         answer.correlation_id
@@ -217,6 +245,32 @@ def test_requests_of_a_stream_are_timed_by_their_numbers() -> None:
         [reading] = [r for r in meters.topics.read() if r.metric.name == "quorate_topic_produce_seconds"]
         # Each looks at the clock once when it comes and once when it is answered: 1 and 6, 3 and 4.
         assert [each.value for each in reading.samples if each.suffix == "_sum"] == [6]
+
+    simulated(scenario)
+
+
+def test_fetches_of_a_stream_are_timed_and_their_errors_counted() -> None:
+    async def fetch(
+        requests: AsyncIterator[FetchStreamRequest], _call: Call
+    ) -> AsyncGenerator[FetchStreamResponse, None]:
+        async for request in requests:
+            error = TOO_FEW if request.correlation_id == 1 else None
+            yield FetchStreamResponse(correlation_id=request.correlation_id, error=error)
+
+    async def requests() -> AsyncGenerator[FetchStreamRequest, None]:
+        for number in range(3):
+            yield FetchStreamRequest(correlation_id=number)
+
+    async def scenario(meters: Meters) -> None:
+        server = await meters.transport.serve("node:1", [service(FetchStream=fetch)])
+        channel = meters.transport.connect(server.address)
+        answers = channel.stream(METHODS["FetchStream"], requests(), timeout_s=5)
+        assert [answer.correlation_id async for answer in answers] == [0, 1, 2]
+        await channel.close()
+        await server.stop(0)
+        name = "BrokerService/FetchStream"
+        assert told(meters.requests, "quorate_request_seconds") == {(name, "ok"): 2, (name, "error"): 1}
+        assert told(meters.requests, "quorate_request_errors_total") == {(name, NotEnoughReplicas.code): 1}
 
     simulated(scenario)
 

@@ -1,4 +1,4 @@
-"""The limit on copies is told while there is one, and counts where it holds a copy back."""
+"""The limit on copies is told while there is one, and how much of it they use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Broker:
             cast(Replicas, self),
             cast(Clock, self.clock),
             image=lambda: self.image,
-            wait_s=self.throttle.wait_s,
+            debt_s=self.throttle.wait_s,
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -71,7 +71,7 @@ class Broker:
 
     def passes(self, seconds: float) -> None:
         self.clock.now += seconds
-        self.meter.sample()
+        self.meter.tick()
 
     async def told(self) -> dict[str, float]:
         await self.meter.look()
@@ -82,14 +82,14 @@ class Broker:
         }
 
 
-async def test_without_a_limit_nothing_is_held_back_and_none_is_told() -> None:
+async def test_without_a_limit_none_is_used_and_none_is_told() -> None:
     broker = Broker(COPIED, rate=None)
     broker.throttle.took(1_000_000)
     broker.passes(1)
-    assert await broker.told() == {"limited_replicas": 0, "held_back_seconds_total": 0}
+    assert await broker.told() == {"limited_replicas": 0, "used_seconds_total": 0}
 
 
-async def test_time_counts_until_what_was_taken_is_paid_for() -> None:
+async def test_bytes_count_as_seconds_worth_of_the_limit() -> None:
     broker = Broker(COPIED)
     broker.throttle.took(2_000)
     for _ in range(12):
@@ -97,8 +97,18 @@ async def test_time_counts_until_what_was_taken_is_paid_for() -> None:
     told = await broker.told()
     assert told["limit_bytes_per_second"] == 1_000
     assert told["limited_replicas"] == 1
-    # Two seconds are owed; at the look at which they are over nobody waits any more.
-    assert told["held_back_seconds_total"] == pytest.approx(1.75)
+    # Two seconds' worth were taken; at the tick at which they are over nothing is owed any more.
+    assert told["used_seconds_total"] == pytest.approx(1.75)
+
+
+async def test_half_of_the_limit_is_half_a_second_in_a_second() -> None:
+    """Nobody waits for a limit that is not reached; it is in use all the same."""
+    broker = Broker(COPIED)
+    for _ in range(10):
+        broker.throttle.took(500)
+        for _ in range(4):
+            broker.passes(0.25 - 1e-6)
+    assert (await broker.told())["used_seconds_total"] == pytest.approx(5.0, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -110,24 +120,24 @@ async def test_time_counts_until_what_was_taken_is_paid_for() -> None:
     ],
     ids=["in sync by now", "merely behind", "added to another broker"],
 )
-async def test_debt_that_no_copy_waits_for_holds_nobody_back(other: PartitionImage) -> None:
+async def test_debt_that_outlives_its_copy_is_no_use_of_the_limit(other: PartitionImage) -> None:
     broker = Broker(other)
     broker.throttle.took(2_000)
     broker.passes(1)
     told = await broker.told()
-    assert (told["limited_replicas"], told["held_back_seconds_total"]) == (0, 0)
+    assert (told["limited_replicas"], told["used_seconds_total"]) == (0, 0)
 
 
-async def test_limit_that_is_lifted_is_told_no_more_and_what_it_cost_stays() -> None:
+async def test_limit_that_is_lifted_is_told_no_more_and_what_was_used_stays() -> None:
     broker = Broker(COPIED)
     broker.throttle.took(10_000)
     broker.passes(1)
     broker.limited_to(None)
     broker.passes(1)
-    assert await broker.told() == {"limited_replicas": 0, "held_back_seconds_total": 1}
+    assert await broker.told() == {"limited_replicas": 0, "used_seconds_total": 1}
 
 
 async def test_broker_that_knows_no_metadata_yet_tells_of_no_limit() -> None:
     broker = Broker(COPIED)
     broker.image = None
-    assert await broker.told() == {"limited_replicas": 0, "held_back_seconds_total": 0}
+    assert await broker.told() == {"limited_replicas": 0, "used_seconds_total": 0}

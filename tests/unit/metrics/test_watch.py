@@ -1,4 +1,4 @@
-"""What is looked at a few times a second is looked at for ever."""
+"""What is watched is watched for ever."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from structlog.testing import capture_logs
 from quorate.node.metrics.watch import watch
 
 
-async def test_a_look_that_fails_ends_neither_itself_nor_the_others() -> None:
-    looked: list[str] = []
+async def test_tick_that_fails_ends_neither_itself_nor_the_others() -> None:
+    ticked: list[str] = []
     enough = asyncio.Event()
 
     def broken() -> None:
-        looked.append("broken")
+        ticked.append("broken")
         raise ValueError("no such partition")
 
     def sound() -> None:
-        looked.append("sound")
-        if looked.count("sound") == 2:
+        ticked.append("sound")
+        if ticked.count("sound") == 2:
             enough.set()
 
     with capture_logs() as events:
@@ -27,5 +27,5 @@ async def test_a_look_that_fails_ends_neither_itself_nor_the_others() -> None:
         await enough.wait()
         task.cancel()
         await asyncio.wait([task])
-    assert looked == ["broken", "sound"] * 2
-    assert [each["event"] for each in events] == ["metrics_look_failed"] * 2
+    assert ticked == ["broken", "sound"] * 2
+    assert [each["event"] for each in events] == ["metrics_tick_failed"] * 2

@@ -39,12 +39,21 @@ class RebalanceOptions:
     timeout_s: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class _LeftAlone:
+    """A move would take a replica away from a partition that lacks one already, or could not end at all."""
+
+    name: Name
+    has_leader: bool
+    not_in_sync: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class _Found:
     brokers: list[Broker] = field(default_factory=list)
+    #: those that are left alone are fixed
     partitions: list[Placed] = field(default_factory=list)
-    #: not in sync, or without a leader: left where they are
-    left_alone: list[Name] = field(default_factory=list)
+    left_alone: list[_LeftAlone] = field(default_factory=list)
 
 
 class Rebalance:
@@ -88,10 +97,7 @@ class Rebalance:
         for description in await _described(connection, names):
             _sort_in(description, found)
         if found.left_alone:
-            self._session.note(
-                f"{len(found.left_alone)} partition(s) are not in sync and stay where they are: "
-                f"{_listed(found.left_alone)}"
-            )
+            self._session.note(_about_left_alone(found.left_alone))
         return found
 
     # -- doing
@@ -145,7 +151,8 @@ class Rebalance:
         print_table(("BROKER", "RACK", "REPLICAS", "PREFERRED LEADER OF", "BYTES"), rows)
         copied = sum(move.size_bytes for move in moves)
         if not moves:
-            self._session.note("nothing to move: it is as even as single moves can make it")
+            others = " of the other partitions" if found.left_alone else ""
+            self._session.note(f"nothing to move{others}: it is as even as single moves can make it")
         elif self._options.execute:
             self._session.note(f"{len(moves)} partition(s) rebalanced, {_bytes(copied)} copied")
         else:
@@ -183,7 +190,10 @@ class Rebalance:
                 }
                 for move in moves
             ],
-            "left_alone": [name._asdict() for name in found.left_alone],
+            "left_alone": [
+                each.name._asdict() | {"has_leader": each.has_leader, "not_in_sync": list(each.not_in_sync)}
+                for each in found.left_alone
+            ],
         }
 
 
@@ -205,10 +215,28 @@ async def _described(connection: ImpatientAdmin, names: Sequence[str]) -> list[a
 def _sort_in(description: admin_pb2.TopicDescription, found: _Found) -> None:
     for each in description.partitions:
         name = Name(description.name, each.partition)
-        if not each.HasField("leader") or set(each.isr) != set(each.replicas):
-            found.left_alone.append(name)
-            continue
-        found.partitions.append(Placed(name, tuple(each.replicas), each.size_bytes))
+        has_leader = each.HasField("leader")
+        not_in_sync = tuple(sorted(set(each.replicas) - set(each.isr)))
+        is_fixed = not has_leader or bool(not_in_sync)
+        if is_fixed:
+            found.left_alone.append(_LeftAlone(name, has_leader, not_in_sync))
+        found.partitions.append(Placed(name, tuple(each.replicas), each.size_bytes, is_fixed))
+
+
+def _about_left_alone(partitions: Sequence[_LeftAlone]) -> str:
+    away = sorted({broker_id for each in partitions for broker_id in each.not_in_sync})
+    leaderless = sum(not each.has_leader for each in partitions)
+    reasons = []
+    if away:
+        reasons.append(f"replicas on broker {', '.join(map(str, away))} are not in sync")
+    if leaderless:
+        reasons.append(f"{leaderless} of them have no leader")
+    names = _listed([each.name for each in partitions])
+    return (
+        f"{len(partitions)} partition(s) are left out of the plan and stay where they are, as "
+        f"{' and '.join(reasons)}: {names}. What to do: `quorate cluster health` says what they wait for; "
+        "run this again when all are in sync"
+    )
 
 
 def _request(move: Move) -> admin_pb2.PartitionMove:

@@ -36,6 +36,8 @@ class Placed:
     name: Name
     replicas: tuple[int, ...]
     size_bytes: int
+    #: it stays where it is, and counts for what its brokers hold
+    is_fixed: bool = False
 
     def with_replica(self, old: int, new: int) -> Placed:
         """In the same place: whoever takes over the first replica is preferred as leader."""

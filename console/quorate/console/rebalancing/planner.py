@@ -16,7 +16,9 @@ How, in three passes, each of which only ever improves what it is about and harm
    to B in one partition, from B to C in another) until no broker is preferred for two more than one that
    could take over from it.
 
-Each step lowers a sum that cannot fall for ever, so it ends. The same input gives the same plan.
+A partition that must stay, being out of sync, is never moved and weighs like any other: a broker that is
+catching up is not empty. Each step lowers a sum that cannot fall for ever, so it ends. The same input gives
+the same plan.
 
 Rejected: the optimum by a solver (a dependency, and it moves everything for the last percent); to balance
 each topic by itself, as the controller does for new ones (a topic of one partition would always stay on the
@@ -77,7 +79,7 @@ def _spread_over_racks(
     result = dict(partitions)
     counts = {broker_id: tally.replicas for broker_id, tally in Tally.of(takers, result.values()).items()}
     for name, placed in partitions.items():
-        while (better := _less_crowded(brokers, counts, placed)) is not None:
+        while not placed.is_fixed and (better := _less_crowded(brokers, counts, placed)) is not None:
             old, new = better
             placed = result[name] = placed.with_replica(old, new)
             counts[old] -= 1
@@ -116,6 +118,7 @@ class _Evening:
     ) -> None:
         self._brokers = brokers
         self._placed = dict(partitions)
+        #: by broker: what could be moved away from it
         self._held: dict[int, set[Name]] = {each.id: set() for each in takers}
         #: by broker: replicas and bytes, each as a share of what the average one has
         self._count: dict[int, float] = dict.fromkeys(self._held, 0.0)
@@ -126,7 +129,8 @@ class _Evening:
         size_bytes = sum(each.size_bytes for each, _ in held)
         self._per_byte = len(takers) / size_bytes if size_bytes else 0.0
         for each, broker_id in held:
-            self._held[broker_id].add(each.name)
+            if not each.is_fixed:
+                self._held[broker_id].add(each.name)
             self._count[broker_id] += self._unit
             self._bytes[broker_id] += each.size_bytes * self._per_byte
 
@@ -204,6 +208,8 @@ def _chain(
             if count[at] <= count[start] - 2:
                 return _way(start, at, came)
             for name in sorted(led[at]) if at in led else ():
+                if partitions[name].is_fixed:
+                    continue
                 for other in partitions[name].replicas[1:]:
                     if other in able and other != start and other not in came:
                         came[other] = (at, name)

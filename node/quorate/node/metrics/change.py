@@ -1,6 +1,6 @@
 """Changes of the metadata in numbers: of the ISR, counted by who leads; of leaders, by every controller.
 
-Nobody tells of them one by one, so the image is looked at a few times a second and compared with the one
+Nobody tells of them one by one, so a few times a second the image is compared with the one
 before, which costs next to nothing while it is the same. What changes and changes back within that time is
 not seen; epochs only grow, so no election is missed.
 """
@@ -70,6 +70,7 @@ class ChangeMeter:
     def __init__(
         self,
         node_id: BrokerId,
+        *,
         broker_image: Callable[[], MetadataImage | None],
         controller_image: Callable[[], MetadataImage | None],
     ) -> None:
@@ -78,7 +79,8 @@ class ChangeMeter:
         self._before: dict[str, MetadataImage] = {}
         self._counts = {role: Counts() for role in self._images}
 
-    def compare(self) -> None:
+    def tick(self) -> None:
+        """A few times a second."""
         for role, newest in self._images.items():
             image, before = newest(), self._before.get(role)
             if image is None:
@@ -89,7 +91,8 @@ class ChangeMeter:
                 self._counts[role].add(before, image, led_by=self._node_id)
 
     async def look(self) -> None:
-        self.compare()
+        # Up to now, and not up to the last tick.
+        self.tick()
 
     def read(self) -> Iterator[Reading]:
         if "broker" in self._before:

@@ -8,6 +8,7 @@ from typing import Final
 from quorate.controller.controller import Controller
 from quorate.core.clock import Clock
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
+from quorate.node.metrics.insides import heard_of_brokers, status_of_quorum
 from quorate.node.node import Node
 
 __all__ = ["METRICS", "ControllerMetrics"]
@@ -82,15 +83,14 @@ class ControllerMetrics:
         if not controller.is_active:
             return []
         now = self._clock.monotonic()
-        sessions = controller._liveness.sessions._sessions
         return [
-            Sample((str(broker_id),), max(0.0, now - session.last_heard_s))
-            for broker_id, session in sorted(sessions.items())
+            Sample((str(broker_id),), max(0.0, now - heard_at))
+            for broker_id, heard_at in sorted(heard_of_brokers(controller).items())
         ]
 
 
 def _quorum(controller: Controller) -> Iterator[Reading]:
-    status = controller._quorum.status
+    status = status_of_quorum(controller)
     state = status.role.value if status.is_running else "waiting"
     yield Reading(STATE, [Sample((state,), 1)])
     yield Reading(TERM, [Sample((), status.term)])

@@ -2,7 +2,7 @@
 
 How a node slows a client down without refusing anything: it stops to read, and the transport's flow control
 holds the client. Time is added up as it passes, and not when a stream goes on: one that is stuck shows, too,
-and the sum never falls.
+and the sum never falls. A stream that is not read because the node stops is not held up.
 """
 
 from __future__ import annotations

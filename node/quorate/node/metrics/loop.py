@@ -14,7 +14,7 @@ __all__ = ["METRICS", "LoopMeter"]
 LAG_SECONDS: Final = Metric(
     "quorate_loop_lag_seconds",
     MetricKind.HISTOGRAM,
-    "How late the event loop came to what was due; looked at four times a second.",
+    "How late the event loop came to what was due; tried four times a second.",
 )
 
 METRICS: Final = (LAG_SECONDS,)
@@ -29,20 +29,20 @@ class LoopMeter:
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._look_at(loop, loop.time() + _INTERVAL_S)
+        self._expect_at(loop, loop.time() + _INTERVAL_S)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look_at(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _expect_at(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self._timer = loop.call_at(due, self._came, loop, due)
 
     def _came(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         now = loop.time()
         self._lags.observe(max(0.0, now - due))
         # Not from when it was due: a loop that was held up for a minute is late once.
-        self._look_at(loop, now + _INTERVAL_S)
+        self._expect_at(loop, now + _INTERVAL_S)
 
     async def look(self) -> None:
         """All is recorded already."""

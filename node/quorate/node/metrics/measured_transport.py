@@ -29,8 +29,9 @@ __all__ = ["MeasuredTransport"]
 
 _BROKER_SERVICE: Final = broker_pb2.DESCRIPTOR.services_by_name["BrokerService"].full_name
 _PRODUCE: Final = f"/{_BROKER_SERVICE}/Produce"
-#: streams whose answers carry the number of their request
-_NUMBERED: Final = (f"/{_BROKER_SERVICE}/ProduceStream", f"/{_BROKER_SERVICE}/FetchStream")
+#: the streams whose answers carry the number of their request
+_PRODUCE_STREAM: Final = f"/{_BROKER_SERVICE}/ProduceStream"
+_FETCH_STREAM: Final = f"/{_BROKER_SERVICE}/FetchStream"
 #: the caller had gone before there was an answer
 _CANCELLED: Final = "CANCELLED"
 
@@ -70,13 +71,13 @@ class MeasuredTransport:
         if method.kind is CallKind.UNARY:
             answered = self._topics.answered if method.path == _PRODUCE else None
             return _timed_unary(cast(Any, handler), meter, answered, self._now)
-        if method.path in _NUMBERED:
-            answered = self._topics.answered if "Produce" in method.name else None
-            if isinstance(handler, ExchangeHandler):
-                # Once, though every listener has handlers of its own.
-                meter.held_up = meter.held_up or HeldUp(self._now)
-                return _TimedHandler(handler, meter, meter.held_up, answered, self._now)
-            return _timed_stream(cast(Any, handler), meter, answered, self._now)
+        if method.path == _PRODUCE_STREAM:
+            assert isinstance(handler, ExchangeHandler)
+            # Once, though every listener has handlers of its own.
+            meter.held_up = meter.held_up or HeldUp(self._now)
+            return _TimedHandler(handler, meter, meter.held_up, self._topics.answered, self._now)
+        if method.path == _FETCH_STREAM:
+            return _timed_stream(cast(Any, handler), meter, self._now)
         return handler
 
 
@@ -106,9 +107,7 @@ def _timed_unary(
     return timed
 
 
-def _timed_stream(
-    handler: Any, meter: MethodMeter, answered: _Answered | None, now: Callable[[], float]
-) -> Handler:
+def _timed_stream(handler: Any, meter: MethodMeter, now: Callable[[], float]) -> Handler:
     async def timed(requests: AsyncIterator[Any], call: Call) -> AsyncGenerator[Any, None]:
         noted = _Noted(requests, now)
         came = noted.came
@@ -117,22 +116,14 @@ def _timed_stream(
                 # A client may give two requests the same number; then one of them is not timed.
                 began = came.pop(response.correlation_id, None)
                 if began is not None:
-                    _note_answer(response, now() - began, meter, answered)
+                    seconds = now() - began
+                    if response.HasField("error"):
+                        meter.failed(response.error.code, seconds)
+                    else:
+                        meter.done.observe(seconds)
                 yield response
 
     return timed
-
-
-def _note_answer(response: Any, seconds: float, meter: MethodMeter, answered: _Answered | None) -> None:
-    place = bisect_left(LATENCY_BOUNDS_S, seconds)
-    partitions = response.response.partitions
-    # Looked at first, being cheaper: who has partitions has no error.
-    if partitions or not response.HasField("error"):
-        meter.done.add(place, seconds)
-        if answered is not None:
-            answered(partitions, seconds, place)
-    else:
-        meter.failed(response.error.code, seconds)
 
 
 class _Noted:
@@ -161,7 +152,7 @@ class _TimedHandler(ExchangeHandler):
         handler: ExchangeHandler,
         meter: MethodMeter,
         held_up: HeldUp,
-        answered: _Answered | None,
+        answered: _Answered,
         now: Callable[[], float],
     ) -> None:
         self._handler = handler
@@ -178,21 +169,34 @@ class _TimedHandler(ExchangeHandler):
 class _TimedAnswers:
     """What the handler answers through."""
 
-    __slots__ = ("_answered", "_done", "_exchange", "_held_up", "_is_paused", "_meter", "_now", "came", "end")
+    __slots__ = (
+        "_answered",
+        "_done",
+        "_exchange",
+        "_held_up",
+        "_is_held_up",
+        "_meter",
+        "_now",
+        "came",
+        "end",
+        "is_taking",
+    )
 
     def __init__(
         self,
         exchange: ServedExchange,
         meter: MethodMeter,
         held_up: HeldUp,
-        answered: _Answered | None,
+        answered: _Answered,
         now: Callable[[], float],
     ) -> None:
         self._exchange = exchange
         self._meter = meter
         self._done = meter.done.add
         self._held_up = held_up
-        self._is_paused = False
+        self._is_held_up = False
+        #: the handler has been given a request, and has not returned yet
+        self.is_taking = False
         self._answered = answered
         self._now = now
         #: when, by the client's number
@@ -204,35 +208,37 @@ class _TimedAnswers:
         return self._exchange.is_ready
 
     def send(self, response: Any, *, is_last: bool = False) -> None:
-        # As ``_note_answer``, which would be one more call for every write.
         began = self.came.pop(response.correlation_id, None)
         if began is not None:
             seconds = self._now() - began
             place = bisect_left(LATENCY_BOUNDS_S, seconds)
             partitions = response.response.partitions
+            # Looked at first, being cheaper: who has partitions has no error.
             if partitions or not response.HasField("error"):
                 self._done(place, seconds)
-                if self._answered is not None:
-                    self._answered(partitions, seconds, place)
+                self._answered(partitions, seconds, place)
             else:
                 self._meter.failed(response.error.code, seconds)
         self._exchange.send(response, is_last=is_last)
 
     def pause(self) -> None:
         """Handlers may say so more than once."""
-        if not self._is_paused:
-            self._is_paused = True
+        if not self.is_taking:
+            # Of its own accord: the node stops, and will answer what it has. No bound holds the client up.
+            self.end_held_up()
+        elif not self._is_held_up:
+            self._is_held_up = True
             self._held_up.begin()
         self._exchange.pause()
 
     def resume(self) -> None:
-        self.end_pause()
+        self.end_held_up()
         self._exchange.resume()
 
-    def end_pause(self) -> None:
+    def end_held_up(self) -> None:
         """It is read again, or has ended and never will be."""
-        if self._is_paused:
-            self._is_paused = False
+        if self._is_held_up:
+            self._is_held_up = False
             self._held_up.end()
 
 
@@ -250,8 +256,11 @@ class _TimedRequests:
 
     def on_request(self, request: Any) -> None:
         self._came[request.correlation_id] = self._now()
+        # What it raises ends the stream, so nobody asks any more.
+        self._answers.is_taking = True
         self._listener.on_request(request)
+        self._answers.is_taking = False
 
     def on_over(self) -> None:
-        self._answers.end_pause()
+        self._answers.end_held_up()
         self._listener.on_over()

@@ -16,13 +16,12 @@ from quorate.core.ids import BrokerId
 from quorate.core.log_flood import FloodGuard
 from quorate.core.metrics import MetricSource
 from quorate.core.transport import Transport
-from quorate.errors import BrokerFenced
-from quorate.metadata.image import MetadataImage
 from quorate.node.metrics.change import ChangeMeter
 from quorate.node.metrics.cluster import ClusterMetrics
 from quorate.node.metrics.controller import ControllerMetrics
 from quorate.node.metrics.disk import DiskMeter
 from quorate.node.metrics.event import EventMeter
+from quorate.node.metrics.insides import debt_s_of_throttle, image_of
 from quorate.node.metrics.loop import LoopMeter
 from quorate.node.metrics.measured_transport import MeasuredTransport
 from quorate.node.metrics.node import NodeMetrics
@@ -57,44 +56,37 @@ class Meters:
 
 def sources_of(
     node: Node, node_id: BrokerId, meters: Meters
-) -> tuple[Sequence[Callable[[], None]], Sequence[MetricSource]]:
+) -> tuple[Sequence[MetricSource], Sequence[Callable[[], None]]]:
     """What is read from a node that is there, and what has to be called a few times a second for it."""
     broker = node.broker
-    changes = ChangeMeter(node_id, lambda: _image_of(broker), lambda: _image_of_controller(node))
-    looks = [changes.compare]
+    changes = ChangeMeter(
+        node_id,
+        broker_image=lambda: None if broker is None else image_of(broker),
+        # It is gone when the node stops, before the node is.
+        controller_image=lambda: None if node.controller is None else node.controller.image,
+    )
     sources: list[MetricSource] = [
         NodeMetrics(node_id, node, meters.clock),
         ControllerMetrics(node, meters.clock),
         ClusterMetrics(node),
         changes,
     ]
+    ticks = [changes.tick]
     if broker is not None:
         meters.topics.attach(lambda: _topics_of(broker))
         throttle = ThrottleMeter(
             node_id,
             broker.replicas,
             meters.clock,
-            image=lambda: _image_of(broker),
-            wait_s=broker._throttle.wait_s,
+            image=lambda: image_of(broker),
+            debt_s=lambda: debt_s_of_throttle(broker),
         )
-        looks.append(throttle.sample)
         sources += [ReplicaMetrics(broker.replicas, meters.clock, topics_max=meters.topics_max), throttle]
         sources += broker.metrics
-    return looks, sources
-
-
-def _image_of(broker: Broker | None) -> MetadataImage | None:
-    """None: it does not know the metadata yet."""
-    try:
-        return None if broker is None else broker._hosted.image
-    except BrokerFenced:
-        return None
-
-
-def _image_of_controller(node: Node) -> MetadataImage | None:
-    return None if node.controller is None else node.controller.image
+        ticks.append(throttle.tick)
+    return sources, ticks
 
 
 def _topics_of(broker: Broker) -> Collection[str] | None:
-    image = _image_of(broker)
+    image = image_of(broker)
     return None if image is None else image.topic_ids

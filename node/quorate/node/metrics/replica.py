@@ -15,6 +15,7 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replicas import Replicas
 from quorate.core.clock import Clock
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
+from quorate.node.metrics.insides import followers_of
 
 __all__ = ["METRICS", "ReplicaMetrics"]
 
@@ -83,7 +84,7 @@ class ReplicaMetrics:
             return
         end, start = replica.log.log_end_offset, replica.log.log_start_offset
         topic.lag_records = topic.lag_records or 0
-        for follower in leadership._membership.followers:
+        for follower in followers_of(leadership):
             topic.lag_records = max(topic.lag_records, end - max(follower.log_end_offset, start))
             if not follower.is_at_end and math.isfinite(follower.caught_up_at):
                 topic.lag_s = max(topic.lag_s, self._clock.monotonic() - follower.caught_up_at)

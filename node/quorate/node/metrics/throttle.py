@@ -1,10 +1,13 @@
-"""Copies that are slowed down on purpose, in numbers: the limit on reassignments, and what it costs.
+"""Copies that are slowed down on purpose, in numbers: the limit on reassignments, and how much of it is used.
 
 There are no quotas, so no client is throttled by one: this is the only rate that a broker keeps to. What it
 pushes back because it has no room is told with its requests (``quorate.node.metrics.request``).
 
-Nobody tells when the limit holds a copy back, so it is looked at a few times a second; what was so at a look
-counts for the time since the look before.
+Who waits for the limit, and for how long, nobody tells: the place where a copy waits is among those that
+simulated seeds vouch for. What can be seen from outside is whether there is a debt, that is, whether all that
+the limit allows up to now has been taken. Bytes are paid off at the rate, so the time in debt is what copies
+took, in seconds' worth of the limit. It is looked up at each tick, a few times a second; what is so at one
+counts for the time since the one before.
 """
 
 from __future__ import annotations
@@ -36,13 +39,14 @@ REPLICAS: Final = Metric(
     "Replicas on this broker that such a limit applies to: reassignments add them, and they are not in sync "
     "yet.",
 )
-HELD_BACK: Final = Metric(
-    "quorate_throttle_held_back_seconds_total",
+USED: Final = Metric(
+    "quorate_throttle_used_seconds_total",
     MetricKind.COUNTER,
-    "For how long a limit kept this broker from fetching more for such replicas.",
+    "How much of the limit such replicas have used: bytes that were fetched for them, in seconds' worth of "
+    "the limit. Its rate is the share that is in use, and not how long anybody waited.",
 )
 
-METRICS: Final = (LIMIT, REPLICAS, HELD_BACK)
+METRICS: Final = (LIMIT, REPLICAS, USED)
 
 _REPLICAS_PER_TURN: Final = 200
 
@@ -55,25 +59,26 @@ class ThrottleMeter:
         clock: Clock,
         *,
         image: Callable[[], MetadataImage | None],
-        wait_s: Callable[[], float],
+        debt_s: Callable[[], float],
     ) -> None:
-        """``image``: the newest, None while none is known. ``wait_s``: until the limit lets more through."""
+        """``image``: the newest, None while none is known. ``debt_s``: until what was taken is paid off."""
         self._broker_id = broker_id
         self._replicas = replicas
         self._clock = clock
         self._image = image
-        self._wait_s = wait_s
-        self._sampled_at = clock.monotonic()
-        self._held_back_s = 0.0
+        self._debt_s = debt_s
+        self._ticked_at = clock.monotonic()
+        self._used_s = 0.0
         self._limit = UNLIMITED
         self._limited = 0
 
-    def sample(self) -> None:
+    def tick(self) -> None:
+        """A few times a second."""
         now = self._clock.monotonic()
-        # What is owed for the last answer may outlive the copy, and then holds nobody back.
-        if self._wait_s() > 0 and any(map(self._is_added, self._replicas)):
-            self._held_back_s += now - self._sampled_at
-        self._sampled_at = now
+        # What is owed for the last answer may outlive the copy; a low limit would seem in use for hours.
+        if self._debt_s() > 0 and any(map(self._is_added, self._replicas)):
+            self._used_s += now - self._ticked_at
+        self._ticked_at = now
 
     async def look(self) -> None:
         image = self._image()
@@ -93,4 +98,4 @@ class ThrottleMeter:
         if self._limit != UNLIMITED:
             yield Reading(LIMIT, [Sample((), self._limit)])
         yield Reading(REPLICAS, [Sample((), self._limited)])
-        yield Reading(HELD_BACK, [Sample((), self._held_back_s)])
+        yield Reading(USED, [Sample((), self._used_s)])

@@ -1,4 +1,4 @@
-"""What nobody tells of as it happens is looked at a few times a second, for as long as the node is there."""
+"""What nobody tells of as it happens is watched: a few ticks a second, for as long as the node is there."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ log = get_logger(__name__)
 _INTERVAL_S: Final = 0.25
 
 
-async def watch(looks: Sequence[Callable[[], None]]) -> NoReturn:
+async def watch(ticks: Sequence[Callable[[], None]]) -> NoReturn:
     """Each costs next to nothing while nothing is new."""
     while True:
-        for look in looks:
+        for tick in ticks:
             try:
-                look()
+                tick()
             except Exception as error:
                 # The others go on: alerts stand on them, and a number that stands still looks quiet.
-                log.error("metrics_look_failed", look=look.__qualname__, exc_info=error)
+                log.error("metrics_tick_failed", tick=tick.__qualname__, exc_info=error)
         await asyncio.sleep(_INTERVAL_S)
