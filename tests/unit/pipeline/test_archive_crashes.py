@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.archive.job import Archiving
 from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
+from quorate.pipeline.jobs.archive.staged import Staged
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.failures import RowsMissing
 from tests.unit.pipeline.archive_stand_in import Listener, Record, batch_of, stand_in_for_spark, visible
 
 _IDS = {"orders": "A" * 22}
@@ -124,6 +128,26 @@ def test_a_lost_checkpoint_archives_nothing_twice(tmp_path: Path) -> None:
     archiving.on_batch(cast("Any", batch_of(10, 25)), Batch("another", 1))
 
     assert visible(tmp_path) == Counter(batch_of(0, 25))
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+def test_a_driver_that_does_not_see_all_that_tasks_have_written_commits_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: int
+) -> None:
+    stage = archive_job.stage  # type: ignore[attr-defined]  # the stand-in's
+
+    def stage_elsewhere(*args: Any, **kwargs: Any) -> Staged:
+        staged = stage(*args, **kwargs)
+        return replace(staged, files=staged.files[:seen])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive_job, "stage", stage_elsewhere)
+        # Two dates are two files.
+        with pytest.raises(RowsMissing, match="every worker has to see the same directory"):
+            _archiving(tmp_path).on_batch(cast("Any", batch_of(0, 15)), Batch("q", 0))
+    assert not visible(tmp_path)
+    _run(tmp_path)
+    assert visible(tmp_path) == _ALL
 
 
 def test_a_partition_that_is_new_begins_at_its_beginning(tmp_path: Path) -> None:

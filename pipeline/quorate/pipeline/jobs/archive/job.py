@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quorate.pipeline.jobs.archive.delta_store import DeltaStore
 from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
-from quorate.pipeline.jobs.archive.staged import only_new, stage
+from quorate.pipeline.jobs.archive.staged import Staged, only_new, stage
 from quorate.pipeline.jobs.archive.store import ArchiveStore
 from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.batch import Batch
@@ -54,14 +54,19 @@ class Archiving:
             return
         # Whoever begins again without a checkpoint counts from 0 again: the number alone would not be unique.
         prefix = f"{batch.number:012d}-{uuid.uuid4().hex[:12]}"
-        staged = stage(frame, self._store.new_staging(), prefix=prefix)
+        staged = self._staged(frame, prefix)
         ends = self._store.ends_of(staged)
         if staged.repeats(ends):
             # The checkpoint is younger than the archive: it was lost, or is another one.
-            staged = stage(only_new(frame, ends), self._store.new_staging(), prefix=prefix)
+            staged = self._staged(only_new(frame, ends), prefix)
         if not staged.files:
             return
         self._store.commit(staged, batch)
         gone = self._store.compact(staged.directories)
         if gone:
             self._job.tell(f"compacted {gone} small files")
+
+    def _staged(self, frame: DataFrame, prefix: str) -> Staged:
+        staged = stage(frame, self._store.new_staging(), prefix=prefix)
+        staged.check_complete()
+        return staged
