@@ -50,6 +50,12 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
         ({**TOPIC, "startingOffsets": '{"t": {"0": true}}'}, "startingOffsets.*JSON"),
         ({**TOPIC, "startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets.*at least 0"),
         ({**TOPIC, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets.*at least 0"),
+        ({**TOPIC, "startingOffsets": ""}, "startingOffsets: it is ''"),
+        ({**TOPIC, "startingOffsets": '{"orders": {"-1": 5}}'}, "startingOffsets.*JSON"),
+        ({**TOPIC, "startingOffsets": '{"orders": {"0": 9223372036854775808}}'}, "startingOffsets.*JSON"),
+        ({**TOPIC, "startingOffsets": '{"no topic": {"0": 5}}'}, "option startingOffsets: .*no topic"),
+        ({**TOPIC, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "ByTimestamp.*at least 0"),
+        ({**TOPIC, "startingTimestamp": "9223372036854775808"}, "startingTimestamp.*64 bits"),
         ({**TOPIC, "kafka.isolation.level": "none"}, "kafka.isolation.level"),
         ({**TOPIC, "kafka.group.id": "g", "groupIdPrefix": "p"}, "groupIdPrefix"),
         ({**SERVERS, "assign": '{"t": []}'}, "assign: it names no partition"),
@@ -64,6 +70,28 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
 def test_a_batch_read_refuses(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
         read_options(given, is_streaming=False)
+
+
+@pytest.mark.parametrize("is_streaming", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingOffsets": "erliest", "startingTimestamp": "5"},
+        {"startingOffsets": "erliest", "startingOffsetsByTimestamp": '{"orders": {"0": 7}}'},
+        {"startingOffsets": '{"orders": {"0": -3}}', "startingTimestamp": "5"},
+        {"startingOffsetsByTimestamp": "{", "startingTimestamp": "5"},
+    ],
+)
+def test_an_option_that_does_not_count_is_checked_all_the_same(
+    given: dict[str, str], *, is_streaming: bool
+) -> None:
+    with pytest.raises(InvalidConfig, match=f"option {next(iter(given))}: "):
+        read_options({**TOPIC, **given}, is_streaming=is_streaming)
+
+
+def test_an_end_that_does_not_count_is_checked_all_the_same() -> None:
+    with pytest.raises(InvalidConfig, match="option endingOffsets: it is 'earliest'"):
+        read_options({**TOPIC, "endingOffsets": "earliest", "endingTimestamp": "5"}, is_streaming=False)
 
 
 @pytest.mark.parametrize(
