@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
 from quorate.pipeline.jobs.archive.staged import Staged
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.failures import RowsMissing
+from tests.documented import ROOT
 from tests.unit.pipeline.archive_stand_in import Listener, Record, batch_of, stand_in_for_spark, visible
 
 _IDS = {"orders": "A" * 22}
@@ -100,6 +102,25 @@ def test_a_kill_before_any_change_of_a_file_loses_and_doubles_nothing(
         # Spark has noted none of them, which is the worst case: it asks for all of them again.
         _run(path)
         assert visible(path) == _ALL, f"killed after {allowed} changes"
+
+
+def test_the_pattern_that_the_documentation_names_takes_what_is_committed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    found = re.search(r"by a pattern says `([^`]+)`; `([^`]+)` would", page)
+    assert found is not None, "the page says how to name the files of an archive"
+    _run(tmp_path)
+
+    def killed(*_: object) -> None:
+        raise _Killed
+
+    monkeypatch.setattr(ParquetStore, "commit", killed)
+    with pytest.raises(_Killed):
+        _archiving(tmp_path).on_batch(cast("Any", batch_of(20, 25)), Batch("q", len(_BATCHES)))
+    named, all_files = (set(tmp_path.glob(pattern)) for pattern in found.groups())
+    assert named == set(tmp_path.glob("date=*/topic=*/*.parquet"))
+    assert all_files - named, "files that are not committed are there, or this shows little"
 
 
 def test_a_kill_while_the_next_start_repairs_is_repaired_by_the_one_after(
