@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from quorate.errors import InvalidConfig
+from quorate.pipeline.source import read_options as read_module
+from quorate.pipeline.source import write_options as write_module
 from quorate.pipeline.source.read_options import Selection, read_options
 from quorate.pipeline.source.write_options import write_options
+from tests.documented import ROOT
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TOPIC = {**SERVERS, "subscribe": "orders"}
@@ -125,6 +128,27 @@ def test_durations_are_written_as_in_spark(text: str, seconds: float) -> None:
 def test_a_write_refuses(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
         write_options(given, is_streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("heading", "options"),
+    [
+        ("Options of reads", read_module._BATCH | read_module._STREAM),
+        # The others are Spark's own.
+        ("Options and columns of writes", write_module._STREAM - {"checkpointLocation", "queryName"}),
+    ],
+)
+def test_every_option_that_is_taken_is_documented(heading: str, options: frozenset[str]) -> None:
+    page = (ROOT / "docs" / "data-source.md").read_text(encoding="utf-8")
+    section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    assert [name for name in sorted(options) if f"`{name}`" not in section] == []
+
+
+def test_headers_of_writes_are_decided_by_the_column_and_the_option_is_checked() -> None:
+    for given in ("true", "false"):
+        write_options({**SERVERS, "includeHeaders": given}, is_streaming=False)
+    with pytest.raises(InvalidConfig, match="includeHeaders: it is 'maybe'"):
+        write_options({**SERVERS, "includeHeaders": "maybe"}, is_streaming=False)
 
 
 def test_a_log_is_not_overwritten() -> None:
