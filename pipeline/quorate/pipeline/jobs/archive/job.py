@@ -16,6 +16,7 @@ from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.reading import read_stream
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
+from quorate.pipeline.jobs.seen_rows import check_seen
 from quorate.pipeline.jobs.session import open_session
 
 if TYPE_CHECKING:
@@ -68,5 +69,5 @@ class Archiving:
 
     def _staged(self, frame: DataFrame, prefix: str) -> Staged:
         staged = stage(frame, self._store.new_staging(), prefix=prefix)
-        staged.check_complete()
+        check_seen(written=staged.rows_written, found=staged.rows)
         return staged

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from quorate.pipeline.jobs.failures import RowsMissing
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -73,17 +71,6 @@ class Staged:
     @property
     def directories(self) -> set[str]:
         return {os.path.dirname(file.name) for file in self.files}
-
-    def check_complete(self) -> None:
-        """Before anything of it is committed: Spark would not ask for the rest again."""
-        if self.rows != self.rows_written:
-            raise RowsMissing(
-                f"the tasks have written {self.rows_written:,} rows, and the driver finds {self.rows:,} in its "
-                f"path: every worker has to see the same directory there as the driver does. Nothing of the batch "
-                f"is committed; mount it everywhere, and start the job again",
-                rows_written=self.rows_written,
-                rows_found=self.rows,
-            )
 
     def repeats(self, ends: Ends) -> bool:
         """Whether some of it is archived already."""
