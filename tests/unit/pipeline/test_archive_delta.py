@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from quorate.errors import InvalidRequest
@@ -19,6 +20,7 @@ pytest.importorskip("deltalake", reason="the extra delta is not installed")
 from deltalake import DeltaTable
 
 from quorate.pipeline.jobs.archive.delta_store import DeltaStore
+from quorate.pipeline.jobs.table.delta_table import DeltaLatest
 
 _IDS = {"orders": "A" * 22}
 _BATCHES = [batch_of(0, 4), batch_of(4, 15), batch_of(15, 16), batch_of(16, 20)]
@@ -140,3 +142,22 @@ def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:
     store = DeltaStore(str(tmp_path), files_min=0, bytes_max=1)
     with pytest.raises(InvalidRequest, match="deleted and created again"):
         store.open({"orders": "B" * 22})
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_a_table_of_which_nobody_knows_the_topics_is_refused(tmp_path: Path, content: str | None) -> None:
+    """They may be others of the same names: their offsets would be taken for those of before."""
+    _run(tmp_path)
+    file = tmp_path / "_archive" / "topics.json"
+    file.unlink()
+    if content is not None:
+        file.write_text(content)
+    store = DeltaStore(str(tmp_path), files_min=0, bytes_max=1)
+    with pytest.raises(InvalidRequest, match=r"topics\.json is (missing|damaged).*restore it"):
+        store.open(_IDS)
+
+
+def test_so_is_a_table_of_latest_values(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, schema=pa.schema([("key", pa.binary())]))
+    with pytest.raises(InvalidRequest, match=r"_topic\.json is missing"):
+        DeltaLatest(str(tmp_path)).open(_IDS)

@@ -22,17 +22,17 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.pipeline.jobs.archive.staged import PARTITION_COLUMNS, Ends, Staged, StagedFile
-from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
+from quorate.pipeline.jobs.archive.topic_ids import keep_topic_ids
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.delta_log import sync_commit
-from quorate.pipeline.jobs.files import replace_file, sync_directory, sync_tree
+from quorate.pipeline.jobs.files import sync_directory, sync_tree
 from quorate.pipeline.jobs.session import need_package
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
 
-__all__ = ["DeltaStore"]
+__all__ = ["DeltaStore", "topic_ids_file_of"]
 
 _MS_PER_S: Final = 1000
 
@@ -51,9 +51,10 @@ class DeltaStore:
         from deltalake import DeltaTable
 
         os.makedirs(self._own, exist_ok=True)
-        self._keep_topic_ids(topic_ids)
+        is_table = DeltaTable.is_deltatable(self._path)
+        keep_topic_ids(topic_ids_file_of(self._path), self._path, topic_ids, has_data=is_table)
         shutil.rmtree(self._staging, ignore_errors=True)
-        if DeltaTable.is_deltatable(self._path):
+        if is_table:
             self._table = DeltaTable(self._path)
 
     def new_staging(self) -> str:
@@ -129,15 +130,10 @@ class DeltaStore:
             )
         return self._table
 
-    def _keep_topic_ids(self, topic_ids: dict[str, str]) -> None:
-        path = f"{self._own}/topics.json"
-        known: dict[str, str] = {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                known = json.load(file)
-        now_known = check_topic_ids(self._path, known, topic_ids)
-        if now_known != known:
-            replace_file(path, json.dumps(now_known, indent=1).encode())
+
+def topic_ids_file_of(path: str) -> str:
+    """``path``: of the archive."""
+    return f"{path}/_archive/topics.json"
 
 
 def _partition_app(topic: str, partition: int) -> str:
