@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
+from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.config import ReplayConfig
+from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.failures import RowsMissing
 from quorate.pipeline.jobs.replay import job as replay_job
 from quorate.pipeline.jobs.replay.notes import Notes, asked_by
@@ -48,15 +50,24 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> _Cluster:
     return _Cluster(monkeypatch)
 
 
-def _config(tmp_path: Path) -> ReplayConfig:
-    places = {"path": str(tmp_path), "checkpoint_dir": str(tmp_path / "checkpoint")}
-    return ReplayConfig(topic=("t",), to_topic=("u",), rows_per_chunk_max=10, **places)
+def _config(tmp_path: Path, store_format: StoreFormat = StoreFormat.PARQUET) -> ReplayConfig:
+    return ReplayConfig(
+        path=str(tmp_path),
+        store_format=store_format,
+        topic=("t",),
+        to_topic=("u",),
+        checkpoint_dir=str(tmp_path / "checkpoint"),
+        rows_per_chunk_max=10,
+    )
 
 
-def _begun(tmp_path: Path) -> Notes:
+def _begun(
+    tmp_path: Path, store_format: StoreFormat = StoreFormat.PARQUET, *, source_id: str | None = None
+) -> None:
     """A replay of 40 rows, of which nothing is done yet."""
     notes = Notes(
-        asked_by(_config(tmp_path)),
+        asked_by(_config(tmp_path, store_format)),
+        source_id=source_id,
         target_id=_ID,
         rows=40,
         table_version=None,
@@ -64,11 +75,10 @@ def _begun(tmp_path: Path) -> Notes:
     )
     (tmp_path / "checkpoint").mkdir()
     notes.write(str(tmp_path / "checkpoint"))
-    return notes
 
 
-def _run(tmp_path: Path) -> Outcome:
-    return replay_job.run(_config(tmp_path), cast("Any", Listener()))
+def _run(tmp_path: Path, store_format: StoreFormat = StoreFormat.PARQUET) -> Outcome:
+    return replay_job.run(_config(tmp_path, store_format), Listener())
 
 
 def test_all_of_it_is_replayed_in_chunks(tmp_path: Path, cluster: _Cluster) -> None:
@@ -88,6 +98,25 @@ def test_a_target_that_was_made_anew_since_is_refused_before_anything_is_written
     with pytest.raises(TopicRecreated, match=r"topic u was deleted and made anew.*another checkpoint\.dir"):
         _run(tmp_path)
     assert not cluster.chunks
+
+
+@pytest.mark.parametrize("store_format", StoreFormat)
+def test_an_archive_of_another_topic_of_that_name_is_refused(
+    tmp_path: Path, cluster: _Cluster, store_format: StoreFormat
+) -> None:
+    _begun(tmp_path, store_format, source_id=_ID)
+    (tmp_path / "_archive").mkdir()
+
+    def holds(topic_id: str) -> None:
+        (tmp_path / "_archive" / "state.json").write_text(json.dumps({"topic_ids": {"t": topic_id}}))
+        (tmp_path / "_archive" / "topics.json").write_text(json.dumps({"t": topic_id}))
+
+    holds(_OTHER_ID)
+    with pytest.raises(InvalidRequest, match=r"another topic t than when .* another checkpoint\.dir"):
+        _run(tmp_path, store_format)
+    assert not cluster.chunks
+    holds(_ID)
+    assert _run(tmp_path, store_format).rows == 40
 
 
 def test_a_chunk_during_which_the_target_was_made_anew_does_not_count_as_done(

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 
 from quorate.errors import InvalidRequest
-from quorate.pipeline.jobs.files import replace_file
+from quorate.pipeline.jobs.files import read_object, replace_file
 
-__all__ = ["check_topic_ids", "ids_of_topics", "keep_topic_ids", "kept_topic_ids"]
+__all__ = ["check_topic_ids", "ids_of_topics", "keep_topic_ids"]
 
 
 def ids_of_topics(bootstrap: str, topics: Iterable[str]) -> dict[str, str]:
@@ -35,7 +35,7 @@ def check_topic_ids(path: str, known: Mapping[str, str], found: Mapping[str, str
 
 def keep_topic_ids(file: str, path: str, found: Mapping[str, str], *, has_data: bool) -> None:
     """Beside a table of Delta, in a file of their own, written before the table is made."""
-    known = kept_topic_ids(file)
+    known = read_object(file)
     if known is None and has_data:
         raise InvalidRequest(
             f"{path} holds a table, and nothing says of which topics it is ({file} is missing): restore it, "
@@ -45,17 +45,3 @@ def keep_topic_ids(file: str, path: str, found: Mapping[str, str], *, has_data: 
     now_known = check_topic_ids(path, known or {}, found)
     if now_known != known:
         replace_file(file, json.dumps(now_known, indent=1).encode())
-
-
-def kept_topic_ids(file: str) -> dict[str, str] | None:
-    """None: there is no such file."""
-    try:
-        with open(file, encoding="utf-8") as content:
-            found = json.load(content)
-        if not isinstance(found, dict):
-            raise ValueError("it is no object")
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise InvalidRequest(f"{file} is damaged ({error!r}): restore it, or name another path", path=file) from error
-    return found

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
-from quorate.pipeline.jobs.archive.reading import newest_version, read_archive
+from quorate.pipeline.jobs.archive.reading import archived_topic_id, newest_version, read_archive
 from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.config.replay import Placement, ReplayConfig
 from quorate.pipeline.jobs.files import only_one_job
@@ -50,6 +50,7 @@ def run(config: ReplayConfig, job: Job) -> Outcome:
     with only_one_job(config.checkpoint_dir):
         notes = Notes.read(config.checkpoint_dir, config)
         if notes is not None:
+            notes.check_source(_source_id(config))
             notes.check_target(_target_id(config))
         return _Replay(open_session("replay", config, _NO_SECOND_ATTEMPT), config, job).run(notes)
 
@@ -79,6 +80,7 @@ class _Replay:
             self._check_partitions(len(self._target_ends()), 1 + max(row[0] for row in extents))
         notes = Notes(
             asked=asked_by(self._config),
+            source_id=_source_id(self._config),
             target_id=_target_id(self._config),
             rows=sum(row[3] for row in extents),
             table_version=version,
@@ -196,6 +198,10 @@ class _Replay:
             startingOffsets=json.dumps({topic: starts}, sort_keys=True),
             includeHeaders="true",
         )
+
+
+def _source_id(config: ReplayConfig) -> str | None:
+    return archived_topic_id(config.path, config.store_format, config.topic[0])
 
 
 def _target_id(config: ReplayConfig) -> str:

@@ -31,6 +31,8 @@ class Chunk:
 class Notes:
     #: what was asked for: a checkpoint is of one replay
     asked: dict[str, str | None]
+    #: of the topic whose records the archive has; None: it does not say
+    source_id: str | None
     #: of the topic that is written to: where it ends, and what of a chunk is in it, means nothing in another
     target_id: str
     #: how many rows there are in all, when the replay began
@@ -44,6 +46,16 @@ class Notes:
     chunks_done: int = 0
     #: begun, and not known to be written
     chunk: Chunk | None = None
+
+    def check_source(self, found_id: str | None) -> None:
+        if found_id != self.source_id:
+            raise InvalidRequest(
+                f"{self.asked['path']} has another topic {self.asked['topic']} than when this replay began "
+                f"(id {self.source_id} then, {found_id} now), so its offsets mean other records: name "
+                f"another checkpoint.dir, and all of it is replayed",
+                topic=self.asked["topic"],
+                path=self.asked["path"],
+            )
 
     def check_target(self, found_id: str) -> None:
         if found_id != self.target_id:
