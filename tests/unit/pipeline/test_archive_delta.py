@@ -157,7 +157,15 @@ def test_a_table_of_which_nobody_knows_the_topics_is_refused(tmp_path: Path, con
         store.open(_IDS)
 
 
-def test_so_is_a_table_of_latest_values(tmp_path: Path) -> None:
+def test_a_table_of_latest_values_is_of_one_topic(tmp_path: Path) -> None:
+    """It knows partitions by their numbers: those of another topic would be taken for done."""
+    DeltaLatest(str(tmp_path)).open(_IDS)
+    DeltaLatest(str(tmp_path)).open(_IDS)
+    with pytest.raises(InvalidRequest, match="is of topic orders, not of payments"):
+        DeltaLatest(str(tmp_path)).open({"payments": "B" * 22})
+
+
+def test_a_table_of_latest_values_of_which_nobody_knows_the_topic_is_refused(tmp_path: Path) -> None:
     DeltaTable.create(tmp_path, schema=pa.schema([("key", pa.binary())]))
     with pytest.raises(InvalidRequest, match=r"_topic\.json is missing"):
         DeltaLatest(str(tmp_path)).open(_IDS)

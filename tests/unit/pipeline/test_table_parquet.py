@@ -84,3 +84,10 @@ def test_a_kill_before_the_first_link_leaves_a_table_that_is_new(
         with pytest.raises(Killed):
             _opened(tmp_path).apply(_FRAME, {0: 5}, Batch("q", 0))
     assert _opened(tmp_path).end_of(0) == 0
+
+
+def test_a_table_is_of_one_topic(tmp_path: Path) -> None:
+    """It knows partitions by their numbers: those of another topic would be taken for done."""
+    _opened(tmp_path).apply(_FRAME, {0: 5}, Batch("q", 0))
+    with pytest.raises(InvalidRequest, match="is of topic t, not of u: name another path"):
+        _Table(str(tmp_path), buckets=1).open({"u": "B" * 22})

@@ -57,6 +57,10 @@ class DeltaStore:
         if is_table:
             self._table = DeltaTable(self._path)
 
+    @property
+    def is_empty(self) -> bool:
+        return self._table is None
+
     def new_staging(self) -> str:
         return f"{self._staging}/{uuid.uuid4().hex}"
 

@@ -11,6 +11,7 @@ from quorate.pipeline.jobs.archive.staged import Staged, only_new, stage
 from quorate.pipeline.jobs.archive.store import ArchiveStore
 from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.checkpoints import claim_for_place
 from quorate.pipeline.jobs.config.archive import ArchiveConfig
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.files import only_one_job
@@ -28,9 +29,10 @@ __all__ = ["Archiving", "run", "store_for"]
 def run(config: ArchiveConfig, job: Job) -> Outcome:
     """Until everything is done (``once``) or the job is asked to stop."""
     topic_ids = ids_of_topics(config.bootstrap_servers, config.topics)
-    with only_one_job(config.path):
+    with only_one_job(config.path), only_one_job(config.checkpoint):
         store = store_for(config)
         store.open(topic_ids)
+        claim_for_place("archive", config, is_empty=store.is_empty)
         spark = open_session("archive", config)
         frame = read_stream(spark, config, config.topics)
         return run_stream(

@@ -86,6 +86,10 @@ class ParquetStore:
         if known != self._state.topic_ids:
             self._become(replace(self._state, topic_ids=known))
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._state.ends
+
     def new_staging(self) -> str:
         return f"{self._staging}/{uuid.uuid4().hex}"
 

@@ -19,6 +19,10 @@ class ArchiveStore(Protocol):
         Refuse topics that are not those of before.
         """
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever committed to it."""
+
     def new_staging(self) -> str:
         """A directory for a batch, not made yet.
 

@@ -35,9 +35,14 @@ class DeltaLatest:
         from deltalake import DeltaTable
 
         is_table = DeltaTable.is_deltatable(self._path)
-        keep_topic_ids(f"{self._path}/_topic.json", self._path, topic_ids, has_data=is_table)
+        file = f"{self._path}/_topic.json"
+        keep_topic_ids(file, self._path, topic_ids, has_data=is_table, may_grow=False)
         if is_table:
             self._table = DeltaTable(self._path)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._table is None
 
     def has(self, batch: Batch) -> bool:
         last = self._version(_query_app(batch))

@@ -65,9 +65,13 @@ class ParquetLatest:
             self._state = _read_state(f"{self._link}/{_STATE}", self._state.buckets)
         else:
             self._check_new()
-        known = check_topic_ids(self._path, self._state.topic_ids, topic_ids)
+        known = check_topic_ids(self._path, self._state.topic_ids, topic_ids, may_grow=False)
         self._state = replace(self._state, topic_ids=known)
         self._remove_versions(newest=self._number)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._number == 0
 
     def _check_new(self) -> None:
         """Without a link only the first version may be there, of a job that was killed before it made one."""

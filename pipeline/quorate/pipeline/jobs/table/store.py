@@ -19,6 +19,10 @@ class TableStore(Protocol):
     def open(self, topic_ids: dict[str, str]) -> None:
         """Undo what an earlier run left in the middle; refuse another topic than before."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever committed to it."""
+
     def has(self, batch: Batch) -> bool:
         """Whether it is known to be in the table."""
 
