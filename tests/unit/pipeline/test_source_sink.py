@@ -10,10 +10,18 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from quorate import client
-from quorate.errors import BufferExhausted, DeliveryTimedOut, QuorateError
+from quorate.errors import BufferExhausted, DeliveryTimedOut, InvalidRecord, QuorateError
 from quorate.pipeline.source import connection
 from quorate.pipeline.source.sink import QuorateWriter, Written
 from quorate.pipeline.source.write_options import write_options
@@ -121,6 +129,18 @@ def test_rows_of_one_partition_keep_their_order_however_it_is_named(
     assert written.records == len(values)
     # Without a mixture a partition goes in one call.
     assert producer.sent == (values if is_mixed else [b"0", b"2", b"4", b"5", b"1", b"3"])
+
+
+@pytest.mark.usefixtures("producer")
+def test_a_header_that_is_null_is_refused() -> None:
+    kind = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    schema = StructType([StructField("value", BinaryType()), StructField("headers", ArrayType(kind))])
+    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    headers = pa.array([[{"key": "a", "value": b"1"}, None]], pa.list_(pair))
+    batch = pa.RecordBatch.from_arrays([pa.array([b"v"]), headers], names=["value", "headers"])
+    options = write_options({"kafka.bootstrap.servers": "h:1", "topic": "orders"}, is_streaming=False)
+    with pytest.raises(InvalidRecord, match="a row has a header that is null"):
+        QuorateWriter(options, schema).write(iter([batch]))
 
 
 def test_an_error_names_the_topic(producer: _Producer) -> None:

@@ -126,6 +126,8 @@ def _byte_strings(column: pa.Array) -> list[bytes | None]:
 
 
 def _headers(found: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    if found is not None and None in found:
+        raise InvalidRecord("a row has a header that is null: it has to have a key, and may have a value")
     return [(each["key"], each["value"]) for each in found or ()]
 
 
