@@ -171,6 +171,23 @@ def test_a_driver_that_does_not_see_all_that_tasks_have_written_commits_nothing(
     assert visible(tmp_path) == _ALL
 
 
+def test_a_batch_that_has_more_in_it_than_before_is_not_known_by_its_number(tmp_path: Path) -> None:
+    """Spark does not sync its notes: after a power loss it plans a batch anew, up to where the log ends."""
+    _run(tmp_path)
+    last = len(_BATCHES) - 1
+    archiving = _archiving(tmp_path)
+    archiving.on_batch(cast("Any", batch_of(16, 25)), Batch("q", last))
+
+    assert visible(tmp_path) == Counter(batch_of(0, 25))
+
+
+def test_a_batch_of_nothing_changes_nothing(tmp_path: Path) -> None:
+    _run(tmp_path)
+    _archiving(tmp_path).on_batch(cast("Any", []), Batch("q", len(_BATCHES)))
+
+    assert visible(tmp_path) == _ALL
+
+
 def test_a_partition_that_is_new_begins_at_its_beginning(tmp_path: Path) -> None:
     archiving = _archiving(tmp_path)
     archiving.on_batch(cast("Any", batch_of(0, 5, partitions=1)), Batch("q", 0))
@@ -187,6 +204,28 @@ def test_what_its_owner_deletes_stays_deleted(tmp_path: Path) -> None:
     _run(tmp_path)
 
     assert all(record.offset >= 10 for record in visible(tmp_path))
+
+
+def test_a_file_that_was_committed_and_is_nowhere_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records would be in no file, and never asked for again."""
+
+    def killed(*_: object) -> None:
+        raise _Killed
+
+    archiving = _archiving(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetStore, "_finish", killed)
+        with pytest.raises(_Killed):
+            archiving.on_batch(cast("Any", batch_of(0, 4)), Batch("q", 0))
+    staging, kept = tmp_path / "_archive" / "staging", tmp_path / "kept"
+    staging.rename(kept)
+    with pytest.raises(InvalidRequest, match="it was committed, and is lost"):
+        _archiving(tmp_path)
+    kept.rename(staging)
+    _archiving(tmp_path)
+    assert visible(tmp_path) == Counter(batch_of(0, 4))
 
 
 def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:

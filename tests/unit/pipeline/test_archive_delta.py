@@ -96,6 +96,13 @@ def test_a_lost_checkpoint_archives_nothing_twice(tmp_path: Path) -> None:
     assert _records(tmp_path) == Counter(batch_of(0, 25))
 
 
+def test_a_batch_that_has_more_in_it_than_before_is_not_known_by_its_number(tmp_path: Path) -> None:
+    _run(tmp_path)
+    _run(tmp_path, [batch_of(0, 10), batch_of(10, 25)])
+
+    assert _records(tmp_path) == Counter(batch_of(0, 25))
+
+
 def test_small_files_are_compacted_and_what_a_job_keeps_beside_the_table_is_not_vacuumed(
     tmp_path: Path,
 ) -> None:

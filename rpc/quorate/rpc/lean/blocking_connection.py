@@ -138,4 +138,3 @@ class BlockingConnection:
 
     def on_settings(self) -> None:
         """`begin` looks at what is granted."""
-

@@ -5,11 +5,11 @@ entry of the log that does carries transaction ids, an application and a version
 the data in the same step:
 
 - for each partition of a topic ``quorate/TOPIC/PARTITION`` with the offset up to which it is archived,
-- ``quorate/QUERY`` with the number of the batch.
+- ``quorate/QUERY`` with the number of the batch, for people who look.
 
 A kill before the entry leaves files that no reader sees and that ``vacuum`` removes; the batch is done again.
-A kill after it, before Spark has noted the batch: it is asked for again, and known by its number; if the
-checkpoint was lost, by its offsets. Two jobs on one table are found out by Delta: both change the same ids.
+A kill after it, before Spark has noted the batch: it is asked for again, and its records are known by their
+offsets. Two jobs on one table are found out by Delta: both change the same ids.
 """
 
 from __future__ import annotations
@@ -63,10 +63,6 @@ class DeltaStore:
 
     def new_staging(self) -> str:
         return f"{self._staging}/{uuid.uuid4().hex}"
-
-    def has(self, batch: Batch) -> bool:
-        last = self._version(_query_app(batch))
-        return last is not None and last >= batch.number
 
     def ends_of(self, staged: Staged) -> Ends:
         found = {each: self._version(_partition_app(*each)) for each in staged.spans}

@@ -46,24 +46,26 @@ def store_for(config: ArchiveConfig) -> ArchiveStore:
 
 
 class Archiving:
-    """Puts batches into a store, also those that it has seen before."""
+    """Puts batches into a store, also those that it has seen before.
+
+    What it has is known by offsets, never by the number of a batch: Spark does not sync its notes, so after a
+    power loss, or from a checkpoint that was restored, a batch of the same number may hold more than before.
+    """
 
     def __init__(self, store: ArchiveStore, job: Job) -> None:
         self._store = store
         self._job = job
 
     def on_batch(self, frame: DataFrame, batch: Batch) -> None:
-        if self._store.has(batch):
-            return
         # Whoever begins again without a checkpoint counts from 0 again: the number alone would not be unique.
         prefix = f"{batch.number:012d}-{uuid.uuid4().hex[:12]}"
         staged = self._staged(frame, prefix)
         ends = self._store.ends_of(staged)
-        if staged.repeats(ends):
-            # The checkpoint is younger than the archive: it was lost, or is another one.
-            staged = self._staged(only_new(frame, ends), prefix)
-        if not staged.files:
+        if staged.is_known(ends):
             return
+        if staged.repeats(ends):
+            # The checkpoint knows less than the archive: it was lost or restored, or is another one.
+            staged = self._staged(only_new(frame, ends), prefix)
         self._store.commit(staged, batch)
         gone = self._store.compact(staged.directories)
         if gone:

@@ -72,6 +72,10 @@ class Staged:
     def directories(self) -> set[str]:
         return {os.path.dirname(file.name) for file in self.files}
 
+    def is_known(self, ends: Ends) -> bool:
+        """Whether all of it is archived already."""
+        return all(span.end <= ends.get(partition, 0) for partition, span in self.spans.items())
+
     def repeats(self, ends: Ends) -> bool:
         """Whether some of it is archived already."""
         return any(span.first < ends.get(partition, 0) for partition, span in self.spans.items())

@@ -29,9 +29,6 @@ class ArchiveStore(Protocol):
         Whatever is not committed from it is gone at the next start.
         """
 
-    def has(self, batch: Batch) -> bool:
-        """Whether it is known to be committed; a False may be wrong, and costs work."""
-
     def ends_of(self, staged: Staged) -> Ends:
         """How far the partitions of this batch are archived; those of which nothing is are left out."""
 

@@ -1,8 +1,8 @@
 """A table of Delta Lake: a batch is one merge, and one entry of its log.
 
 With the entry, and in the same step, Delta keeps how far each partition is in the table, and the number of
-the batch, as transaction ids: see ``quorate.pipeline.jobs.archive.delta_store``. So a batch that is asked
-for again is known. The rows of a batch, the latest of each key, pass through the driver.
+the batch, as transaction ids: see ``quorate.pipeline.jobs.archive.delta_store``. So records that come again
+are known. The rows of a batch, the latest of each key, pass through the driver.
 """
 
 from __future__ import annotations
@@ -43,10 +43,6 @@ class DeltaLatest:
     @property
     def is_empty(self) -> bool:
         return self._table is None
-
-    def has(self, batch: Batch) -> bool:
-        last = self._version(_query_app(batch))
-        return last is not None and last >= batch.number
 
     def end_of(self, partition: int) -> int:
         return self._version(_partition_app(partition)) or 0

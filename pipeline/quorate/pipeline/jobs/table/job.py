@@ -2,6 +2,8 @@
 
 What a key is: a key in a partition. Whoever writes by key always writes a key to the same one; a key that was
 written to two has two rows, as it has two records after compaction.
+
+What is in the table is known by offsets, never by the number of a batch: see ``Archiving``.
 """
 
 from __future__ import annotations
@@ -52,8 +54,6 @@ class _Keeping:
         self._job = job
 
     def on_batch(self, frame: DataFrame, batch: Batch) -> None:
-        if self._store.has(batch):
-            return
         # It is looked at twice, and read once.
         frame.persist()
         try:

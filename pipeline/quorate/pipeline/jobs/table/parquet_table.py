@@ -7,8 +7,8 @@ durable, the link is replaced in one step. So readers find one version or the ne
 before the current one stays for those who are in the middle of it.
 
 A kill before the link is replaced leaves a version that nothing refers to, which the next start removes; the
-batch is done again. A kill after it: Spark asks for the batch again, and it is known by its number, or by its
-offsets if the checkpoint was lost.
+batch is done again. A kill after it: Spark asks for the batch again, and its records are known by their
+offsets.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _State:
     topic_ids: dict[str, str] = field(default_factory=dict)
     #: by partition; exclusive
     ends: dict[str, int] = field(default_factory=dict)
-    #: the last one: its query and number
+    #: the last one, its query and number: for people who look
     batch: tuple[str, int] | None = None
 
 
@@ -81,9 +81,6 @@ class ParquetLatest:
                 f"them counts: make that link again, or name another path and checkpoint",
                 path=self._link,
             )
-
-    def has(self, batch: Batch) -> bool:
-        return self._state.batch == tuple(batch)
 
     def end_of(self, partition: int) -> int:
         return self._state.ends.get(str(partition), 0)
@@ -203,8 +200,8 @@ def _bucket_of(name: str) -> int:
 
 def _write_empty(path: str) -> None:
     """Columns without rows: a table from which everything was deleted is still one."""
-    import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     columns = [
         ("key", pa.binary()),

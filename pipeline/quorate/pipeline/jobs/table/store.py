@@ -23,9 +23,6 @@ class TableStore(Protocol):
     def is_empty(self) -> bool:
         """Nothing was ever committed to it."""
 
-    def has(self, batch: Batch) -> bool:
-        """Whether it is known to be in the table."""
-
     def end_of(self, partition: int) -> int:
         """How far the partition is in the table, exclusive; 0: not at all."""
 
