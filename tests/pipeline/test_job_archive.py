@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.dataset as ds  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
+from quorate.pipeline.jobs.archive.staged import stage
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, Held, fill_topic, topic_content
 from tests.pipeline.job_process import JobProcess, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NewTopic = Callable[..., str]
 
@@ -48,6 +52,16 @@ def _milliseconds(moment: datetime) -> int:
 def _parquet(path: Path) -> Any:
     """As anybody reads a folder of Parquet files."""
     return ds.dataset(str(path), partitioning="hive").to_table()
+
+
+def test_the_tasks_tell_how_many_rows_they_have_written(spark: SparkSession, tmp_path: Path) -> None:
+    columns = "topic string, partition int, offset long, timestamp timestamp"
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+    rows = [("orders", n % 2, n // 2, at + timedelta(hours=n)) for n in range(50)]
+    staged = stage(spark.createDataFrame(rows, columns), str(tmp_path / "some"), prefix="p")
+    assert (staged.rows_written, staged.rows, len(staged.directories)) == (50, 50, 3)
+    nothing = stage(spark.createDataFrame([], columns), str(tmp_path / "none"), prefix="p")
+    assert (nothing.rows_written, nothing.rows) == (0, 0)
 
 
 def test_killed_between_commit_and_publishing_it_goes_on_and_archives_each_record_once(

@@ -89,14 +89,14 @@ def test_a_version_is_current_whole_or_not_at_all(
             store.apply(change, {0: 5}, second)
     assert _parquet(tmp_path) == before
     store = opened()
-    assert (store.has(first), store.has(second), store.end_of(0)) == (True, False, 3)
+    assert store.end_of(0) == 3
     with monkeypatch.context() as patched:
         patched.setattr(ParquetLatest, "_remove_versions", killed)
         with pytest.raises(_Killed):
             store.apply(change, {0: 5}, second)
     assert _parquet(tmp_path) == {(0, b"a"): (b"2", 3), (0, b"c"): (b"1", 2)}
     store = opened()
-    assert (store.has(second), store.end_of(0)) == (True, 5)
+    assert store.end_of(0) == 5
 
     store.apply(rows((b"a", None, 5), (b"c", None, 6)), {0: 7}, Batch("q", 2))
     assert _parquet(tmp_path) == {}
@@ -121,11 +121,6 @@ def test_a_merge_is_one_entry_of_the_tables_log_with_how_far_it_goes(
 
     # Another process: what it has to know stands in the table.
     store = opened()
-    assert (store.has(Batch("q", 0)), store.has(Batch("q", 1)), store.has(Batch("r", 0))) == (
-        True,
-        False,
-        False,
-    )
     assert (store.end_of(0), store.end_of(1), store.end_of(2)) == (2, 2, 0)
     second = [(b"a", b"2", 0, 2, at), (b"b", None, 0, 3, at), (b"c", b"1", 0, 4, at)]
     store.apply(spark.createDataFrame(second, schema), {0: 5}, Batch("q", 1))

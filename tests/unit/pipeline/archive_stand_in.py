@@ -78,7 +78,8 @@ def _stage(records: list[Record], directory: str, *, prefix: str) -> Staged:
             for record in found
         ]
         pq.write_table(pa.Table.from_pylist(rows), f"{directory}/{name}/part-0.parquet")
-    return Staged([look_at(directory, f"{name}/part-0.parquet", prefix) for name in sorted(by_directory)])
+    files = [look_at(directory, f"{name}/part-0.parquet", prefix) for name in sorted(by_directory)]
+    return Staged(files, rows_written=len(records))
 
 
 def _only_new(records: list[Record], ends: Ends) -> list[Record]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.archive.job import Archiving
 from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
+from quorate.pipeline.jobs.archive.staged import Staged
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.failures import RowsMissing
+from tests.documented import ROOT
 from tests.unit.pipeline.archive_stand_in import Listener, Record, batch_of, stand_in_for_spark, visible
 
 _IDS = {"orders": "A" * 22}
@@ -98,6 +104,25 @@ def test_a_kill_before_any_change_of_a_file_loses_and_doubles_nothing(
         assert visible(path) == _ALL, f"killed after {allowed} changes"
 
 
+def test_the_pattern_that_the_documentation_names_takes_what_is_committed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    found = re.search(r"by a pattern says `([^`]+)`; `([^`]+)` would", page)
+    assert found is not None, "the page says how to name the files of an archive"
+    _run(tmp_path)
+
+    def killed(*_: object) -> None:
+        raise _Killed
+
+    monkeypatch.setattr(ParquetStore, "commit", killed)
+    with pytest.raises(_Killed):
+        _archiving(tmp_path).on_batch(cast("Any", batch_of(20, 25)), Batch("q", len(_BATCHES)))
+    named, all_files = (set(tmp_path.glob(pattern)) for pattern in found.groups())
+    assert named == set(tmp_path.glob("date=*/topic=*/*.parquet"))
+    assert all_files - named, "files that are not committed are there, or this shows little"
+
+
 def test_a_kill_while_the_next_start_repairs_is_repaired_by_the_one_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +151,43 @@ def test_a_lost_checkpoint_archives_nothing_twice(tmp_path: Path) -> None:
     assert visible(tmp_path) == Counter(batch_of(0, 25))
 
 
+@pytest.mark.parametrize("seen", [0, 1])
+def test_a_driver_that_does_not_see_all_that_tasks_have_written_commits_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: int
+) -> None:
+    stage = archive_job.stage  # type: ignore[attr-defined]  # the stand-in's
+
+    def stage_elsewhere(*args: Any, **kwargs: Any) -> Staged:
+        staged = stage(*args, **kwargs)
+        return replace(staged, files=staged.files[:seen])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive_job, "stage", stage_elsewhere)
+        # Two dates are two files.
+        with pytest.raises(RowsMissing, match="every worker has to see the same directory"):
+            _archiving(tmp_path).on_batch(cast("Any", batch_of(0, 15)), Batch("q", 0))
+    assert not visible(tmp_path)
+    _run(tmp_path)
+    assert visible(tmp_path) == _ALL
+
+
+def test_a_batch_that_has_more_in_it_than_before_is_not_known_by_its_number(tmp_path: Path) -> None:
+    """Spark does not sync its notes: after a power loss it plans a batch anew, up to where the log ends."""
+    _run(tmp_path)
+    last = len(_BATCHES) - 1
+    archiving = _archiving(tmp_path)
+    archiving.on_batch(cast("Any", batch_of(16, 25)), Batch("q", last))
+
+    assert visible(tmp_path) == Counter(batch_of(0, 25))
+
+
+def test_a_batch_of_nothing_changes_nothing(tmp_path: Path) -> None:
+    _run(tmp_path)
+    _archiving(tmp_path).on_batch(cast("Any", []), Batch("q", len(_BATCHES)))
+
+    assert visible(tmp_path) == _ALL
+
+
 def test_a_partition_that_is_new_begins_at_its_beginning(tmp_path: Path) -> None:
     archiving = _archiving(tmp_path)
     archiving.on_batch(cast("Any", batch_of(0, 5, partitions=1)), Batch("q", 0))
@@ -142,6 +204,28 @@ def test_what_its_owner_deletes_stays_deleted(tmp_path: Path) -> None:
     _run(tmp_path)
 
     assert all(record.offset >= 10 for record in visible(tmp_path))
+
+
+def test_a_file_that_was_committed_and_is_nowhere_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records would be in no file, and never asked for again."""
+
+    def killed(*_: object) -> None:
+        raise _Killed
+
+    archiving = _archiving(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetStore, "_finish", killed)
+        with pytest.raises(_Killed):
+            archiving.on_batch(cast("Any", batch_of(0, 4)), Batch("q", 0))
+    staging, kept = tmp_path / "_archive" / "staging", tmp_path / "kept"
+    staging.rename(kept)
+    with pytest.raises(InvalidRequest, match="it was committed, and is lost"):
+        _archiving(tmp_path)
+    kept.rename(staging)
+    _archiving(tmp_path)
+    assert visible(tmp_path) == Counter(batch_of(0, 4))
 
 
 def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:

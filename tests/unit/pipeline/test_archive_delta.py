@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from quorate.errors import InvalidRequest
@@ -19,6 +20,7 @@ pytest.importorskip("deltalake", reason="the extra delta is not installed")
 from deltalake import DeltaTable
 
 from quorate.pipeline.jobs.archive.delta_store import DeltaStore
+from quorate.pipeline.jobs.table.delta_table import DeltaLatest
 
 _IDS = {"orders": "A" * 22}
 _BATCHES = [batch_of(0, 4), batch_of(4, 15), batch_of(15, 16), batch_of(16, 20)]
@@ -94,6 +96,13 @@ def test_a_lost_checkpoint_archives_nothing_twice(tmp_path: Path) -> None:
     assert _records(tmp_path) == Counter(batch_of(0, 25))
 
 
+def test_a_batch_that_has_more_in_it_than_before_is_not_known_by_its_number(tmp_path: Path) -> None:
+    _run(tmp_path)
+    _run(tmp_path, [batch_of(0, 10), batch_of(10, 25)])
+
+    assert _records(tmp_path) == Counter(batch_of(0, 25))
+
+
 def test_small_files_are_compacted_and_what_a_job_keeps_beside_the_table_is_not_vacuumed(
     tmp_path: Path,
 ) -> None:
@@ -140,3 +149,30 @@ def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:
     store = DeltaStore(str(tmp_path), files_min=0, bytes_max=1)
     with pytest.raises(InvalidRequest, match="deleted and created again"):
         store.open({"orders": "B" * 22})
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_a_table_of_which_nobody_knows_the_topics_is_refused(tmp_path: Path, content: str | None) -> None:
+    """They may be others of the same names: their offsets would be taken for those of before."""
+    _run(tmp_path)
+    file = tmp_path / "_archive" / "topics.json"
+    file.unlink()
+    if content is not None:
+        file.write_text(content)
+    store = DeltaStore(str(tmp_path), files_min=0, bytes_max=1)
+    with pytest.raises(InvalidRequest, match=r"topics\.json is (missing|damaged).*restore it"):
+        store.open(_IDS)
+
+
+def test_a_table_of_latest_values_is_of_one_topic(tmp_path: Path) -> None:
+    """It knows partitions by their numbers: those of another topic would be taken for done."""
+    DeltaLatest(str(tmp_path)).open(_IDS)
+    DeltaLatest(str(tmp_path)).open(_IDS)
+    with pytest.raises(InvalidRequest, match="is of topic orders, not of payments"):
+        DeltaLatest(str(tmp_path)).open({"payments": "B" * 22})
+
+
+def test_a_table_of_latest_values_of_which_nobody_knows_the_topic_is_refused(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, schema=pa.schema([("key", pa.binary())]))
+    with pytest.raises(InvalidRequest, match=r"_topic\.json is missing"):
+        DeltaLatest(str(tmp_path)).open(_IDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -123,3 +124,43 @@ def test_what_one_job_needs_is_refused_for_that_job() -> None:
     config = ArchiveConfig(topics=("a",), path="/p", spark_conf=(("spark.task.maxFailures", "4"),))
     with pytest.raises(InvalidConfig, match=r"spark\.task\.maxFailures=4: replay needs 1"):
         open_session("replay", config, {"spark.task.maxFailures": "1"})
+
+
+_ONE_ATTEMPT = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "told"),
+    [
+        ("yarn", {}, r"spark\.task\.maxFailures=unset, and replay needs 1"),
+        (
+            "yarn",
+            {"spark.task.maxFailures": "4"},
+            r"maxFailures=4, .*spark-submit --conf spark\.task\.maxFailures=1",
+        ),
+        ("yarn", {"spark.task.maxFailures": "1", "spark.speculation": "true"}, r"spark\.speculation=true"),
+        ("local[2, 3]", {"spark.task.maxFailures": "1"}, "maxFailures=3"),
+        ("yarn", {"spark.task.maxFailures": "1"}, None),
+        ("local[*]", {"spark.task.maxFailures": "1"}, None),
+        ("local[2,1]", {}, None),
+    ],
+)
+def test_a_session_that_was_there_already_has_what_the_job_needs(
+    monkeypatch: pytest.MonkeyPatch, master: str, settings: dict[str, str], told: str | None
+) -> None:
+    """What is given to the builder then changes nothing: a second attempt would write rows twice."""
+    sql = pytest.importorskip("pyspark.sql", reason="the extra spark is not installed")
+    session = MagicMock()
+    session.sparkContext.master = master
+    session.sparkContext.getConf.return_value.getAll.return_value = list(settings.items())
+    builder = MagicMock()
+    for step in (builder.appName, builder.master, builder.config):
+        step.return_value = builder
+    builder.getOrCreate.return_value = session
+    monkeypatch.setattr(sql.SparkSession, "builder", builder)
+    config = ReplayConfig(path="/p", topic=("t",), to_topic=("u",), checkpoint_dir="/c")
+    if told is None:
+        assert open_session("replay", config, _ONE_ATTEMPT) is session
+        return
+    with pytest.raises(InvalidConfig, match=told):
+        open_session("replay", config, _ONE_ATTEMPT)

@@ -21,7 +21,9 @@ def _config(path: str = "/a", checkpoint: str = "/c") -> ReplayConfig:
 
 
 def _notes() -> Notes:
-    return Notes(asked_by(_config()), rows=25, table_version=None, left={"0": (5, 20), "3": (0, 10)})
+    left = {"0": (5, 20), "3": (0, 10)}
+    asked = asked_by(_config())
+    return Notes(asked, source_id=None, target_id="A" * 22, rows=25, table_version=None, left=left)
 
 
 def test_chunks_cover_every_offset_once_in_order() -> None:

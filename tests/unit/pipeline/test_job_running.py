@@ -81,9 +81,9 @@ def test_asked_to_stop_it_closes_the_gate_before_it_stops_the_query() -> None:
     seen: list[bool] = []
 
     class Watched(Gate):
-        def close(self, stop: StopRequest) -> None:
+        def close(self, stop: StopRequest) -> bool:
             seen.append(query.was_stopped)
-            super().close(stop)
+            return super().close(stop)
 
     job.stop.ask()
     outcome = _run(job, query, gate=Watched())
@@ -99,6 +99,40 @@ def test_asked_to_stop_a_query_that_has_just_died_it_tells_what_of() -> None:
     job.stop.ask()
     with pytest.raises(errors.StreamingQueryException, match="gone"):
         _run(job, query)
+
+
+def _failed_inside(gate: Gate) -> None:
+    with gate.inside():
+        raise OSError("the disk is full")
+
+
+def test_a_batch_that_failed_while_it_was_waited_for_is_told() -> None:
+    job, query, gate = Listener(), _Query(_report(0, 10), _report(1, 10)), Gate()
+    with pytest.raises(OSError, match="disk is full"):
+        _failed_inside(gate)
+    job.stop.ask()
+    with pytest.raises(OSError, match="disk is full"):
+        _run(job, query, gate=gate)
+    assert query.was_stopped
+
+
+def test_of_a_failure_that_was_made_good_nothing_is_told() -> None:
+    job, gate = Listener(), Gate()
+    with pytest.raises(OSError, match="disk is full"):
+        _failed_inside(gate)
+    with gate.inside():
+        pass
+    job.stop.ask()
+    assert _run(job, _Query(_report(0, 10)), gate=gate).was_stopped
+
+
+def test_a_batch_that_a_second_request_interrupts_has_not_failed() -> None:
+    job, gate = Listener(), Gate()
+    job.stop.ask()
+    job.stop.ask()
+    with gate.inside():
+        gate.failure = OSError("interrupted")
+        assert _run(job, _Query(_report(0, 10)), gate=gate).was_stopped
 
 
 def test_a_closed_gate_lets_no_batch_begin_and_waits_for_the_one_inside() -> None:

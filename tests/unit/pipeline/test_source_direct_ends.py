@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import random
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,9 +15,11 @@ from quorate.chaos.models.producer.simulated_brokers import service_of
 from quorate.client.listed_offsets import LeaderQuestion
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.transport import Call, Server
-from quorate.errors import FencedLeaderEpoch, Overloaded
+from quorate.errors import FencedLeaderEpoch, Overloaded, Unavailable
+from quorate.pipeline.source import direct_ends
 from quorate.pipeline.source.direct_ends import DirectEnds
 from quorate.rpc.error_detail import detail_from_error
+from quorate.rpc.lean.blocking_connection import BlockingConnection
 from quorate.rpc.lean.transport import LeanTransport
 from quorate.v1 import broker_pb2
 
@@ -68,6 +72,10 @@ async def leaders(count: int = 3) -> AsyncIterator[list[Leader]]:
             await each.stop()
 
 
+def ends_of(*, kept_s: float = KEPT_S, clock: Callable[[], float] = time.monotonic) -> DirectEnds:
+    return DirectEnds(kept_s=kept_s, rng=random.Random(1), clock=clock)
+
+
 async def ask(ends: DirectEnds) -> list[int] | None:
     found = await asyncio.to_thread(ends.ask)
     return None if found is None else [found[each] for each in sorted(found)]
@@ -75,7 +83,7 @@ async def ask(ends: DirectEnds) -> list[int] | None:
 
 async def test_every_leader_is_asked_each_time_over_the_same_connection() -> None:
     async with leaders() as all_leaders:
-        ends = DirectEnds(kept_s=KEPT_S)
+        ends = ends_of()
         ends.keep([each.question for each in all_leaders])
         for n in range(5):
             for each in all_leaders:
@@ -88,11 +96,11 @@ async def test_every_leader_is_asked_each_time_over_the_same_connection() -> Non
 
 async def test_nothing_is_asked_that_was_not_kept_or_not_for_long() -> None:
     async with leaders(1) as (leader,):
-        ends = DirectEnds(kept_s=KEPT_S)
+        ends = ends_of()
         assert await ask(ends) is None
         ends.keep([])
         assert await ask(ends) is None
-        brief = DirectEnds(kept_s=0.0)
+        brief = ends_of(kept_s=0.0)
         brief.keep([leader.question])
         assert await ask(brief) is None
         assert leader.requests == []
@@ -100,7 +108,7 @@ async def test_nothing_is_asked_that_was_not_kept_or_not_for_long() -> None:
 
 async def test_a_refusal_is_no_answer_and_the_question_is_not_asked_again() -> None:
     async with leaders() as all_leaders:
-        ends = DirectEnds(kept_s=KEPT_S)
+        ends = ends_of()
         questions = [each.question for each in all_leaders]
         ends.keep(questions)
         moved = all_leaders[1]
@@ -117,7 +125,7 @@ async def test_a_refusal_is_no_answer_and_the_question_is_not_asked_again() -> N
 
 async def test_an_answer_to_something_else_is_none() -> None:
     async with leaders(2) as (first, second):
-        ends = DirectEnds(kept_s=KEPT_S)
+        ends = ends_of()
         ends.keep([first.question, second.question._replace(partitions=[])])
         assert await ask(ends) is None
 
@@ -126,7 +134,7 @@ async def test_an_answer_to_something_else_is_none() -> None:
 async def test_after_trouble_only_the_ordinary_way_is_left_for_a_while(trouble: str) -> None:
     now = 100.0
     async with leaders(2) as (first, second):
-        ends = DirectEnds(kept_s=KEPT_S, clock=lambda: now)
+        ends = ends_of(clock=lambda: now)
         questions = [first.question, second.question]
         ends.keep(questions)
         assert await ask(ends) == [0, 0]
@@ -146,3 +154,66 @@ async def test_after_trouble_only_the_ordinary_way_is_left_for_a_while(trouble: 
         now += 1.0
         ends.keep([first.question])
         assert await ask(ends) == [0]
+
+
+class DeadAddress:
+    """In place of a connection: it never comes about."""
+
+    deadlines: list[float]
+
+    def __init__(self, address: str, *, deadline: float) -> None:
+        self.deadlines.append(deadline)
+        raise Unavailable(f"cannot connect to {address}")
+
+
+async def test_leaders_that_stay_dead_are_tried_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DeadAddress, "deadlines", [], raising=False)
+    monkeypatch.setattr(direct_ends, "BlockingConnection", DeadAddress)
+    now = 0.0
+    ends = ends_of(kept_s=1.0, clock=lambda: now)
+    questions = [Leader(number).question for number in range(4)]
+    while now < 3_600.0:
+        ends.keep(questions)
+        assert ends.ask() is None
+        now += 1.0
+    # A wait of a second at most each time: one in a minute is what is left of them.
+    assert 60 <= len(DeadAddress.deadlines) <= 130
+
+
+async def test_after_an_answer_the_next_trouble_is_a_new_one() -> None:
+    now = 0.0
+    async with leaders(1) as (leader,):
+        ends = ends_of(clock=lambda: now)
+        for _ in range(5):
+            leader.failure = Overloaded("not now")
+            ends.keep([leader.question])
+            assert await ask(ends) is None
+            leader.failure = None
+            now += 1.0
+            ends.keep([leader.question])
+            assert await ask(ends) == [0]
+
+
+async def test_connecting_and_all_answers_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    class Watched(BlockingConnection):
+        def __init__(self, address: str, *, deadline: float) -> None:
+            given.append(deadline)
+            super().__init__(address, deadline=deadline)
+
+        def begin(self, *args: Any, deadline: float) -> Any:
+            given.append(deadline)
+            return super().begin(*args, deadline=deadline)
+
+        def end(self, *args: Any, deadline: float) -> Any:
+            given.append(deadline)
+            return super().end(*args, deadline=deadline)
+
+    monkeypatch.setattr(direct_ends, "BlockingConnection", Watched)
+    async with leaders(3) as all_leaders:
+        ends = ends_of()
+        ends.keep([each.question for each in all_leaders])
+        assert await ask(ends) == [0, 0, 0]
+    assert len(given) == 9
+    assert len(set(given)) == 1

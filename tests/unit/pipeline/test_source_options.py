@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from quorate.errors import InvalidConfig
+from quorate.pipeline.source import read_options as read_module
+from quorate.pipeline.source import write_options as write_module
 from quorate.pipeline.source.read_options import Selection, read_options
 from quorate.pipeline.source.write_options import write_options
+from tests.documented import ROOT
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TOPIC = {**SERVERS, "subscribe": "orders"}
@@ -50,6 +53,12 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
         ({**TOPIC, "startingOffsets": '{"t": {"0": true}}'}, "startingOffsets.*JSON"),
         ({**TOPIC, "startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets.*at least 0"),
         ({**TOPIC, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets.*at least 0"),
+        ({**TOPIC, "startingOffsets": ""}, "startingOffsets: it is ''"),
+        ({**TOPIC, "startingOffsets": '{"orders": {"-1": 5}}'}, "startingOffsets.*JSON"),
+        ({**TOPIC, "startingOffsets": '{"orders": {"0": 9223372036854775808}}'}, "startingOffsets.*JSON"),
+        ({**TOPIC, "startingOffsets": '{"no topic": {"0": 5}}'}, "option startingOffsets: .*no topic"),
+        ({**TOPIC, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "ByTimestamp.*at least 0"),
+        ({**TOPIC, "startingTimestamp": "9223372036854775808"}, "startingTimestamp.*64 bits"),
         ({**TOPIC, "kafka.isolation.level": "none"}, "kafka.isolation.level"),
         ({**TOPIC, "kafka.group.id": "g", "groupIdPrefix": "p"}, "groupIdPrefix"),
         ({**SERVERS, "assign": '{"t": []}'}, "assign: it names no partition"),
@@ -64,6 +73,28 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
 def test_a_batch_read_refuses(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
         read_options(given, is_streaming=False)
+
+
+@pytest.mark.parametrize("is_streaming", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingOffsets": "erliest", "startingTimestamp": "5"},
+        {"startingOffsets": "erliest", "startingOffsetsByTimestamp": '{"orders": {"0": 7}}'},
+        {"startingOffsets": '{"orders": {"0": -3}}', "startingTimestamp": "5"},
+        {"startingOffsetsByTimestamp": "{", "startingTimestamp": "5"},
+    ],
+)
+def test_an_option_that_does_not_count_is_checked_all_the_same(
+    given: dict[str, str], *, is_streaming: bool
+) -> None:
+    with pytest.raises(InvalidConfig, match=f"option {next(iter(given))}: "):
+        read_options({**TOPIC, **given}, is_streaming=is_streaming)
+
+
+def test_an_end_that_does_not_count_is_checked_all_the_same() -> None:
+    with pytest.raises(InvalidConfig, match="option endingOffsets: it is 'earliest'"):
+        read_options({**TOPIC, "endingOffsets": "earliest", "endingTimestamp": "5"}, is_streaming=False)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +128,27 @@ def test_durations_are_written_as_in_spark(text: str, seconds: float) -> None:
 def test_a_write_refuses(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
         write_options(given, is_streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("heading", "options"),
+    [
+        ("Options of reads", read_module._BATCH | read_module._STREAM),
+        # The others are Spark's own.
+        ("Options and columns of writes", write_module._STREAM - {"checkpointLocation", "queryName"}),
+    ],
+)
+def test_every_option_that_is_taken_is_documented(heading: str, options: frozenset[str]) -> None:
+    page = (ROOT / "docs" / "data-source.md").read_text(encoding="utf-8")
+    section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    assert [name for name in sorted(options) if f"`{name}`" not in section] == []
+
+
+def test_headers_of_writes_are_decided_by_the_column_and_the_option_is_checked() -> None:
+    for given in ("true", "false"):
+        write_options({**SERVERS, "includeHeaders": given}, is_streaming=False)
+    with pytest.raises(InvalidConfig, match="includeHeaders: it is 'maybe'"):
+        write_options({**SERVERS, "includeHeaders": "maybe"}, is_streaming=False)
 
 
 def test_a_log_is_not_overwritten() -> None:

@@ -21,9 +21,14 @@ from tests.unit.seams.echo_service import ECHO, FAIL, WAIT, text
 AMPLE_S = 30.0
 
 
+def by() -> float:
+    """A deadline that is far off."""
+    return time.monotonic() + AMPLE_S
+
+
 def asked(connection: BlockingConnection, method: Method[Any, Any], request: Any) -> Any:
-    call = connection.begin(method, request.SerializeToString())
-    return connection.end(call, method, deadline=time.monotonic() + AMPLE_S)
+    call = connection.begin(method, request.SerializeToString(), deadline=by())
+    return connection.end(call, method, deadline=by())
 
 
 def echoed(connection: BlockingConnection, content: bytes) -> bytes:
@@ -33,7 +38,7 @@ def echoed(connection: BlockingConnection, content: bytes) -> bytes:
 
 async def test_a_connection_is_used_for_call_after_call() -> None:
     def work(address: str) -> list[bytes]:
-        connection = BlockingConnection(address, timeout_s=AMPLE_S)
+        connection = BlockingConnection(address, deadline=by())
         found = [echoed(connection, b"%d" % n) for n in range(100)]
         connection.close()
         return found
@@ -45,9 +50,10 @@ async def test_a_connection_is_used_for_call_after_call() -> None:
 
 async def test_calls_that_are_begun_together_are_answered_in_any_order() -> None:
     def work(address: str) -> list[bytes]:
-        connection = BlockingConnection(address, timeout_s=AMPLE_S)
-        calls = [connection.begin(ECHO, BytesValue(value=b"%d" % n).SerializeToString()) for n in range(9)]
-        deadline = time.monotonic() + AMPLE_S
+        connection = BlockingConnection(address, deadline=by())
+        contents = [BytesValue(value=b"%d" % n).SerializeToString() for n in range(9)]
+        deadline = by()
+        calls = [connection.begin(ECHO, content, deadline=deadline) for content in contents]
         return [connection.end(call, ECHO, deadline=deadline).value for call in reversed(calls)]
 
     async with served() as (_, _, address):
@@ -58,7 +64,7 @@ async def test_messages_that_are_larger_than_frames_and_windows_pass() -> None:
     content = bytes(range(256)) * 4_000
 
     def work(address: str) -> bool:
-        connection = BlockingConnection(address, timeout_s=AMPLE_S)
+        connection = BlockingConnection(address, deadline=by())
         return all(echoed(connection, content) == content for _ in range(3))
 
     async with served() as (_, _, address):
@@ -67,7 +73,7 @@ async def test_messages_that_are_larger_than_frames_and_windows_pass() -> None:
 
 async def test_an_error_of_the_handler_is_raised_as_it_is_and_the_connection_is_closed() -> None:
     def work(address: str) -> BlockingConnection:
-        connection = BlockingConnection(address, timeout_s=AMPLE_S)
+        connection = BlockingConnection(address, deadline=by())
         with pytest.raises(OffsetOutOfRange):
             asked(connection, FAIL, text("OFFSET_OUT_OF_RANGE"))
         return connection
@@ -75,15 +81,15 @@ async def test_an_error_of_the_handler_is_raised_as_it_is_and_the_connection_is_
     async with served() as (_, _, address):
         connection = await asyncio.to_thread(work, address)
         with pytest.raises(Unavailable, match="broke"):
-            connection.begin(ECHO, b"")
+            connection.begin(ECHO, b"", deadline=by())
 
 
 async def test_an_answer_that_does_not_come_in_time_is_not_waited_for() -> None:
     def work(address: str) -> None:
-        connection = BlockingConnection(address, timeout_s=AMPLE_S)
+        connection = BlockingConnection(address, deadline=by())
         # Or the server may not have taken the connection when it is stopped, and nobody would close it.
         assert echoed(connection, b"x") == b"x"
-        call = connection.begin(WAIT, text("").SerializeToString())
+        call = connection.begin(WAIT, text("").SerializeToString(), deadline=by())
         with pytest.raises(RequestTimedOut, match="did not answer in time"):
             connection.end(call, WAIT, deadline=time.monotonic())
 
@@ -95,12 +101,12 @@ async def test_nobody_at_the_address_is_said() -> None:
     async with served() as (_, _, address):
         pass
     with pytest.raises(Unavailable, match=f"cannot connect to {address}"):
-        BlockingConnection(address, timeout_s=AMPLE_S)
+        BlockingConnection(address, deadline=by())
 
 
 async def test_a_server_that_has_hung_up_while_nobody_asked_is_noticed() -> None:
     async with served() as (_, _, address):
-        connection = BlockingConnection(address, timeout_s=AMPLE_S)
+        connection = BlockingConnection(address, deadline=by())
         assert await asyncio.to_thread(echoed, connection, b"x") == b"x"
     with pytest.raises(Unavailable):
         echoed(connection, b"y")
@@ -135,7 +141,7 @@ async def scripted(content: bytes) -> AsyncIterator[str]:
 )
 async def test_a_call_that_a_server_does_not_take_fails(content: bytes) -> None:
     def work(address: str) -> None:
-        connection = BlockingConnection(address, timeout_s=AMPLE_S)
+        connection = BlockingConnection(address, deadline=by())
         with pytest.raises(QuorateError):
             echoed(connection, b"x")
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.checkpoints import claim_checkpoint
 from quorate.pipeline.jobs.config.aggregate import AggregateConfig, Emit
 from quorate.pipeline.jobs.config.kinds import EVENT_TIME, RECORD_KEY
 from quorate.pipeline.jobs.files import only_one_job
@@ -32,6 +34,7 @@ _NUMBER: Final = "decimal(38,9)"
 
 def run(config: AggregateConfig, job: Job) -> Outcome:
     with only_one_job(config.checkpoint):
+        claim_checkpoint(config.checkpoint, _owner(config))
         spark = open_session("aggregate", config)
         results = aggregated(read_stream(spark, config, config.topics), config)
 
@@ -92,6 +95,22 @@ def aggregated(frame: DataFrame, config: AggregateConfig) -> DataFrame:
         f.to_json(f.struct(group, start)).alias("key"),
         f.to_json(result, {"ignoreNullFields": "false"}).alias("value"),
     )
+
+
+def _owner(config: AggregateConfig) -> dict[str, str]:
+    """What has been counted so far goes with these; and what has been written is in this topic."""
+    (topic,) = config.to_topic
+    topic_id = ids_of_topics(config.bootstrap_servers, [topic])[topic]
+    return {
+        "job": "aggregate",
+        "to.topic": f"{topic} with the id {topic_id}",
+        "window": config.window,
+        "slide": config.slide or config.window,
+        "event.time": config.event_time,
+        "group.by": config.group_by,
+        "sum": ",".join(config.sums),
+        "emit": config.emit.value,
+    }
 
 
 def _sums(config: AggregateConfig) -> list[Column]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from quorate.core.error_base import QuorateError
 
-__all__ = ["JobFailed", "failing_as_job"]
+__all__ = ["JobFailed", "RowsMissing", "failing_as_job"]
 
 #: the last line of a Python traceback: an exception and its message
 _EXCEPTION: Final = re.compile(r"^(?:[a-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
@@ -23,6 +23,12 @@ class JobFailed(QuorateError):
     """
 
     code = "JOB_FAILED"
+
+
+class RowsMissing(JobFailed):
+    """What is there is not what was to be there. Nothing of it counts as done."""
+
+    code = "ROWS_MISSING"
 
 
 @contextmanager

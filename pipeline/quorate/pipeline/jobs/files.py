@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from quorate.errors import InvalidRequest
 
-__all__ = ["only_one_job", "replace_file", "sync_directory", "sync_file", "sync_tree"]
+__all__ = ["only_one_job", "read_object", "replace_file", "sync_directory", "sync_file", "sync_tree"]
 
 
 def replace_file(path: str, content: bytes) -> None:
@@ -22,6 +24,22 @@ def replace_file(path: str, content: bytes) -> None:
         os.fsync(file.fileno())
     os.replace(temporary, path)
     sync_directory(os.path.dirname(path))
+
+
+def read_object(path: str) -> dict[str, Any] | None:
+    """What a file of JSON holds; None: there is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        if not isinstance(found, dict):
+            raise ValueError("it is no object")
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{path} is damaged ({error!r}): restore it, or name another path", path=path
+        ) from error
+    return found
 
 
 def sync_file(path: str) -> None:

@@ -83,6 +83,7 @@ def run_query(job: Job, start: Callable[[], StreamingQuery], config: StreamingCo
         except StreamingQueryException as error:
             if _TOO_BUSY not in str(error) or not starts_left:
                 raise
+            gate.failure = None
             job.tell("the machine is too busy to start a worker in Spark's ten seconds: trying again")
     return Outcome(rows=telling.rows, was_stopped=was_stopped)
 
@@ -94,10 +95,13 @@ def _follow(job: Job, query: StreamingQuery, telling: _Telling, gate: Gate) -> b
     was_stopped = query.isActive
     if was_stopped:
         job.tell("stopping: the batch that is being written is finished first")
-        gate.close(job.stop)
+        is_finished = gate.close(job.stop)
         # From here on Spark would report the batch that came too late.
         _silence(query)
         query.stop()
+        if is_finished and gate.failure is not None:
+            # It was not the stop that ended this batch: the next run would fail the same way.
+            raise gate.failure
     else:
         # Raises what it died of: if that was since the last look, nobody has asked.
         query.awaitTermination()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import sys
 import threading
@@ -44,6 +45,11 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
+_ATTEMPTS: Final = "spark.task.maxFailures"
+#: of what jobs need, where Spark's own default is enough
+_SPARK_DEFAULTS: Final[Mapping[str, str]] = {"spark.speculation": "false"}
+
+
 def open_session(
     name: str, config: JobConfig, needed: Mapping[str, str] = MappingProxyType({})
 ) -> SparkSession:
@@ -75,10 +81,28 @@ def open_session(
         builder = builder.config(key, value)
     with _keeping_interrupts():
         spark: SparkSession = builder.getOrCreate()
+    _check_needed(name, spark, needed)
     spark.sparkContext.setLogLevel("ERROR")
     # Spark looks for it by a process that has ten seconds; on a busy machine there is none after that.
     spark.dataSource.register(QuorateDataSource)
     return spark
+
+
+def _check_needed(name: str, spark: SparkSession, needed: Mapping[str, str]) -> None:
+    """A session that was there already has settings of its own, which nothing changes any more."""
+    context = spark.sparkContext
+    found = {**_SPARK_DEFAULTS, **dict(context.getConf().getAll())}
+    # `local[4,3]` says it in its own way, and counts for more.
+    if attempts := re.fullmatch(r"local\[[^,]+,\s*(\d+)\s*\]", context.master or ""):
+        found[_ATTEMPTS] = attempts[1]
+    for key, value in needed.items():
+        if found.get(key) != value:
+            raise InvalidConfig(
+                f"the Spark session (master {context.master}) has {key}={found.get(key, 'unset')}, and "
+                f"{name} needs {value}: give it to whoever starts the session, as "
+                f"`spark-submit --conf {key}={value}`",
+                key=key,
+            )
 
 
 @contextmanager

@@ -58,22 +58,31 @@ class Gate:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_closed = False
+        #: what the last one inside has failed with
+        self.failure: Exception | None = None
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         with self._lock:
             if self._is_closed:
                 raise _TooLate("the job is being stopped: the next run does this batch")
-            yield
+            self.failure = None
+            try:
+                yield
+            except Exception as error:
+                self.failure = error
+                raise
 
-    def close(self, stop: StopRequest) -> None:
+    def close(self, stop: StopRequest) -> bool:
+        """Whether it was waited for; otherwise whoever is inside is about to be interrupted."""
         waited_s = 0.0
         while not self._lock.acquire(timeout=_LOOK_EVERY_S):
             waited_s += _LOOK_EVERY_S
             if stop.is_urgent or waited_s > _LAST_BATCH_WITHIN_S:
-                return
+                return False
         self._is_closed = True
         self._lock.release()
+        return True
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class Lookup:
         self._timeout_s = timeout_s
         self._matching: tuple[str, ...] = ()
         self._matched_at = self._refreshed_at = -_METADATA_AGE_S
-        self._direct = DirectEnds(kept_s=_METADATA_AGE_S)
+        self._direct = DirectEnds(kept_s=_METADATA_AGE_S, rng=connection.rng)
         #: of which the last ordinary question about ends was
         self._asked: Partitions = {}
 

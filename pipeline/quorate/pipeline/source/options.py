@@ -21,6 +21,8 @@ T = TypeVar("T")
 #: Spark's Kafka source wants the first; both are the same
 BOOTSTRAP: Final = ("kafka.bootstrap.servers", "bootstrap.servers")
 
+#: offsets, timestamps and counts are no larger anywhere
+_INT64_MAX: Final = (1 << 63) - 1
 _UNITS_S: Final = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -88,8 +90,10 @@ class Options:
             number = int(value)
         except ValueError:
             number = at_least - 1
-        if number < at_least:
-            raise refusal(name, f"it is {value!r}; a whole number from {at_least} on is expected")
+        if not at_least <= number <= _INT64_MAX:
+            raise refusal(
+                name, f"it is {value!r}; a whole number from {at_least} on, of 64 bits at most, is expected"
+            )
         return number
 
     def choice(self, name: str, choices: tuple[str, ...], *, default: str) -> str:
@@ -114,13 +118,16 @@ class Options:
 
         def numbers(found: Any) -> dict[int, int]:
             _expect(found, dict)
-            if not all(_is_int(number) for number in found.values()):
+            if not all(_is_int(number) and abs(number) <= _INT64_MAX for number in found.values()):
+                raise ValueError
+            if not all(partition.isdecimal() for partition in found):
                 raise ValueError
             return {int(partition): number for partition, number in found.items()}
 
         document = self._document(name, numbers, 'JSON as {"topic": {"0": 23, "1": -2}}')
         if document is None:
             return None
+        self.check_topics(name, document)
         return {(topic, number): at for topic, found in document.items() for number, at in found.items()}
 
     def assignment(self, name: str) -> dict[str, tuple[int, ...]] | None:

@@ -25,7 +25,7 @@ _ACCEPTED: Final = {
     "timestamp": ("timestamp",),
 }
 
-#: as `send_many` takes them, and perhaps `timestamps`
+#: as `send_many` takes them, and perhaps `timestamps` and `partitions`, which it has no columns for
 Columns = dict[str, Any]
 
 
@@ -58,12 +58,23 @@ class OutgoingRows:
         return not (name == "topic" and self._options.topic is not None)
 
     def of(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int | None, Columns]]:
-        """Topic, partition (None: by the key) and the columns."""
+        """Topic, partition (None: by the key, or as the columns say) and the columns.
+
+        Rows that go to the same partition stay in their order. Where some rows name their partition and
+        others have a key for that, who goes where is the producer's to say, so these stay together.
+        """
         if not batch.num_rows:
             return
         for topic, of_topic in self._by_topic(batch):
+            if self._is_mixed(of_topic):
+                partitions = of_topic.column("partition").to_pylist()
+                yield topic, None, {**self._sendable(of_topic), "partitions": partitions}
+                continue
             for partition, rows in self._by_partition(of_topic):
                 yield topic, partition, self._sendable(rows)
+
+    def _is_mixed(self, batch: pa.RecordBatch) -> bool:
+        return "partition" in self._columns and 0 < batch.column("partition").null_count < batch.num_rows
 
     def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._options.topic is not None:
@@ -115,6 +126,8 @@ def _byte_strings(column: pa.Array) -> list[bytes | None]:
 
 
 def _headers(found: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    if found is not None and None in found:
+        raise InvalidRecord("a row has a header that is null: it has to have a key, and may have a value")
     return [(each["key"], each["value"]) for each in found or ()]
 
 

@@ -152,27 +152,35 @@ def _selection(options: Options) -> Selection:
 
 
 def _bound(options: Options, side: str, fallback: Literal["earliest", "latest"]) -> Bound:
-    """A timestamp for all counts before timestamps by partition, and these before offsets."""
-    name = f"{side}Timestamp"
-    if (timestamp := options.optional_count(name, at_least=0)) is not None:
-        return Bound(name, fallback, timestamp_ms=timestamp)
-    name = f"{side}OffsetsByTimestamp"
-    if (timestamps := options.by_partition(name)) is not None:
-        return Bound(name, fallback, timestamps_ms=timestamps)
-    name = f"{side}Offsets"
-    text = (options.text(name) or fallback).strip()
-    if text.lower() == "earliest" and side == "starting":
+    """A timestamp for all counts before timestamps by partition, and these before offsets.
+
+    What does not count is checked as well: it would be a surprise on the day on which the other is left out.
+    """
+    offsets = _offset_bound(options, f"{side}Offsets", fallback, is_start=side == "starting")
+    name_of_times, name_of_time = f"{side}OffsetsByTimestamp", f"{side}Timestamp"
+    times = options.by_partition(name_of_times)
+    if times is not None and any(timestamp < 0 for timestamp in times.values()):
+        raise refusal(name_of_times, f"it is {options.text(name_of_times)!r}; a timestamp is at least 0")
+    timestamp = options.optional_count(name_of_time, at_least=0)
+    if timestamp is not None:
+        return Bound(name_of_time, fallback, timestamp_ms=timestamp)
+    return offsets if times is None else Bound(name_of_times, fallback, timestamps_ms=times)
+
+
+def _offset_bound(
+    options: Options, name: str, fallback: Literal["earliest", "latest"], *, is_start: bool
+) -> Bound:
+    given = options.text(name)
+    text = (fallback if given is None else given).strip()
+    if text.lower() == "earliest" and is_start:
         return Bound(name, "earliest")
     if text.lower() == "latest":
         return Bound(name, "latest")
     if not text.startswith("{"):
-        known = "earliest, latest or JSON" if side == "starting" else "latest or JSON"
+        known = "earliest, latest or JSON" if is_start else "latest or JSON"
         raise refusal(name, f'it is {text!r}; {known} as {{"topic": {{"0": 23}}}} is expected')
     offsets = options.by_partition(name)
     assert offsets is not None
-    lowest = EARLIEST if side == "starting" else LATEST
-    if any(offset < lowest for offset in offsets.values()):
-        raise refusal(
-            name, f"it is {text!r}; an offset is at least 0, or {'-2 or -1' if lowest == -2 else '-1'}"
-        )
+    if any(offset < (EARLIEST if is_start else LATEST) for offset in offsets.values()):
+        raise refusal(name, f"it is {text!r}; an offset is at least 0, or {'-2 or -1' if is_start else '-1'}")
     return Bound(name, fallback, offsets=offsets)

@@ -96,30 +96,31 @@ def _write(options: WriteOptions, schema: StructType, batches: Iterator[pa.Recor
 
 
 def _send(producer: Producer, topic: str, partition: int | None, columns: Columns) -> Sent:
-    timestamps = columns.pop("timestamps", None)
     try:
-        if timestamps is None:
-            return producer.send_many(topic, partition=partition, **columns)
-        return _SentOneByOne(_send_one_by_one(producer, topic, partition, columns, timestamps))
+        if "timestamps" in columns or "partitions" in columns:
+            return _SentOneByOne(_send_one_by_one(producer, topic, partition, columns))
+        return producer.send_many(topic, partition=partition, **columns)
     except QuorateError as error:
         raise _told(error, topic) from error
 
 
 def _send_one_by_one(
-    producer: Producer, topic: str, partition: int | None, columns: Columns, timestamps: list[int]
+    producer: Producer, topic: str, partition: int | None, columns: Columns
 ) -> list[RecordFuture]:
-    """Each record has its own timestamp, for which the producer's bulk call has no column."""
-    nothing: list[None] = [None] * len(timestamps)
+    """Each record has its own timestamp or partition, for which the producer's bulk call has no column."""
+    values = columns["values"]
+    nothing: list[None] = [None] * len(values)
     rows = zip(
-        columns["values"],
+        values,
         columns.get("keys", nothing),
         columns.get("headers", nothing),
-        timestamps,
+        columns.get("timestamps", nothing),
+        columns.get("partitions", [partition] * len(values)),
         strict=True,
     )
     return [
-        producer.send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
-        for value, key, headers, timestamp_ms in rows
+        producer.send(topic, value, key=key, headers=headers, partition=place, timestamp_ms=timestamp_ms)
+        for value, key, headers, timestamp_ms, place in rows
     ]
 
 

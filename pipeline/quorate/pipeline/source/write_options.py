@@ -50,7 +50,8 @@ def write_options(
         raise InvalidConfig('a log is only ever appended to: write with mode("append")', key="mode")
     what = "streaming writes" if is_streaming else "batch writes"
     options = Options(given, _STREAM if is_streaming else _BOTH, what=what)
-    options.flag("includeHeaders", default=True)  # the column decides
+    # The column decides, as for Kafka's sink; jobs that come from there often say it.
+    options.flag("includeHeaders", default=True)
     topic = options.text("topic")
     if topic is not None:
         options.check_topics("topic", [topic])

@@ -7,18 +7,20 @@ take longer than all the rest.
 It is no channel. Nobody reads while nobody asks, so a server that probes a silent connection hears nothing
 and hangs up; nothing is tried again, and after an error the connection is closed. Whoever uses it has a
 channel as well, and asks there when this does not do.
+
+Whoever asks has one deadline, for connecting, asking and the answers of all: each step is given it.
+Deadlines are of `time.monotonic`.
 """
 
 from __future__ import annotations
 
-import socket
 import time
 import weakref
 from typing import Any, Final
 
 from quorate.core.transport import Method
 from quorate.errors import RequestTimedOut, Unavailable
-from quorate.rpc.lean.addresses import UnixAddress, parse
+from quorate.rpc.lean.blocking_dial import dial
 from quorate.rpc.lean.client_call import UnaryClientCall
 from quorate.rpc.lean.connection import Connection
 from quorate.rpc.lean.grpc_headers import request_headers
@@ -44,11 +46,10 @@ _NO_ANSWER: Final = Status(StatusCode.INTERNAL, "there is no answer")
 class BlockingConnection:
     """Belongs to one thread. Calls may be under way at once: begin them all, then end them all."""
 
-    def __init__(self, address: str, *, timeout_s: float) -> None:
-        """Connects, or raises ``Unavailable``. ``timeout_s``: of that, and what servers are told."""
+    def __init__(self, address: str, *, deadline: float) -> None:
+        """Connects, or raises ``Unavailable``."""
         self.address = address
-        self._timeout_s = timeout_s
-        self._socket = _connected(address, timeout_s)
+        self._socket = dial(address, deadline=deadline)
         # Its owner may be one that nobody tells of the end.
         weakref.finalize(self, self._socket.close)
         self._connection = Connection(
@@ -58,23 +59,24 @@ class BlockingConnection:
         #: how much of the buffer is the beginning of a frame
         self._rest_bytes = 0
 
-    def begin(self, method: Method[Any, Any], content: bytes) -> UnaryClientCall:
+    def begin(self, method: Method[Any, Any], content: bytes, *, deadline: float) -> UnaryClientCall:
         """Sends a request, which is serialized already: who asks it again and again does that once."""
         connection = self._connection
         if connection.is_used_up or len(connection.streams) >= connection.peer.streams_max:
             self.close()
             raise Unavailable(f"{self.address} takes no more calls", address=self.address)
+        timeout_s = self._left_s(deadline)
         call = UnaryClientCall(method, _ANSWER_BYTES_MAX, lambda: None)
         call.stream = connection.open(call)
-        call.stream.send_headers(request_headers(method.path, self.address, b"http", self._timeout_s))
+        call.stream.send_headers(request_headers(method.path, self.address, b"http", timeout_s))
         call.stream.send(message_prefix(len(content)), content, END_STREAM)
-        self._send()
+        self._send(deadline)
         return call
 
     def end(self, call: UnaryClientCall, method: Method[Any, Any], *, deadline: float) -> Any:
-        """The answer, an instance of the method's type. ``deadline`` is of `time.monotonic`."""
+        """The answer, an instance of the method's type."""
         while call.status is None:
-            self._send()
+            self._send(deadline)
             self._receive(deadline)
         status = call.status
         if not status.code and call.response is not None:
@@ -89,33 +91,38 @@ class BlockingConnection:
     def close(self) -> None:
         self._socket.close()
 
-    def _send(self) -> None:
+    def _send(self, deadline: float) -> None:
         if not self._connection.output:
             return
+        left_s = self._left_s(deadline)
         try:
-            self._socket.settimeout(self._timeout_s)
+            self._socket.settimeout(left_s)
             self._socket.sendall(b"".join(self._connection.take_output()))
         except OSError as error:
             raise self._broken(error) from error
 
     def _receive(self, deadline: float) -> None:
         rest_bytes = self._rest_bytes
-        now = time.monotonic()
-        if now >= deadline:
-            self.close()
-            raise RequestTimedOut(f"{self.address} did not answer in time", address=self.address)
+        left_s = self._left_s(deadline)
         try:
-            self._socket.settimeout(deadline - now)
+            self._socket.settimeout(left_s)
             count = self._socket.recv_into(self._buffer[rest_bytes:])
         except OSError as error:
             raise self._broken(error) from error
         if not count:
             raise self._broken("it hung up")
         end = rest_bytes + count
-        used = self._connection.receive(self._buffer[:end], now)
+        used = self._connection.receive(self._buffer[:end], time.monotonic())
         self._rest_bytes = end - used
         if self._rest_bytes:
             self._buffer[: self._rest_bytes] = bytes(self._buffer[used:end])
+
+    def _left_s(self, deadline: float) -> float:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            self.close()
+            raise RequestTimedOut(f"{self.address} did not answer in time", address=self.address)
+        return left_s
 
     def _broken(self, reason: object) -> Unavailable:
         self.close()
@@ -131,23 +138,3 @@ class BlockingConnection:
 
     def on_settings(self) -> None:
         """`begin` looks at what is granted."""
-
-
-def _connected(address: str, timeout_s: float) -> socket.socket:
-    try:
-        parsed = parse(address)
-        if isinstance(parsed, UnixAddress):
-            made = socket.socket(socket.AF_UNIX)
-            made.settimeout(timeout_s)
-            made.connect(parsed.path)
-            return made
-        try:
-            made = socket.create_connection((parsed.host, parsed.port), timeout_s)
-        except socket.gaierror:
-            if not parsed.is_local_name:
-                raise
-            made = socket.create_connection(("localhost", parsed.port), timeout_s)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot connect to {address}: {error}", address=address) from error
-    return made

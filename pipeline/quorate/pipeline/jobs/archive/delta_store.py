@@ -5,11 +5,11 @@ entry of the log that does carries transaction ids, an application and a version
 the data in the same step:
 
 - for each partition of a topic ``quorate/TOPIC/PARTITION`` with the offset up to which it is archived,
-- ``quorate/QUERY`` with the number of the batch.
+- ``quorate/QUERY`` with the number of the batch, for people who look.
 
 A kill before the entry leaves files that no reader sees and that ``vacuum`` removes; the batch is done again.
-A kill after it, before Spark has noted the batch: it is asked for again, and known by its number; if the
-checkpoint was lost, by its offsets. Two jobs on one table are found out by Delta: both change the same ids.
+A kill after it, before Spark has noted the batch: it is asked for again, and its records are known by their
+offsets. Two jobs on one table are found out by Delta: both change the same ids.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.pipeline.jobs.archive.staged import PARTITION_COLUMNS, Ends, Staged, StagedFile
-from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
+from quorate.pipeline.jobs.archive.topic_ids import keep_topic_ids
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.delta_log import sync_commit
-from quorate.pipeline.jobs.files import replace_file, sync_directory, sync_tree
+from quorate.pipeline.jobs.files import sync_directory, sync_tree
 from quorate.pipeline.jobs.session import need_package
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
 
-__all__ = ["DeltaStore"]
+__all__ = ["DeltaStore", "topic_ids_file_of"]
 
 _MS_PER_S: Final = 1000
 
@@ -51,17 +51,18 @@ class DeltaStore:
         from deltalake import DeltaTable
 
         os.makedirs(self._own, exist_ok=True)
-        self._keep_topic_ids(topic_ids)
+        is_table = DeltaTable.is_deltatable(self._path)
+        keep_topic_ids(topic_ids_file_of(self._path), self._path, topic_ids, has_data=is_table)
         shutil.rmtree(self._staging, ignore_errors=True)
-        if DeltaTable.is_deltatable(self._path):
+        if is_table:
             self._table = DeltaTable(self._path)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._table is None
 
     def new_staging(self) -> str:
         return f"{self._staging}/{uuid.uuid4().hex}"
-
-    def has(self, batch: Batch) -> bool:
-        last = self._version(_query_app(batch))
-        return last is not None and last >= batch.number
 
     def ends_of(self, staged: Staged) -> Ends:
         found = {each: self._version(_partition_app(*each)) for each in staged.spans}
@@ -129,15 +130,10 @@ class DeltaStore:
             )
         return self._table
 
-    def _keep_topic_ids(self, topic_ids: dict[str, str]) -> None:
-        path = f"{self._own}/topics.json"
-        known: dict[str, str] = {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                known = json.load(file)
-        now_known = check_topic_ids(self._path, known, topic_ids)
-        if now_known != known:
-            replace_file(path, json.dumps(now_known, indent=1).encode())
+
+def topic_ids_file_of(path: str) -> str:
+    """``path``: of the archive."""
+    return f"{path}/_archive/topics.json"
 
 
 def _partition_app(topic: str, partition: int) -> str:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from quorate.pipeline.jobs.archive.delta_store import DeltaStore
 from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
-from quorate.pipeline.jobs.archive.staged import only_new, stage
+from quorate.pipeline.jobs.archive.staged import Staged, only_new, stage
 from quorate.pipeline.jobs.archive.store import ArchiveStore
 from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.checkpoints import claim_for_place
 from quorate.pipeline.jobs.config.archive import ArchiveConfig
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.reading import read_stream
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
+from quorate.pipeline.jobs.seen_rows import check_seen
 from quorate.pipeline.jobs.session import open_session
 
 if TYPE_CHECKING:
@@ -27,9 +29,10 @@ __all__ = ["Archiving", "run", "store_for"]
 def run(config: ArchiveConfig, job: Job) -> Outcome:
     """Until everything is done (``once``) or the job is asked to stop."""
     topic_ids = ids_of_topics(config.bootstrap_servers, config.topics)
-    with only_one_job(config.path):
+    with only_one_job(config.path), only_one_job(config.checkpoint):
         store = store_for(config)
         store.open(topic_ids)
+        claim_for_place("archive", config, is_empty=store.is_empty)
         spark = open_session("archive", config)
         frame = read_stream(spark, config, config.topics)
         return run_stream(
@@ -43,25 +46,32 @@ def store_for(config: ArchiveConfig) -> ArchiveStore:
 
 
 class Archiving:
-    """Puts batches into a store, also those that it has seen before."""
+    """Puts batches into a store, also those that it has seen before.
+
+    What it has is known by offsets, never by the number of a batch: Spark does not sync its notes, so after a
+    power loss, or from a checkpoint that was restored, a batch of the same number may hold more than before.
+    """
 
     def __init__(self, store: ArchiveStore, job: Job) -> None:
         self._store = store
         self._job = job
 
     def on_batch(self, frame: DataFrame, batch: Batch) -> None:
-        if self._store.has(batch):
-            return
         # Whoever begins again without a checkpoint counts from 0 again: the number alone would not be unique.
         prefix = f"{batch.number:012d}-{uuid.uuid4().hex[:12]}"
-        staged = stage(frame, self._store.new_staging(), prefix=prefix)
+        staged = self._staged(frame, prefix)
         ends = self._store.ends_of(staged)
-        if staged.repeats(ends):
-            # The checkpoint is younger than the archive: it was lost, or is another one.
-            staged = stage(only_new(frame, ends), self._store.new_staging(), prefix=prefix)
-        if not staged.files:
+        if staged.is_known(ends):
             return
+        if staged.repeats(ends):
+            # The checkpoint knows less than the archive: it was lost or restored, or is another one.
+            staged = self._staged(only_new(frame, ends), prefix)
         self._store.commit(staged, batch)
         gone = self._store.compact(staged.directories)
         if gone:
             self._job.tell(f"compacted {gone} small files")
+
+    def _staged(self, frame: DataFrame, prefix: str) -> Staged:
+        staged = stage(frame, self._store.new_staging(), prefix=prefix)
+        check_seen(written=staged.rows_written, found=staged.rows)
+        return staged

@@ -59,7 +59,7 @@ class _State:
     topic_ids: dict[str, str] = field(default_factory=dict)
     #: by topic and partition; exclusive
     ends: dict[str, dict[str, int]] = field(default_factory=dict)
-    #: the last one that was committed: its query and number
+    #: the last one that was committed, its query and number: for people who look
     batch: tuple[str, int] | None = None
     #: from the root of the archive: files to remove, then from where to where files are renamed
     removals: Sequence[str] = ()
@@ -86,11 +86,12 @@ class ParquetStore:
         if known != self._state.topic_ids:
             self._become(replace(self._state, topic_ids=known))
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._state.ends
+
     def new_staging(self) -> str:
         return f"{self._staging}/{uuid.uuid4().hex}"
-
-    def has(self, batch: Batch) -> bool:
-        return self._state.batch == tuple(batch)
 
     def ends_of(self, staged: Staged) -> Ends:
         return {
@@ -143,6 +144,13 @@ class ParquetStore:
                 os.makedirs(os.path.dirname(f"{self._path}/{name}"), exist_ok=True)
                 os.rename(f"{self._path}/{source}", f"{self._path}/{name}")
                 touched.add(os.path.dirname(name))
+            elif not os.path.exists(f"{self._path}/{name}"):
+                raise InvalidRequest(
+                    f"{self._path}/{source} is missing, and {name} is not in its place: it was committed, "
+                    f"and is lost. Restore it; or to do without its records, take it out of "
+                    f"{self._state_file}",
+                    path=self._path,
+                )
         for directory in touched:
             self._sync_up(directory)
         if state.removals or state.renames:

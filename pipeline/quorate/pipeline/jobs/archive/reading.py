@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive.delta_store import topic_ids_file_of
 from quorate.pipeline.jobs.archive.listing import listed_whole
 from quorate.pipeline.jobs.archive.parquet_store import state_file_of
 from quorate.pipeline.jobs.config.base import StoreFormat
+from quorate.pipeline.jobs.files import read_object
 from quorate.pipeline.jobs.session import need_package
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ARCHIVE_SCHEMA", "newest_version", "read_archive"]
+__all__ = ["ARCHIVE_SCHEMA", "archived_topic_id", "newest_version", "read_archive"]
 
 #: given, not found out: a topic called 2024 would become a number, and an archive of no files has no columns
 ARCHIVE_SCHEMA: Final = (
@@ -35,6 +37,16 @@ def read_archive(
 
     files = DeltaTable(path, version=version).file_uris()
     return reader.parquet(*files) if files else spark.createDataFrame([], ARCHIVE_SCHEMA)
+
+
+def archived_topic_id(path: str, store_format: StoreFormat, topic: str) -> str | None:
+    """Whose records these are; None: the files were made by somebody else, who knows of no ids."""
+    if store_format is StoreFormat.DELTA:
+        ids = read_object(topic_ids_file_of(path)) or {}
+    else:
+        ids = (read_object(state_file_of(path)) or {}).get("topic_ids", {})
+    found: str | None = ids.get(topic)
+    return found
 
 
 def newest_version(path: str, store_format: StoreFormat) -> int | None:

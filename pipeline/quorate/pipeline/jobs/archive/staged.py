@@ -1,7 +1,8 @@
 """A batch as files that nobody sees yet.
 
 Spark writes them into a directory of their own, task by task. What they hold is then read back from the files
-themselves, not taken from the plan: the offsets that are committed are those that are really there.
+themselves, not taken from the plan: the offsets that are committed are those that are really there. The tasks
+say how many rows they wrote: where the driver finds others, it does not see what they see.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class StagedFile:
 @dataclass(frozen=True, slots=True)
 class Staged:
     files: Sequence[StagedFile]
+    #: as the tasks say that wrote them
+    rows_written: int
 
     @property
     def rows(self) -> int:
@@ -69,6 +72,10 @@ class Staged:
     def directories(self) -> set[str]:
         return {os.path.dirname(file.name) for file in self.files}
 
+    def is_known(self, ends: Ends) -> bool:
+        """Whether all of it is archived already."""
+        return all(span.end <= ends.get(partition, 0) for partition, span in self.spans.items())
+
     def repeats(self, ends: Ends) -> bool:
         """Whether some of it is archived already."""
         return any(span.first < ends.get(partition, 0) for partition, span in self.spans.items())
@@ -76,11 +83,17 @@ class Staged:
 
 def stage(frame: DataFrame, directory: str, *, prefix: str) -> Staged:
     """Write the records of a topic, as they were read, into files below ``directory``, which is made."""
+    from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
-    dated = frame.withColumn("date", f.to_date("timestamp"))
+    counted = Observation()
+    dated = frame.observe(counted, f.count("*").alias("rows")).withColumn("date", f.to_date("timestamp"))
     dated.write.mode("error").partitionBy(*PARTITION_COLUMNS).parquet(directory)
-    return Staged([look_at(directory, name, prefix) for name in sorted(_parquet_files(directory))])
+    return Staged(
+        [look_at(directory, name, prefix) for name in sorted(_parquet_files(directory))],
+        # A plan that Spark finds to be empty may have nothing to observe.
+        rows_written=counted.get.get("rows", 0),
+    )
 
 
 def only_new(frame: DataFrame, ends: Ends) -> DataFrame:

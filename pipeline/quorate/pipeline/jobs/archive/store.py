@@ -19,14 +19,15 @@ class ArchiveStore(Protocol):
         Refuse topics that are not those of before.
         """
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever committed to it."""
+
     def new_staging(self) -> str:
         """A directory for a batch, not made yet.
 
         Whatever is not committed from it is gone at the next start.
         """
-
-    def has(self, batch: Batch) -> bool:
-        """Whether it is known to be committed; a False may be wrong, and costs work."""
 
     def ends_of(self, staged: Staged) -> Ends:
         """How far the partitions of this batch are archived; those of which nothing is are left out."""

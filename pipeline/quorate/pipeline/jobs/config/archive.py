@@ -24,7 +24,7 @@ class ArchiveConfig(StreamingConfig):
         TopicNames(),
         default=REQUIRED,
         about="What is archived.",
-        trade_off="Topics can be added later; those that are left out stay as far as they were.",
+        trade_off="Topics can be added later; to leave one out takes another `checkpoint.dir`.",
     )
     path: str = setting(
         "path",

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
-from quorate.pipeline.jobs.archive.reading import newest_version, read_archive
+from quorate.pipeline.jobs.archive.reading import archived_topic_id, newest_version, read_archive
+from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.config.replay import Placement, ReplayConfig
 from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.progress import Progress
@@ -48,6 +49,9 @@ _NO_SECOND_ATTEMPT: Final = {
 def run(config: ReplayConfig, job: Job) -> Outcome:
     with only_one_job(config.checkpoint_dir):
         notes = Notes.read(config.checkpoint_dir, config)
+        if notes is not None:
+            notes.check_source(_source_id(config))
+            notes.check_target(_target_id(config))
         return _Replay(open_session("replay", config, _NO_SECOND_ATTEMPT), config, job).run(notes)
 
 
@@ -76,6 +80,8 @@ class _Replay:
             self._check_partitions(len(self._target_ends()), 1 + max(row[0] for row in extents))
         notes = Notes(
             asked=asked_by(self._config),
+            source_id=_source_id(self._config),
+            target_id=_target_id(self._config),
             rows=sum(row[3] for row in extents),
             table_version=version,
             left={str(row[0]): (row[1], row[2] + 1) for row in extents},
@@ -102,6 +108,8 @@ class _Replay:
                 notes = notes.begin(chunk)
                 notes.write(self._config.checkpoint_dir)
             rows, written = self._write(notes, was_begun=was_begun)
+            # Before it counts as done: it is if it is in the topic that this began with.
+            notes.check_target(_target_id(self._config))
             notes = notes.end(rows)
             notes.write(self._config.checkpoint_dir)
             took_s = time.monotonic() - began_s
@@ -109,6 +117,8 @@ class _Replay:
             lag = max(0, notes.rows - notes.rows_done)
             self._job.show(Progress(notes.chunks_done, rows, rate, lag, notes.rows_done))
             self._wait(written, took_s)
+        if not notes.left:
+            notes.check_complete()
         return Outcome(rows=notes.rows_done - rows_before, was_stopped=bool(notes.left))
 
     def _wait(self, rows: int, took_s: float) -> None:
@@ -123,11 +133,10 @@ class _Replay:
 
         assert notes.chunk is not None
         chosen = self._source(notes.table_version).where(_within(notes.chunk.spans))
-        of_chunk = Observation()
-        frame = chosen.observe(of_chunk, f.count("*").alias("rows"))
+        frame = chosen
         if was_begun:
-            frame = without_written(frame, self._written_since(notes.chunk), is_placed=self._is_placed)
             self._job.tell("looking for what the last run has written of its last chunk")
+            frame = without_written(chosen, self._written_since(notes.chunk), is_placed=self._is_placed)
         now = Observation()
         sorted_frame = (
             frame.repartition(max(1, len(notes.chunk.spans)), "partition")
@@ -145,7 +154,9 @@ class _Replay:
             .save()
         )
         # A plan that Spark finds to be empty may have nothing to observe.
-        return of_chunk.get.get("rows", 0), now.get.get("rows", 0)
+        written = now.get.get("rows", 0)
+        # Of a chunk that was begun before, all may be written: then Spark has nothing to observe.
+        return (chosen.count() if was_begun else written), written
 
     @property
     def _is_placed(self) -> bool:
@@ -187,6 +198,15 @@ class _Replay:
             startingOffsets=json.dumps({topic: starts}, sort_keys=True),
             includeHeaders="true",
         )
+
+
+def _source_id(config: ReplayConfig) -> str | None:
+    return archived_topic_id(config.path, config.store_format, config.topic[0])
+
+
+def _target_id(config: ReplayConfig) -> str:
+    (topic,) = config.to_topic
+    return ids_of_topics(config.bootstrap_servers, [topic])[topic]
 
 
 def _within(spans: Mapping[str, tuple[int, int]]) -> Column:

@@ -8,11 +8,13 @@ from typing import Final, Self
 
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.config.replay import ReplayConfig
+from quorate.pipeline.jobs.failures import RowsMissing
 from quorate.pipeline.jobs.files import replace_file
+from quorate.pipeline.source.errors import TopicRecreated
 
 __all__ = ["Chunk", "Notes", "asked_by"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _FILE: Final = "replay.json"
 
 
@@ -29,6 +31,10 @@ class Chunk:
 class Notes:
     #: what was asked for: a checkpoint is of one replay
     asked: dict[str, str | None]
+    #: of the topic whose records the archive has; None: it does not say
+    source_id: str | None
+    #: of the topic that is written to: where it ends, and what of a chunk is in it, means nothing in another
+    target_id: str
     #: how many rows there are in all, when the replay began
     rows: int
     #: of a table of Delta: the one whose files are read
@@ -40,6 +46,41 @@ class Notes:
     chunks_done: int = 0
     #: begun, and not known to be written
     chunk: Chunk | None = None
+
+    def check_source(self, found_id: str | None) -> None:
+        if found_id != self.source_id:
+            raise InvalidRequest(
+                f"{self.asked['path']} has another topic {self.asked['topic']} than when this replay began "
+                f"(id {self.source_id} then, {found_id} now), so its offsets mean other records: name "
+                f"another checkpoint.dir, and all of it is replayed",
+                topic=self.asked["topic"],
+                path=self.asked["path"],
+            )
+
+    def check_target(self, found_id: str) -> None:
+        if found_id != self.target_id:
+            topic = self.asked["to_topic"]
+            raise TopicRecreated(
+                f"topic {topic} was deleted and made anew since this replay began (id {self.target_id} then, "
+                f"{found_id} now): what was replayed into it is gone. To replay all of it into the new one, "
+                f"name another checkpoint.dir",
+                topic=topic,
+                expected_id=self.target_id,
+                found_id=found_id,
+            )
+
+    def check_complete(self) -> None:
+        """With nothing left to do."""
+        assert not self.left
+        if self.rows_done != self.rows:
+            raise RowsMissing(
+                f"the archive had {self.rows:,} rows to replay when this began, and {self.rows_done:,} were "
+                f"found since: files of it were removed or added by hand. What was found is in "
+                f"{self.asked['to_topic']}; to have all of it, restore the archive, and replay it into an "
+                f"empty topic with another checkpoint.dir",
+                rows=self.rows,
+                rows_done=self.rows_done,
+            )
 
     def begin(self, chunk: Chunk) -> Notes:
         assert self.chunk is None, "one after the other"

@@ -1,21 +1,18 @@
 """A table of Delta Lake: a batch is one merge, and one entry of its log.
 
 With the entry, and in the same step, Delta keeps how far each partition is in the table, and the number of
-the batch, as transaction ids: see ``quorate.pipeline.jobs.archive.delta_store``. So a batch that is asked
-for again is known. The rows of a batch, the latest of each key, pass through the driver.
+the batch, as transaction ids: see ``quorate.pipeline.jobs.archive.delta_store``. So records that come again
+are known. The rows of a batch, the latest of each key, pass through the driver.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
+from quorate.pipeline.jobs.archive.topic_ids import keep_topic_ids
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.delta_log import sync_commit
-from quorate.pipeline.jobs.files import replace_file
 from quorate.pipeline.jobs.session import need_package
 
 if TYPE_CHECKING:
@@ -37,20 +34,15 @@ class DeltaLatest:
     def open(self, topic_ids: dict[str, str]) -> None:
         from deltalake import DeltaTable
 
-        path = f"{self._path}/_topic.json"
-        known: dict[str, str] = {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                known = json.load(file)
-        now_known = check_topic_ids(self._path, known, topic_ids)
-        if now_known != known:
-            replace_file(path, json.dumps(now_known, indent=1).encode())
-        if DeltaTable.is_deltatable(self._path):
+        is_table = DeltaTable.is_deltatable(self._path)
+        file = f"{self._path}/_topic.json"
+        keep_topic_ids(file, self._path, topic_ids, has_data=is_table, may_grow=False)
+        if is_table:
             self._table = DeltaTable(self._path)
 
-    def has(self, batch: Batch) -> bool:
-        last = self._version(_query_app(batch))
-        return last is not None and last >= batch.number
+    @property
+    def is_empty(self) -> bool:
+        return self._table is None
 
     def end_of(self, partition: int) -> int:
         return self._version(_partition_app(partition)) or 0

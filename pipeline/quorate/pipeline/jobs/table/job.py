@@ -2,6 +2,8 @@
 
 What a key is: a key in a partition. Whoever writes by key always writes a key to the same one; a key that was
 written to two has two rows, as it has two records after compaction.
+
+What is in the table is known by offsets, never by the number of a batch: see ``Archiving``.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 from quorate.errors import InvalidRecord
 from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.batch import Batch
+from quorate.pipeline.jobs.checkpoints import claim_for_place
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.config.table import NullKeys, TableConfig
 from quorate.pipeline.jobs.files import only_one_job
@@ -30,13 +33,14 @@ __all__ = ["latest_by_key", "run"]
 def run(config: TableConfig, job: Job) -> Outcome:
     """Until everything is done (``once``) or the job is asked to stop."""
     topic_ids = ids_of_topics(config.bootstrap_servers, config.topic)
-    with only_one_job(config.path):
+    with only_one_job(config.path), only_one_job(config.checkpoint):
         store: TableStore = (
             DeltaLatest(config.path)
             if config.store_format is StoreFormat.DELTA
             else ParquetLatest(config.path, buckets=config.buckets)
         )
         store.open(topic_ids)
+        claim_for_place("table", config, is_empty=store.is_empty)
         spark = open_session("table", config)
         frame = read_stream(spark, config, config.topic)
         keeping = _Keeping(store, config.null_keys, job)
@@ -50,8 +54,6 @@ class _Keeping:
         self._job = job
 
     def on_batch(self, frame: DataFrame, batch: Batch) -> None:
-        if self._store.has(batch):
-            return
         # It is looked at twice, and read once.
         frame.persist()
         try:

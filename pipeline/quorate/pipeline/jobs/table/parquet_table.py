@@ -7,12 +7,13 @@ durable, the link is replaced in one step. So readers find one version or the ne
 before the current one stays for those who are in the middle of it.
 
 A kill before the link is replaced leaves a version that nothing refers to, which the next start removes; the
-batch is done again. A kill after it: Spark asks for the batch again, and it is known by its number, or by its
-offsets if the checkpoint was lost.
+batch is done again. A kill after it: Spark asks for the batch again, and its records are known by their
+offsets.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.files import replace_file, sync_directory, sync_tree
+from quorate.pipeline.jobs.seen_rows import check_seen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,6 +37,7 @@ _VERSION: Final = 1
 _STATE: Final = "_state.json"
 _SCHEMA: Final = "key binary, value binary, partition int, offset bigint, timestamp timestamp"
 _VERSIONS_KEPT: Final = 2
+_FIRST_VERSION: Final = f"{1:012d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class _State:
     topic_ids: dict[str, str] = field(default_factory=dict)
     #: by partition; exclusive
     ends: dict[str, int] = field(default_factory=dict)
-    #: the last one: its query and number
+    #: the last one, its query and number: for people who look
     batch: tuple[str, int] | None = None
 
 
@@ -60,32 +63,50 @@ class ParquetLatest:
         if os.path.islink(self._link):
             self._number = int(os.path.basename(os.readlink(self._link)))
             self._state = _read_state(f"{self._link}/{_STATE}", self._state.buckets)
-        known = check_topic_ids(self._path, self._state.topic_ids, topic_ids)
+        else:
+            self._check_new()
+        known = check_topic_ids(self._path, self._state.topic_ids, topic_ids, may_grow=False)
         self._state = replace(self._state, topic_ids=known)
         self._remove_versions(newest=self._number)
 
-    def has(self, batch: Batch) -> bool:
-        return self._state.batch == tuple(batch)
+    @property
+    def is_empty(self) -> bool:
+        return self._number == 0
+
+    def _check_new(self) -> None:
+        """Without a link only the first version may be there, of a job that was killed before it made one."""
+        if any(name > _FIRST_VERSION for name in os.listdir(self._versions) if name.isdecimal()):
+            raise InvalidRequest(
+                f"{self._versions} has versions of a table, and {self._link} is missing, which says which of "
+                f"them counts: make that link again, or name another path and checkpoint",
+                path=self._link,
+            )
 
     def end_of(self, partition: int) -> int:
         return self._state.ends.get(str(partition), 0)
 
     def apply(self, latest: DataFrame, ends: Mapping[int, int], batch: Batch) -> None:
+        work = f"{self._path}/_work-{uuid.uuid4().hex}"
+        changed, written = self._write_changed(latest, work)
+        check_seen(written=written, found=_rows_below(work))
+        all_ends = self._state.ends | {str(partition): end for partition, end in ends.items()}
+        state = replace(self._state, ends=all_ends, batch=(batch.query_id, batch.number))
+        self._become(state, work, changed)
+
+    def _write_changed(self, latest: DataFrame, work: str) -> tuple[set[int], int]:
+        """Into ``work``: which buckets these are, and how many rows the tasks say that they have written."""
         from pyspark.sql import functions as f
 
         in_bucket = f.pmod(f.hash("partition", "key"), f.lit(self._state.buckets)).alias("bucket")
         bucketed = latest.select("key", "value", "partition", "offset", "timestamp", in_bucket).persist()
         try:
             changed = {row["bucket"] for row in bucketed.select("bucket").distinct().collect()}
-            work = f"{self._path}/_work-{uuid.uuid4().hex}"
-            self._write_buckets(bucketed, changed, work)
+            return changed, self._write_buckets(bucketed, changed, work)
         finally:
             bucketed.unpersist()
-        all_ends = self._state.ends | {str(partition): end for partition, end in ends.items()}
-        state = replace(self._state, ends=all_ends, batch=(batch.query_id, batch.number))
-        self._become(state, work, changed)
 
-    def _write_buckets(self, bucketed: DataFrame, changed: set[int], work: str) -> None:
+    def _write_buckets(self, bucketed: DataFrame, changed: set[int], work: str) -> int:
+        from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
         spark = bucketed.sparkSession
@@ -103,8 +124,13 @@ class ParquetLatest:
             .select("key", "newest.value", "partition", "newest.offset", "newest.timestamp", "bucket")
             .where(f.col("value").isNotNull())
         )
+        counted = Observation()
         # One file for each: buckets are the unit in which files are kept.
-        merged.repartition("bucket").write.partitionBy("bucket").parquet(work)
+        whole = merged.repartition("bucket").observe(counted, f.count("*").alias("rows"))
+        whole.write.partitionBy("bucket").parquet(work)
+        # A plan that Spark finds to be empty may have nothing to observe.
+        written: int = counted.get.get("rows", 0)
+        return written
 
     def _become(self, state: _State, work: str, changed: set[int]) -> None:
         """The next version, from the buckets in ``work`` and those that have not changed."""
@@ -160,14 +186,22 @@ class ParquetLatest:
         return [name for name in os.listdir(self._link) if name.startswith("bucket-")]
 
 
+def _rows_below(work: str) -> int:
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+
+    return sum(
+        pq.read_metadata(file).num_rows for file in glob.glob(f"{glob.escape(work)}/bucket=*/*.parquet")
+    )
+
+
 def _bucket_of(name: str) -> int:
     return int(name.split("-")[1])
 
 
 def _write_empty(path: str) -> None:
     """Columns without rows: a table from which everything was deleted is still one."""
-    import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     columns = [
         ("key", pa.binary()),

@@ -19,8 +19,9 @@ class TableStore(Protocol):
     def open(self, topic_ids: dict[str, str]) -> None:
         """Undo what an earlier run left in the middle; refuse another topic than before."""
 
-    def has(self, batch: Batch) -> bool:
-        """Whether it is known to be in the table."""
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever committed to it."""
 
     def end_of(self, partition: int) -> int:
         """How far the partition is in the table, exclusive; 0: not at all."""
