@@ -138,6 +138,24 @@ async def test_log_that_is_cut_behind_what_is_compacted_is_only_cut() -> None:
     log.check()
 
 
+async def test_no_pass_begins_while_the_log_is_being_cut() -> None:
+    """It would find the segments of before, and after the cut none of them to clean, and call them clean."""
+    log = await log_of(30)
+    log.put((A, b"0"))
+    cut = asyncio.ensure_future(log.log.truncate_to(Offset(30)))
+    await asyncio.sleep(0)
+    assert log.log.is_being_cut
+    report = await log.compact(below=30)
+    await cut
+    del log.appended[30]
+    assert report is None
+    assert log.log.first_dirty_offset == 0
+    log.log.become_leader(LeaderEpoch(2))
+    log.put((A, b"1"), (A, b"2"))
+    await log.clean()
+    log.check()
+
+
 @pytest.mark.parametrize("turns", range(1, 40))
 async def test_cut_during_a_pass_ends_it_and_nothing_true_is_lost(turns: int) -> None:
     """The newer records are gone, so the older ones have to be there, or nothing."""

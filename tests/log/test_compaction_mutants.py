@@ -252,6 +252,11 @@ def pass_goes_on_after_a_cut(patch: Patch) -> None:
     patch.setattr(_Pass, "_check_undisturbed", lambda self: None)
 
 
+@mutant(around.test_no_pass_begins_while_the_log_is_being_cut)
+def pass_begins_while_the_log_is_being_cut(patch: Patch) -> None:
+    patch.setattr(LogCompactor, "_may_begin", lambda self: not self._is_running)
+
+
 @mutant(cuts_during_a_pass)
 def intention_is_not_known_to_cuts(patch: Patch) -> None:
     patch.setattr(CompactionCheckpoint, "begun", lambda self, **_: self)

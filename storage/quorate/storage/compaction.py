@@ -81,7 +81,7 @@ class LogCompactor:
         """One pass, if one is due. None: it was not, or something else happened to the log meanwhile."""
         state = self._state
         state.check_writable()
-        if self._is_running:
+        if not self._may_begin():
             return None
         now_ms = state.context.retention_time.now_ms()
         with self._guarded():
@@ -96,6 +96,10 @@ class LogCompactor:
                 return None
             finally:
                 one_pass.when_swapped(self._ended)
+
+    def _may_begin(self) -> bool:
+        """Not in the middle of a cut: what is sealed now may take appends again before it is cleaned."""
+        return not self._is_running and not self._state.cuts_under_way
 
     def _ended(self) -> None:
         self._is_running = False

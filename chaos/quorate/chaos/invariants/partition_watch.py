@@ -97,6 +97,8 @@ class PartitionWatch:
         self.compacted = compacted
         #: by broker, running or not
         self.copies: dict[BrokerId, Copy] = {}
+        #: those that brokers have given up: they count for a leader that was deposed meanwhile
+        self._given_back: dict[BrokerId, Copy] = {}
         self._image: PartitionImage | None = None
         self._examined = examined
         #: of brokers that run
@@ -121,7 +123,7 @@ class PartitionWatch:
         """Committed metadata; the newest that anybody knows."""
         before, self._image = self._image, image
         for broker_id in sorted(set(self.copies) - set(image.replicas) - set(self._seen)):
-            del self.copies[broker_id]
+            self._given_back[broker_id] = self.copies.pop(broker_id)
         if before is not None and len(image.unclean_leader_epochs) > len(before.unclean_leader_epochs):
             self._give_up_what_the_leader_lacks(image.leader)
         for broker_id in self._seen:
@@ -201,7 +203,8 @@ class PartitionWatch:
     def replica_left(self, broker_id: BrokerId) -> None:
         """A broker that runs has given it up."""
         self._seen.pop(broker_id, None)
-        self.copies.pop(broker_id, None)
+        if broker_id in self.copies:
+            self._given_back[broker_id] = self.copies.pop(broker_id)
         self.settle()
 
     def acknowledged(self, offset: Offset) -> None:
@@ -348,17 +351,18 @@ class PartitionWatch:
         needed = leading.min_insync_replicas
         # What it commits has to be at everybody who may be elected all the same: see ``settle``.
         is_deposed = self._image is not None and leading.epoch < self._image.leader_epoch
+        copies = [*self.copies.items(), *(self._given_back.items() if is_deposed else ())]
         for batch in fresh:
-            holders = [
+            holders = {
                 each
-                for each, held in sorted(self.copies.items())
+                for each, held in copies
                 if held.has_held(batch, is_synced=self.is_synced, is_deposed=is_deposed)
-            ]
+            }
             if len(holders) < needed:
                 self._fail(
                     "min-isr-copies",
                     f"broker {broker_id} commits {batch.base_offset}..{batch.next_offset - 1}, which only "
-                    f"{holders} hold; MinISR is {needed}",
+                    f"{sorted(holders)} hold; MinISR is {needed}",
                 )
         committed.extend(fresh, leading.epoch)
         self._examined["batches committed"] += len(fresh)
