@@ -66,7 +66,7 @@ REGRESSIONS: Final = {
     "a-commit-from-before-the-partition-was-lost": "a commit from a former life took a group back",
     "a-cleaned-segment-between-two-names": "the observer: one of them on the device is enough",
     "a-bit-that-rots-behind-what-is-in-memory": "the last look at all copies did not look at the file",
-    "a-pass-that-begins-in-the-middle-of-a-cut": "what it did not clean counted as clean: a deleted key was back",
+    "a-pass-that-begins-in-the-middle-of-a-cut": "what it had not cleaned counted as clean",
     "a-deposed-leader-hears-of-a-copy-that-was-given-up": "the observer: it had counted, and was gone",
     "a-member-that-learns-late-of-what-it-had": "the check of commits: it took this one for the next owner",
 }
