@@ -9,9 +9,14 @@ import pytest
 from immutables import Map
 
 from quorate.chaos.invariants.metadata_watch import MetadataWatch
+from quorate.controller.partition_change import change_record
+from quorate.core.config.topic import MIN_INSYNC_REPLICAS
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicName
+from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
+from quorate.metadata.records import config_record, encode_batch
+from quorate.v1.metadata_pb2 import MetadataRecord
 from tests.simulation.ghost_world import ALL, broken, partition_image
 
 TOPIC = TopicId("id")
@@ -228,3 +233,45 @@ def test_an_unclean_election_may_leave_one_alone(watch: MetadataWatch) -> None:
 
 def test_of_several_changes_at_once_nobody_can_tell_who_left_when(watch: MetadataWatch) -> None:
     see(watch, image_of(1, WHOLE), image_of(2, TOO_FEW))
+
+
+# -- several entries in one image
+
+
+def see_at_once(watch: MetadataWatch, first: MetadataImage, *batches: list[MetadataRecord]) -> None:
+    """A node that had ``first`` has all of these when it is looked at again."""
+    entries = [
+        Entry(Index(first.offset + number), Term(1), EntryKind.COMMAND, encode_batch(records))
+        for number, records in enumerate(batches, start=1)
+    ]
+    last = first
+    for entry, records in zip(entries, batches, strict=True):
+        last = apply_batch(last, records, entry.index)
+    see(watch, first)
+    watch.saw_committed("c1#1", entries)
+    see(watch, last)
+
+
+def test_a_min_isr_that_was_changed_and_changed_back_is_a_reason(watch: MetadataWatch) -> None:
+    see_at_once(
+        watch,
+        image_of(1, WAITED_FOR),
+        [config_record(TOPIC, MIN_INSYNC_REPLICAS, "3"), change_record(WAITED_FOR, TOO_FEW)],
+        [config_record(TOPIC, MIN_INSYNC_REPLICAS, "2")],
+    )
+    assert watch.image.offset == 3
+
+
+def test_who_leaves_without_a_reason_is_missed_whatever_else_is_in_the_image(watch: MetadataWatch) -> None:
+    again = replace(TOO_FEW, partition_epoch=4)
+    with broken("isr-and-elr"):
+        see_at_once(
+            watch,
+            image_of(1, WAITED_FOR),
+            [change_record(WAITED_FOR, TOO_FEW)],
+            [change_record(TOO_FEW, again)],
+        )
+
+
+def test_of_entries_that_nobody_has_shown_nothing_is_said(watch: MetadataWatch) -> None:
+    see(watch, image_of(1, WAITED_FOR), image_of(3, TOO_FEW))

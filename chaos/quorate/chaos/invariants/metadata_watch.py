@@ -11,7 +11,9 @@ The invariants (the names are those of the violations):
   no ELR (rule 29). Three things may take both below: a broker that registers or whose replica is damaged, as
   it may have lost what it had (rules 30 and 44); a change of the MinISR in force, which clears the ELR; and
   an unclean election. Each explains the change that it comes with, and no other: while both are too few, who
-  leaves without a reason is a violation, whoever had left before.
+  leaves without a reason is a violation, whoever had left before. A node that has several entries at once
+  makes one image of them, in which a MinISR that was changed and changed back is as it was. So the images in
+  between are made here, from the entries.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from typing import NoReturn
 
 from quorate.chaos.checks.violation import Violation
 from quorate.core.ids import BrokerId, ReplicaKey, TopicId
+from quorate.metadata.delta import advance, apply_batch
 from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, BrokerImage, MetadataImage, PartitionImage
-from quorate.metadata.raft.entries import Entry, Index, Term
+from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
+from quorate.metadata.records import decode_batch
 from quorate.metadata.topic_settings import min_insync_replicas_of
 
 __all__ = ["MetadataWatch"]
@@ -83,8 +87,24 @@ class MetadataWatch:
             now = image.brokers.get(broker_id)
             if now is not None and now is not before.brokers[broker_id]:
                 self._check_broker(before.brokers[broker_id], now)
-        self._check_sizes(before, image)
+        step = before
+        for each in self._steps(before, image):
+            self._check_sizes(step, each)
+            step = each
         return before
+
+    def _steps(self, before: MetadataImage, image: MetadataImage) -> Iterator[MetadataImage]:
+        """The images of all entries from one to the other, as far as they are known; the last one is ``image``."""
+        between = [self._entries.get(Index(each)) for each in range(before.offset + 1, image.offset)]
+        step = before
+        for entry in between if None not in between else ():
+            assert entry is not None
+            if entry.kind is EntryKind.COMMAND:
+                step = apply_batch(step, decode_batch(entry.data).records, entry.index)
+            else:
+                step = advance(step, entry.index)
+            yield step
+        yield image
 
     def changed_partitions(self, before: MetadataImage) -> Iterator[tuple[ReplicaKey, PartitionImage]]:
         """In the newest image; checked by the way."""
@@ -148,8 +168,8 @@ class MetadataWatch:
                 self._fail("isr-and-elr", f"an ELR beside an ISR of MinISR {min_isr}: {new}")
             return
         is_unclean = new.unclean_leader_epochs != old.unclean_leader_epochs
-        # Of several changes at once nobody can tell who left in which of them.
-        is_one_step = new.partition_epoch == old.partition_epoch + 1
+        # Of several changes at once nobody can tell who left in which of them, and under which MinISR.
+        is_one_step = now.offset == before.offset + 1 and new.partition_epoch == old.partition_epoch + 1
         if old_min_isr != min_isr or is_unclean or not is_one_step:
             return
         complete = {*new.isr, *new.elr}
