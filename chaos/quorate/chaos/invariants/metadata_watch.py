@@ -94,7 +94,7 @@ class MetadataWatch:
         return before
 
     def _steps(self, before: MetadataImage, image: MetadataImage) -> Iterator[MetadataImage]:
-        """The images of all entries from one to the other, as far as they are known; the last one is ``image``."""
+        """The images of all entries from one to the other, if they are known; the last one is ``image``."""
         between = [self._entries.get(Index(each)) for each in range(before.offset + 1, image.offset)]
         step = before
         for entry in between if None not in between else ():
