@@ -32,7 +32,7 @@ def blocks_of(page: str, heading: str) -> list[Block]:
 
 
 def script_of(blocks: list[Block], directory: Path) -> str:
-    """One for the shell, so what one block exports the next ones have.
+    """One for the shell, of shell and Python, so what one block exports the next ones have.
 
     Everything in /tmp is in ``directory``, the cluster is in its folder ``quorate``, and it is stopped.
     """
@@ -50,6 +50,7 @@ def script_of(blocks: list[Block], directory: Path) -> str:
         if kind == "sh":
             lines.append(text)
         else:
+            assert kind == "python", f"a block of {kind} is nothing to run"
             program = directory / f"block-{number}.py"
             program.write_text(text, encoding="utf-8")
             lines.append(f"{sys.executable} {program}")

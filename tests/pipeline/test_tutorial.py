@@ -10,16 +10,28 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from quorate.pipeline.jobs.config import ArchiveConfig
+from quorate.pipeline.jobs.config.base import load
 from tests.documented import ROOT, blocks_of, script_of
 from tests.pipeline.job_helpers import LONG
 
 _TIMEOUT_S: Final = 900
 
 
+def test_the_file_of_settings_that_is_shown_is_one_that_its_job_takes(tmp_path: Path) -> None:
+    # In every run, unlike the walk below: also that the page shows what that knows how to walk through.
+    blocks = blocks_of("docs/pipeline.md", "Ten minutes")
+    assert [each.kind for each in blocks] == ["sh", "python", "sh", "sh", "sh", "toml"]
+    file = tmp_path / "archive.toml"
+    file.write_text(blocks[-1].text, encoding="utf-8")
+    config = load(ArchiveConfig, str(file), {})
+    assert config.topics == ("orders", "payments")
+    assert config.spark_conf == (("spark.executor.memory", "4g"),)
+
+
 @LONG
 async def test_the_ten_minutes_work_as_they_are_written(tmp_path: Path) -> None:
-    blocks = blocks_of("docs/pipeline.md", "Ten minutes")
-    assert [each.kind for each in blocks] == ["sh", "python", "sh", "sh", "sh"]
+    blocks = [each for each in blocks_of("docs/pipeline.md", "Ten minutes") if each.kind != "toml"]
     script = script_of(blocks, tmp_path) + "\nquorate consume orders-again --exit-at-end | wc -l"
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
