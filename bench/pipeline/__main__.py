@@ -30,6 +30,7 @@ from bench.peers.kafka.installation import install as install_kafka
 from bench.peers.kafka.peer import KafkaPeer
 from bench.peers.spark_kafka.installation import install as install_spark_kafka
 from bench.pipeline import works
+from bench.pipeline.idle import idle_figures
 from bench.pipeline.took import Took
 from bench.pipeline.works import PARTITIONS, Load, Side
 from quorate.testing import AsyncLocalCluster
@@ -37,8 +38,6 @@ from quorate.testing import AsyncLocalCluster
 LOADS: Final = (Load("100 B", 2_000_000, 100), Load("1 KB", 500_000, 1_000))
 READ_BAR: Final = 1.0
 WRITE_BAR: Final = 0.7
-IDLE_BAR: Final = 2.0
-IDLE_ROUNDS: Final = 5
 
 #: of each round, by work, load and format
 Measured = dict[tuple[str, str, str], list[Took]]
@@ -78,7 +77,7 @@ def _measure(
                 if number:  # the first one warms up
                     measured[key].append(took)
     figures = [each for load in loads for each in _figures(measured, load)]
-    return [*figures, _idle(spark, sides[0], directory)]
+    return [*figures, *idle_figures(spark, sides[0], directory)]
 
 
 def _one_round(
@@ -118,19 +117,6 @@ def _figures(measured: Measured, load: Load) -> list[Figure]:
         ratio = statistics.median(theirs) / statistics.median(ours)
         figures.append(Figure.against(f"{work}, {load.records:,} x {load.name}", ratio, "x", bar, detail))
     return figures
-
-
-def _idle(spark: SparkSession, side: Side, directory: Path) -> Figure:
-    """In turns, medians. Spark tells whole milliseconds: less than one is taken for one."""
-    ours, rate = [], []
-    for number in range(IDLE_ROUNDS):
-        checkpoint = directory / f"idle-{number}"
-        ours.append(works.patiently(lambda at=checkpoint: works.idle_ms(spark, side, "idle", at)))  # type: ignore[misc]
-        rate.append(works.idle_ms(spark, None, "", directory / f"rate-{number}"))
-    ours_ms, rate_ms = statistics.median(ours), statistics.median(rate)
-    detail = f"{ours_ms:.2f} ms beside {rate_ms:.2f} ms of the rate source, {IDLE_ROUNDS} rounds"
-    ratio = max(ours_ms, 1.0) / max(rate_ms, 1.0)
-    return Figure.at_most("a trigger with nothing to do", ratio, "x", IDLE_BAR, detail)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -21,7 +19,7 @@ __all__ = [
     "Load",
     "Side",
     "check_same",
-    "idle_ms",
+    "idle_frame",
     "open_spark",
     "patiently",
     "read_batch",
@@ -31,13 +29,8 @@ __all__ = [
 
 PARTITIONS: Final = 6
 _TASKS: Final = 6
-#: the first ones are the JVM's, which compiles what it runs
-_IDLE_WARM_UP: Final = 100
-_IDLE_TRIGGERS: Final = 300
-_IDLE_TIMEOUT_S: Final = 60.0
 _TOO_BUSY: Final = "Python worker failed to connect back"
 _STARTS_MAX: Final = 5
-_LOOK_EVERY_S: Final = 1
 
 T = TypeVar("T")
 
@@ -124,40 +117,9 @@ def patiently(work: Callable[[], T]) -> T:
     raise AssertionError("the last one returns or raises")
 
 
-def idle_ms(spark: SparkSession, side: Side | None, topic: str, checkpoint: Path) -> float:
-    """What a trigger takes that finds nothing; None: of the rate source.
-
-    The mean of the middle half: Spark tells whole milliseconds, which is too coarse for a median, and the
-    machine takes tens of them now and then, whoever's trigger it is.
-    """
-    if side is None:
-        frame = (
-            spark.readStream.format("rate").option("rowsPerSecond", 1).option("rampUpTime", "3600s").load()
-        )
-    else:
-        frame = _read(spark.readStream, side, topic, starting="latest")
-    query = (
-        frame.writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(processingTime="0 seconds")
-        .start()
-    )
-    deadline = time.monotonic() + _IDLE_TIMEOUT_S
-    try:
-        while True:
-            # The rate source runs a batch every second, of no rows at that: not one with nothing to do.
-            found = [
-                each.durationMs["triggerExecution"]
-                for each in query.recentProgress[_IDLE_WARM_UP:]
-                if "addBatch" not in each.durationMs
-            ]
-            if len(found) >= _IDLE_TRIGGERS or time.monotonic() > deadline:
-                assert found, f"fewer than {_IDLE_WARM_UP} triggers in {_IDLE_TIMEOUT_S:g} s"
-                found.sort()
-                return statistics.fmean(found[len(found) // 4 : len(found) - len(found) // 4])
-            query.awaitTermination(_LOOK_EVERY_S)  # raises what has ended it
-    finally:
-        query.stop()
+def idle_frame(spark: SparkSession, side: Side, topic: str) -> DataFrame:
+    """A stream to which nothing comes."""
+    return _read(spark.readStream, side, topic, starting="latest")
 
 
 def check_same(spark: SparkSession, sides: tuple[Side, Side], topic: str) -> int:
