@@ -7,19 +7,14 @@ gives each address the whole time anew, and waits for the resolver as long as th
 from __future__ import annotations
 
 import socket
-import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from quorate.errors import Unavailable
 from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
+from quorate.rpc.lean.resolving import Found, look_up
 
 __all__ = ["dial"]
-
-#: as `socket.getaddrinfo` tells them
-_Found = Sequence[tuple[Any, ...]]
 
 
 def dial(address: str, *, deadline: float) -> socket.socket:
@@ -35,7 +30,7 @@ def dial(address: str, *, deadline: float) -> socket.socket:
     return made
 
 
-def _first_connected(found: _Found, deadline: float) -> socket.socket:
+def _first_connected(found: Found, deadline: float) -> socket.socket:
     """Each gets its share of what is left: one that is dead must not use up the time of the next."""
     failure = OSError("it has no address")
     for index, (family, _, _, _, place) in enumerate(found):
@@ -59,12 +54,7 @@ def _connected(family: int, place: Any, timeout_s: float) -> socket.socket:
     return made
 
 
-def _addresses_of(address: InetAddress, deadline: float) -> _Found:
-    try:
-        # What is an address already takes no time.
-        return _looked_up(address.host, address.port, socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        pass
+def _addresses_of(address: InetAddress, deadline: float) -> Found:
     try:
         return _looked_up_by(deadline, address.host, address.port)
     except socket.gaierror:
@@ -73,22 +63,8 @@ def _addresses_of(address: InetAddress, deadline: float) -> _Found:
         return _looked_up_by(deadline, "localhost", address.port)
 
 
-def _looked_up(host: str, port: int, flags: int = 0) -> _Found:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-
-
-def _looked_up_by(deadline: float, host: str, port: int) -> _Found:
-    """By a thread of its own, which is left behind: nothing ends a resolver but its own time-outs."""
-    answer: Future[_Found] = Future()
-
-    def look() -> None:
-        try:
-            answer.set_result(_looked_up(host, port))
-        except (OSError, ValueError) as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=look, name=f"resolve {host}", daemon=True).start()
+def _looked_up_by(deadline: float, host: str, port: int) -> Found:
     try:
-        return answer.result(max(0.0, deadline - time.monotonic()))
+        return look_up(host, port).result(max(0.0, deadline - time.monotonic()))
     except TimeoutError:
         raise TimeoutError(f"nobody has said in time where {host} is") from None

@@ -29,6 +29,7 @@ from quorate.rpc.lean.grpc_headers import Metadata, request_headers
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.link import KeepAlive, Link
 from quorate.rpc.lean.options import LeanOptions
+from quorate.rpc.lean.resolving import Found, looked_up
 from quorate.rpc.lean.settings import LocalSettings
 from quorate.rpc.lean.status import Status, StatusCode
 from quorate.rpc.lean.stream import Stream, StreamListener
@@ -341,12 +342,15 @@ class _Server:
             ssl=tls,
             server_hostname=address.host if tls else None,
         )
-        try:
-            await connect(host=address.host)
-        except socket.gaierror:
-            if not address.is_local_name:
-                raise
-            await connect(host="localhost")
+        failure = OSError("it has no address")
+        for found in await _addresses_of(address):
+            try:
+                await connect(host=_numeric_host(found[4]))
+            except OSError as error:
+                failure = error
+            else:
+                return
+        raise failure
 
     def open(self, call: ClientCall) -> Stream:
         stream = self.link.connection.open(call)
@@ -487,6 +491,21 @@ class _Backoff:
 
     def succeeded(self) -> None:
         self._pause_s = self._until = 0.0
+
+
+async def _addresses_of(address: InetAddress) -> Found:
+    try:
+        return await looked_up(address.host, address.port)
+    except socket.gaierror:
+        if not address.is_local_name:
+            raise
+        return await looked_up("localhost", address.port)
+
+
+def _numeric_host(place: tuple[Any, ...]) -> str:
+    """With the interface, where an address means something on that one only."""
+    host: str = place[0]
+    return f"{host}%{place[3]}" if len(place) > 3 and place[3] else host
 
 
 def _end(ended: asyncio.Future[None]) -> None:
