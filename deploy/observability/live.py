@@ -34,6 +34,7 @@ from tools.check_alerts import RULES, find_tool
 #: so that rates have two scrapes within a minute many times over
 _SCRAPE_INTERVAL: Final = "1s"
 _PATIENCE_S: Final = 120.0
+_GROUP: Final = "billing"
 #: what a dashboard leaves to Grafana
 _CHOSEN: Final = {
     **dict.fromkeys(("$cluster", "$topic", "$group", "$instance"), ".*"),
@@ -112,18 +113,24 @@ def _config(cluster: LocalCluster) -> dict[str, Any]:
     }
 
 
-async def _load(bootstrap: str) -> None:
-    """Until cancelled: writes, a group that reads and commits, and requests that are refused."""
+async def _load(bootstrap: str, is_enough: asyncio.Event) -> None:
+    """Writes, a group that reads and commits, and requests; in the end the group has read everything."""
     async with (
         AsyncProducer(bootstrap) as producer,
-        AsyncConsumer(bootstrap, group="billing", topics=["orders"]) as consumer,
+        AsyncConsumer(bootstrap, group=_GROUP, topics=["orders"]) as consumer,
         AsyncAdmin(bootstrap) as admin,
     ):
-        while True:
+        while not is_enough.is_set():
             await producer.send_many("orders", ["v" * 100] * 100)
             await consumer.poll(timeout=0.2)
             await consumer.commit()
             await admin.list_topics()
+        async with asyncio.timeout(_PATIENCE_S):
+            await producer.flush()
+            # There is an alert for a group that has no members and something to read.
+            while (await admin.describe_group(_GROUP)).lag != 0:
+                await consumer.poll(timeout=0.2)
+                await consumer.commit()
 
 
 async def _until(what: str, look: Callable[[], Awaitable[object]]) -> None:
@@ -188,15 +195,16 @@ async def run(program: str) -> None:
     cluster = LocalCluster.create(brokers=3, is_combined=True, settings={"metrics.groups.interval.ms": "1s"})
     async with cluster, AsyncAdmin(cluster.bootstrap) as admin, _prometheus(program, cluster) as prometheus:
         await admin.create_topic("orders", partitions=6, replication_factor=3)
-        load = asyncio.create_task(_load(cluster.bootstrap), name="load")
+        is_enough = asyncio.Event()
+        load = asyncio.create_task(_load(cluster.bootstrap, is_enough), name="load")
         try:
             await _check_queries(prometheus)
             await _check_alerts(prometheus)
+            is_enough.set()
+            await load
         finally:
             load.cancel()
             await asyncio.wait([load])
-        if not load.cancelled():
-            load.result()
         await _check_kill(prometheus, cluster)
 
 
