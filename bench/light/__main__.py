@@ -20,10 +20,12 @@ from typing import Any, Final
 import uvloop
 
 from bench.light.lines import KafkaLine, Line, QuorateLine, leaders
+from bench.light.senders import KafkaSender, QuorateSender, Sender
 from bench.light.tally import Tally
 from quorate.core.records import HEADER_BYTES, encode_values
 
 _LINES: Final[dict[str, Any]] = {"kafka": KafkaLine, "quorate": QuorateLine}
+_SENDERS: Final[dict[str, Any]] = {"kafka": KafkaSender, "quorate": QuorateSender}
 _RECORD_BYTES: Final = 1_000
 _FETCH_BYTES: Final = 1 << 20
 
@@ -54,40 +56,58 @@ def batch_of(size: int) -> bytes:
 async def produce(arguments: argparse.Namespace) -> dict[str, Any]:
     batch = batch_of(arguments.batch_bytes)
     addresses = await leaders(arguments.system, arguments.bootstrap, arguments.topic)
-    made = _LINES[arguments.system]
-    lines: list[Line] = [
-        made(addresses[number % len(addresses)], arguments.topic, number % len(addresses), batch)
-        for number in range(arguments.connections)
-    ]
-    for line in lines:
-        await line.open()
     tally = Tally(warm_up_s=arguments.warm_up, seconds=arguments.seconds)
-    async with asyncio.TaskGroup() as group:
-        for line in lines:
-            group.create_task(_produce(line, len(batch), tally))
-    document = tally.document()
-    for line in lines:
-        await line.close()
-    return {**document, "batch_bytes": len(batch)}
+    producers = []
+    for number in range(arguments.connections):
+        partition = number % len(addresses)
+        producer = _Producer(len(batch), tally)
+        producer.sender = _SENDERS[arguments.system](
+            producer, addresses[partition], arguments.topic, partition, batch
+        )
+        await producer.sender.open()
+        producers.append(producer)
+    tally.begin()
+    for producer in producers:
+        producer.begin()
+    await asyncio.gather(*(producer.is_over for producer in producers))
+    for producer in producers:
+        await producer.sender.close()
+    return {**tally.document(), "batch_bytes": len(batch)}
 
 
-async def _produce(line: Line, size: int, tally: Tally) -> None:
-    while True:
-        asked_at = time.perf_counter()
-        await line.produce()
-        if not tally.add(size, asked_at):
-            return
+class _Producer:
+    """A connection and its batch, sent again as soon as it is acknowledged."""
+
+    sender: Sender
+
+    def __init__(self, size: int, tally: Tally) -> None:
+        self._size = size
+        self._tally = tally
+        self.is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def begin(self) -> None:
+        self._asked_at = time.perf_counter()
+        self.sender.send()
+
+    def on_acknowledged(self) -> None:
+        if self._tally.add(self._size, self._asked_at):
+            self.begin()
+        else:
+            self.is_over.set_result(None)
+
+    def on_failure(self, error: Exception) -> None:
+        if not self.is_over.done():
+            self.is_over.set_exception(error)
 
 
 async def consume(arguments: argparse.Namespace) -> dict[str, Any]:
     addresses = await leaders(arguments.system, arguments.bootstrap, arguments.topic)
     made = _LINES[arguments.system]
-    lines: list[Line] = [
-        made(address, arguments.topic, number, b"") for number, address in enumerate(addresses)
-    ]
+    lines: list[Line] = [made(address, arguments.topic, number) for number, address in enumerate(addresses)]
     for line in lines:
         await line.open()
     tally = Tally(warm_up_s=arguments.warm_up, seconds=arguments.seconds)
+    tally.begin()
     async with asyncio.TaskGroup() as group:
         for line in lines:
             group.create_task(_consume(line, tally))

@@ -1,12 +1,10 @@
-"""Ways to a broker, one for each system: a request is sent, and its answer awaited."""
+"""What the light client asks for, of either system: a request is sent, and its answer awaited."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
-from contextlib import aclosing
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from bench.light import kafka_wire
 from quorate.client.transport import client_transport
@@ -20,9 +18,6 @@ _METADATA: Final = method_of(
     _BROKER, "GetMetadata", broker_pb2.GetMetadataRequest, broker_pb2.GetMetadataResponse
 )
 _FETCH: Final = method_of(_BROKER, "Fetch", broker_pb2.FetchRequest, broker_pb2.FetchResponse)
-_PRODUCE: Final = method_of(
-    _BROKER, "ProduceStream", broker_pb2.ProduceStreamRequest, broker_pb2.ProduceStreamResponse
-)
 _TIMEOUT_S: Final = 30.0
 
 
@@ -31,20 +26,15 @@ class Line(Protocol):
 
     async def open(self) -> None: ...
 
-    async def produce(self) -> None:
-        """The batch that it was made with, once more; returns when it is acknowledged."""
-        ...
-
     async def fetch(self, offset: int, bytes_max: int) -> bytes: ...
 
     async def close(self) -> None: ...
 
 
 class KafkaLine:
-    def __init__(self, address: str, topic: str, partition: int, batch: bytes) -> None:
+    def __init__(self, address: str, topic: str, partition: int) -> None:
         self._address = address
         self._topic, self._partition = topic, partition
-        self._request = kafka_wire.produce_request(topic, partition, batch)
 
     async def open(self) -> None:
         host, _, port = self._address.rpartition(":")
@@ -55,10 +45,6 @@ class KafkaLine:
         (size,) = struct.unpack(">i", await self._reader.readexactly(4))
         return await self._reader.readexactly(size)
 
-    async def produce(self) -> None:
-        if error := kafka_wire.produced_error(await self.ask(self._request)):
-            raise kafka_wire.WireError(f"error {error} for a batch")
-
     async def fetch(self, offset: int, bytes_max: int) -> bytes:
         request = kafka_wire.fetch_request(self._topic, self._partition, offset, bytes_max)
         return kafka_wire.fetched(await self.ask(request))
@@ -67,45 +53,13 @@ class KafkaLine:
         self._writer.close()
 
 
-class _Encoded:
-    """A message that was serialized before: the transport asks no more of it than its bytes."""
-
-    def __init__(self, message: Any) -> None:
-        self._content = message.SerializeToString()
-
-    def SerializeToString(self) -> bytes:  # noqa: N802 - protobuf's name for it
-        content: bytes = self._content
-        return content
-
-
 class QuorateLine:
-    def __init__(self, address: str, topic: str, partition: int, batch: bytes) -> None:
+    def __init__(self, address: str, topic: str, partition: int) -> None:
         self._topic, self._partition = topic, partition
-        # A transport of its own: a channel to the same address may be shared otherwise.
         self._channel = client_transport().connect(address)
-        message = broker_pb2.ProduceStreamRequest()
-        message.request.acks = broker_pb2.ACKS_ALL
-        message.request.timeout_ms = int(_TIMEOUT_S * 1000)
-        message.request.partitions.add(topic=topic, partition=partition, batch=batch)
-        self._message: Any = _Encoded(message)
-        self._turn = asyncio.Event()
-        self._answers: Any = None
 
     async def open(self) -> None:
-        self._answers = self._channel.stream(_PRODUCE, self._requests(), timeout_s=None)
-
-    async def _requests(self) -> AsyncIterator[Any]:
-        while True:
-            await self._turn.wait()
-            self._turn.clear()
-            yield self._message
-
-    async def produce(self) -> None:
-        self._turn.set()
-        answer = await anext(self._answers)
-        result = answer.response.partitions[0] if answer.response.partitions else None
-        if result is None or result.HasField("error"):
-            raise kafka_wire.WireError(str(answer.error if result is None else result.error))
+        """It connects with the first that it asks for."""
 
     async def fetch(self, offset: int, bytes_max: int) -> bytes:
         request = broker_pb2.FetchRequest(max_bytes=2 * bytes_max, format=broker_pb2.RECORD_FORMAT_BATCHES)
@@ -119,8 +73,6 @@ class QuorateLine:
         return result.batches
 
     async def close(self) -> None:
-        async with aclosing(self._answers):
-            pass
         await self._channel.close()
 
 
@@ -128,7 +80,7 @@ async def leaders(system: str, bootstrap: str, topic: str) -> list[str]:
     """The address of each partition's leader."""
     address = bootstrap.partition(",")[0]
     if system == "kafka":
-        line = KafkaLine(address, topic, 0, b"")
+        line = KafkaLine(address, topic, 0)
         await line.open()
         try:
             return kafka_wire.leaders_of(await line.ask(kafka_wire.metadata_request(topic)))

@@ -13,15 +13,15 @@ _SAMPLES_MAX: Final = 100_000
 
 class Tally:
     def __init__(self, *, warm_up_s: float, seconds: float) -> None:
-        self._begins_at = time.perf_counter() + warm_up_s
-        self._ends_at = self._begins_at + seconds
+        self._warm_up_s, self._seconds = warm_up_s, seconds
         self._bytes = self._answers = 0
         self._samples_s: list[float] = []
         self._step = 1
 
-    @property
-    def is_over(self) -> bool:
-        return time.perf_counter() >= self._ends_at
+    def begin(self) -> None:
+        """Everything is connected."""
+        self._begins_at = time.perf_counter() + self._warm_up_s
+        self._ends_at = self._begins_at + self._seconds
 
     def add(self, size: int, asked_at: float) -> bool:
         """An answer came; whether to go on."""
