@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("quick")
+
+
+def pytest_configure() -> None:
+    """A run that was started by `nohup` or with `&` in a script ignores these two signals, and so would every
+    process that a test starts in order to see what it does when it is interrupted."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_sessionstart() -> None:
