@@ -2,15 +2,14 @@
 
     python -m bench.cpu
 
-A node's main thread runs the event loop: our Python, uvloop and the part of grpcio that is called from it.
-All its other threads are grpcio's own. The topic has one partition, so that one node leads and two follow.
+A node's main thread runs the event loop: our Python, uvloop and the transport, which is lean by default and
+has other threads only to look up names. Files are synced by other threads; with QUORATE_RPC_TRANSPORT=grpcio
+grpcio's own are among them. The topic has one partition, so that one node leads and two follow.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
@@ -19,43 +18,9 @@ from rich.table import Table
 
 from bench.cluster.peer import Load
 from bench.cluster.quorate_peer import QuoratePeer
+from bench.processor_time import cpu_of, seconds_of_clients
 
-_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _TOPIC: Final = "cpu"
-
-
-class Cpu(NamedTuple):
-    """Seconds."""
-
-    main_user: float = 0.0
-    main_system: float = 0.0
-    other_threads: float = 0.0
-
-    def __sub__(self, before: Cpu) -> Cpu:
-        return Cpu(*(mine - its for mine, its in zip(self, before, strict=True)))
-
-    @property
-    def total(self) -> float:
-        return sum(self)
-
-
-def cpu_of(process_id: int) -> Cpu:
-    main, others = Cpu(), 0.0
-    for thread in os.listdir(f"/proc/{process_id}/task"):
-        with open(f"/proc/{process_id}/task/{thread}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(") ")[2].split()
-        user, system = (int(field) / _TICKS_PER_S for field in fields[11:13])
-        if int(thread) == process_id:
-            main = Cpu(user, system)
-        else:
-            others += user + system
-    return main._replace(other_threads=others)
-
-
-def cpu_of_clients() -> float:
-    """Of those that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 class Work(NamedTuple):
@@ -86,7 +51,7 @@ async def measure() -> Table:
         "leader",
         "its Python and uvloop",
         "its system calls",
-        "grpcio's threads",
+        "other threads",
         "a follower",
     ):
         table.add_column(column, justify="right")
@@ -95,9 +60,9 @@ async def measure() -> Table:
         await peer.create_topic(_TOPIC, 1)
         for work in _WORKS:
             before = {each: cpu_of(each) for each in peer.process_ids()}
-            clients_before = cpu_of_clients()
+            clients_before = seconds_of_clients()
             await work.run(peer, work.load)
-            clients = cpu_of_clients() - clients_before
+            clients = seconds_of_clients() - clients_before
             leader, *followers = sorted(
                 (cpu_of(each) - before[each] for each in peer.process_ids()), key=lambda cpu: -cpu.total
             )

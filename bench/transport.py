@@ -21,8 +21,8 @@ import tempfile
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bench.cluster.processes import running, tell
-from bench.cpu import cpu_of
 from bench.figure import Figure, show
+from bench.processor_time import seconds_of_process
 from bench.transport_process import IN_FLIGHT
 
 __all__ = ["run"]
@@ -58,9 +58,9 @@ async def _measure(kinds: Kinds, rounds: int, seconds: float) -> dict[tuple[Load
             for load in _LOADS:
                 for kind in kinds:
                     arguments = (kind, addresses[kind], load.name, str(load.bytes), str(seconds))
-                    before_s = cpu_of(pids[kind]).total
+                    before_s = seconds_of_process(pids[kind])
                     told = await tell(*_PROCESS, "client", *arguments)
-                    cpu_s = told["cpu_s"] + cpu_of(pids[kind]).total - before_s
+                    cpu_s = told["cpu_s"] + seconds_of_process(pids[kind]) - before_s
                     told["cpu_us"] = cpu_s / told["messages"] * 1e6
                     measured.setdefault((load, kind), []).append(told)
     return measured

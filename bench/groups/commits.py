@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from bench.cluster.peer import latencies_of
-from bench.cpu import Cpu, cpu_of
 from bench.figure import Figure, show
 from bench.groups.many_groups import ManyGroups, many_groups, offsets_bytes
 from bench.groups.output import write_json
 from bench.groups.sides import QuorateSide
+from bench.processor_time import seconds_of_process
 
 __all__ = ["CommitCost", "add_arguments", "run"]
 
@@ -120,7 +120,7 @@ async def _measure(arguments: argparse.Namespace, settings: Mapping[str, str]) -
 
 
 async def _shares(side: QuorateSide, seconds: float) -> list[float]:
-    before, began = _cpu(side), time.monotonic()
+    before, began = _processor_time(side), time.monotonic()
     await asyncio.sleep(seconds)
     return _share_since(side, before, began)
 
@@ -130,7 +130,7 @@ async def _commit(
 ) -> CommitCost:
     sizes: list[tuple[float, list[int]]] = []
     sampling = asyncio.create_task(_sample(side, sizes))
-    before, began = _cpu(side), time.monotonic()
+    before, began = _processor_time(side), time.monotonic()
     answer = await groups.ask(
         f"commit {arguments.seconds} {arguments.interval}", timeout_s=arguments.seconds + _PATIENCE_S
     )
@@ -152,13 +152,13 @@ async def _commit(
     )
 
 
-def _cpu(side: QuorateSide) -> list[Cpu]:
-    return [cpu_of(process_id) for process_id in side.process_ids().values()]
+def _processor_time(side: QuorateSide) -> list[float]:
+    return [seconds_of_process(process_id) for process_id in side.process_ids().values()]
 
 
-def _share_since(side: QuorateSide, before: Sequence[Cpu], began: float) -> list[float]:
+def _share_since(side: QuorateSide, before: Sequence[float], began: float) -> list[float]:
     seconds = time.monotonic() - began
-    return [(now - then).total / seconds for now, then in zip(_cpu(side), before, strict=True)]
+    return [(now - then) / seconds for now, then in zip(_processor_time(side), before, strict=True)]
 
 
 async def _sample(side: QuorateSide, sizes: list[tuple[float, Any]]) -> None:
