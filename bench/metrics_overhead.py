@@ -35,12 +35,14 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
+from bench.cluster.processes import running
 from bench.figure import Figure
 from quorate.client import AsyncAdmin, AsyncProducer
 from quorate.node.cluster_layout import HOST, free_ports
 
 __all__ = ["median_interval", "run_overhead"]
 
+_NODE: Final = (sys.executable, "-m", "bench.metrics_node")
 _REPLICAS: Final = 3
 _PARTITIONS: Final = 6
 _VALUE: Final = b"v" * 100
@@ -120,7 +122,14 @@ async def _cluster(nodes: int) -> AsyncIterator[Cluster]:
     async with contextlib.AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         processes = [
-            await stack.enter_async_context(_process(str(number), voters, f"{directory}/{number}"))
+            await stack.enter_async_context(
+                running(
+                    *(*_NODE, str(number), voters, f"{directory}/{number}"),
+                    stdin=asyncio.subprocess.PIPE,
+                    # What it complains of is for whoever looks on.
+                    stderr=None,
+                )
+            )
             for number in range(1, nodes + 1)
         ]
         for process in processes:
@@ -130,21 +139,6 @@ async def _cluster(nodes: int) -> AsyncIterator[Cluster]:
         async with AsyncAdmin(cluster.bootstrap) as admin:
             await admin.create_topic("orders", partitions=_PARTITIONS, replication_factor=nodes)
         yield cluster
-
-
-@contextlib.asynccontextmanager
-async def _process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.metrics_node", *arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
 
 
 async def _rounds(

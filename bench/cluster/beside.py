@@ -36,7 +36,6 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 OUTPUT: Final = _ROOT / "build" / "bench"
 PAGE: Final = _ROOT / "docs" / "performance.md"
 _OURS: Final = "quorate"
-_KAFKA: Final = "kafka"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("works", nargs="*", metavar="WORK")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--without", nargs="+", default=[], choices=sorted(_OTHERS), metavar="SYSTEM")
-    parser.add_argument("--without-kafka", action="store_true")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the loads; 0.01 only shows that they run"
     )
@@ -52,11 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", action="store_true", help="write the table into docs/performance.md")
     chosen = parser.parse_args(arguments)
     end_on_sigterm()
-    without = {*chosen.without, *([_KAFKA] if chosen.without_kafka else [])}
     results, failures = run(
         chosen_works(chosen.works, chosen.scale),
         rounds=chosen.rounds,
-        without=without,
+        without=chosen.without,
         kept=Rounds(chosen.resume),
         page=PAGE if chosen.docs else None,
     )
@@ -126,7 +123,7 @@ def _redis() -> tuple[str, Side]:
 
 
 _OTHERS: Final[Mapping[str, tuple[str, Callable[[], tuple[str, Side]]]]] = {
-    _KAFKA: ("Apache Kafka", _kafka),
+    "kafka": ("Apache Kafka", _kafka),
     "nats": ("NATS JetStream", _nats),
     "redis": ("Redis", _redis),
 }

@@ -59,16 +59,18 @@ class ManyProducers(Work):
 
     name = "50-producers"
     comparisons = (Comparison("50 producers, window 1, 1 KB", "/s", name, name, "higher", 3.0, 6.0),)
+    _producers = 50
 
     async def run(self, peer: Peer) -> Measured:
+        await self._create_topic(peer)
+        times = {"warm_up_s": self.seconds(_WARM_UP_S), "seconds": self.seconds(_SECONDS)}
+        return {self.name: [await peer.many_producers(self.name, self._producers, 1 * KB, **times)]}
+
+    async def _create_topic(self, peer: Peer) -> None:
         await peer.create_topic(self.name, _PARTITIONS)
-        rate = await peer.many_producers(
-            self.name, 50, 1 * KB, warm_up_s=self.seconds(_WARM_UP_S), seconds=self.seconds(_SECONDS)
-        )
-        return {self.name: [rate]}
 
 
-class Synced(Work):
+class Synced(ManyProducers):
     """On the disk of every replica in sync before it is acknowledged."""
 
     name = "fsync"
@@ -78,13 +80,10 @@ class Synced(Work):
             *("/s", name, name, "higher", 1.0, 3.0),
         ),
     )
+    _producers = 16
 
-    async def run(self, peer: Peer) -> Measured:
+    async def _create_topic(self, peer: Peer) -> None:
         await peer.create_synced_topic(self.name, _PARTITIONS)
-        rate = await peer.many_producers(
-            self.name, 16, 1 * KB, warm_up_s=self.seconds(_WARM_UP_S), seconds=self.seconds(_SECONDS)
-        )
-        return {self.name: [rate]}
 
 
 class CpuPerGigabyte(Work):

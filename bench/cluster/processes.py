@@ -19,13 +19,15 @@ class ClientFailed(Exception):
 
 
 @contextlib.asynccontextmanager
-async def running(*command: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Its standard output can be read. It is killed at the end if it still runs."""
+async def running(
+    *command: str, stdin: int | None = None, stderr: int | None = asyncio.subprocess.PIPE
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Its standard output can be read. It is killed at the end if it still runs.
+
+    ``stdin``, ``stderr``: as ``create_subprocess_exec`` has them; None is our own.
+    """
     process = await asyncio.create_subprocess_exec(
-        *command,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=_LINE_BYTES_MAX,
+        *command, stdin=stdin, stdout=asyncio.subprocess.PIPE, stderr=stderr, limit=_LINE_BYTES_MAX
     )
     try:
         yield process
