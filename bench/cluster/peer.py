@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 __all__ = ["Latencies", "Load", "LonePeer", "Peer", "latencies_of"]
 
@@ -31,8 +31,30 @@ def latencies_of(samples_ms: list[float]) -> Latencies:
     return Latencies(ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)])
 
 
-class Peer(ABC):
-    """One life of one cluster: an asynchronous context, started once."""
+class LonePeer(ABC):
+    """One life of one cluster: an asynchronous context, started once. It is asked for lone writes only."""
+
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(self, *_: object) -> None: ...
+
+    @abstractmethod
+    async def start(self) -> float:
+        """Seconds until every broker serves."""
+
+    @abstractmethod
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Three replicas, two of them enough to acknowledge."""
+
+    @abstractmethod
+    async def send_alone(self, load: Load) -> Latencies:
+        """One record at a time, each acknowledged before the next is sent, from Python."""
+
+
+class Peer(LonePeer):
+    """One that is put under every load."""
 
     #: as the light client knows it
     system = ""
@@ -47,22 +69,8 @@ class Peer(ABC):
         """Of the nodes."""
         raise NotImplementedError
 
-    @abstractmethod
-    async def __aenter__(self) -> Peer: ...
-
-    @abstractmethod
-    async def __aexit__(self, *_: object) -> None: ...
-
-    @abstractmethod
-    async def start(self) -> float:
-        """Seconds until every broker serves."""
-
-    @abstractmethod
-    async def create_topic(self, topic: str, partitions: int) -> None:
-        """Three replicas, two of them enough to acknowledge."""
-
     async def create_synced_topic(self, topic: str, partitions: int) -> None:
-        """The same, and each replica syncs a record to its disk before it counts."""
+        """As ``create_topic``, and each replica syncs a record to its disk before it counts."""
         raise NotImplementedError
 
     @abstractmethod
@@ -88,10 +96,6 @@ class Peer(ABC):
         """Acknowledged records per second of one producer that puts every record in a batch of its own."""
 
     @abstractmethod
-    async def send_alone(self, load: Load) -> Latencies:
-        """One record at a time, each acknowledged before the next is sent, from Python."""
-
-    @abstractmethod
     async def end_to_end(self, load: Load, *, rate: float) -> Latencies:
         """From the moment a record is due to be sent, until a consumer in another process has it."""
 
@@ -105,27 +109,3 @@ class Peer(ABC):
 
         ``with_controller``: the node that is killed is the active controller too, or else it is not.
         """
-
-
-class LonePeer(Peer):
-    """One that only sends alone."""
-
-    fail_overs = 0
-
-    def resident_bytes(self) -> list[int]:
-        raise NotImplementedError
-
-    async def produce(self, load: Load) -> Mapping[str, float]:
-        raise NotImplementedError
-
-    async def produce_one_per_batch(self, load: Load) -> float:
-        raise NotImplementedError
-
-    async def end_to_end(self, load: Load, *, rate: float) -> Latencies:
-        raise NotImplementedError
-
-    async def consume(self, load: Load) -> Mapping[str, float]:
-        raise NotImplementedError
-
-    async def fail_over(self, topic: str, *, times: int, with_controller: bool) -> list[float]:
-        raise NotImplementedError

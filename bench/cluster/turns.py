@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from bench.cluster.comparison import Measures
 from bench.cluster.peer import LonePeer, Peer
 from bench.cluster.processes import ClientFailed
 from bench.cluster.rounds import Rounds
-from bench.cluster.work import Work
+from bench.cluster.work import LoneWork, Measured, Work
 from bench.cluster.works import warm_up
 
 __all__ = ["Side", "take_turns"]
 
 #: makes a cluster that has not started yet
-Side = Callable[[], Peer]
+Side = Callable[[], LonePeer]
 
 
 async def take_turns(
@@ -54,12 +54,13 @@ async def _live(
     """One life of one cluster."""
     async with make() as peer:
         for work in chosen:
-            if isinstance(peer, LonePeer) and not work.is_for_lone_peers:
+            running = _run(work, peer)
+            if running is None:
                 kept.add(side, number, work.name, {})
                 continue
             began = time.monotonic()
             try:
-                found = await work.run(peer)
+                found = await running
                 if work is chosen[0]:
                     await warm_up(peer, work.scale)
             except (ClientFailed, TimeoutError) as error:
@@ -68,6 +69,13 @@ async def _live(
             else:
                 kept.add(side, number, work.name, found)
             _tell(f"round {number + 1}", side, work.name, time.monotonic() - began, found)
+
+
+def _run(work: Work, peer: LonePeer) -> Awaitable[Measured] | None:
+    """None: it is not for this one."""
+    if isinstance(work, LoneWork):
+        return work.run(peer)
+    return work.run(peer) if isinstance(peer, Peer) else None
 
 
 def _tell(turn: str, side: str, work: str, seconds: float, found: Measures) -> None:

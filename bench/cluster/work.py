@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bench.cluster.comparison import Comparison
-from bench.cluster.peer import Load, Peer
+from bench.cluster.peer import Load, LonePeer, Peer
 
-__all__ = ["KB", "MB", "Measured", "Work"]
+__all__ = ["KB", "MB", "LoneWork", "Measured", "Work"]
 
 Measured = Mapping[str, Sequence[float]]
 
@@ -24,8 +24,6 @@ class Work(ABC):
     comparisons: Sequence[Comparison]
     #: False: once is enough, because it repeats itself
     every_round = True
-    #: also for systems that are beside us for the latency of a lone write, and for nothing else
-    is_for_lone_peers = False
     #: of its usual size; a small part of it shows that it works, and nothing else
     scale = 1.0
 
@@ -40,3 +38,10 @@ class Work(ABC):
 
     def seconds(self, usual: float) -> float:
         return max(usual * self.scale, 0.5)
+
+
+class LoneWork(Work):
+    """Also for systems that are beside us for the latency of a lone write, and for nothing else."""
+
+    @abstractmethod
+    async def run(self, peer: LonePeer) -> Measured: ...

@@ -13,7 +13,7 @@ from typing import Final
 from bench.cluster.comparison import Comparison
 from bench.cluster.limit_works import BrokerLimited, CpuPerGigabyte, LightConsume, ManyProducers, Synced
 from bench.cluster.peer import Latencies, Load, LonePeer, Peer
-from bench.cluster.work import KB, MB, Measured, Work
+from bench.cluster.work import KB, MB, LoneWork, Measured, Work
 
 __all__ = ["WORKS", "chosen_works", "warm_up"]
 
@@ -69,11 +69,10 @@ class OnePerBatch(Work):
         return {self.name: [await peer.produce_one_per_batch(load)]}
 
 
-class SendAlone(Work):
+class SendAlone(LoneWork):
     """A program that waits for each of its records."""
 
     name = "send-alone"
-    is_for_lone_peers = True
     comparisons = tuple(
         Comparison(
             f"lone synchronous send, {which}{who}",
@@ -88,7 +87,7 @@ class SendAlone(Work):
         for which in ("p50", "p99")
     )
 
-    async def run(self, peer: Peer) -> Measured:
+    async def run(self, peer: LonePeer) -> Measured:
         await peer.create_topic(self.name, 1)
         load = self.load(self.name, 3_000, 1 * KB, warm_up=1_000)
         return _percentiles(self.name, await peer.send_alone(load))
@@ -188,14 +187,13 @@ class Memory(Work):
         return {self.name: [size / MB for size in peer.resident_bytes()]}
 
 
-class Start(Work):
+class Start(LoneWork):
     """Part of every life, so that it is measured in any case."""
 
     name = "start"
-    is_for_lone_peers = True
     comparisons = (Comparison("three nodes, until they serve", "s", name, name, "lower", 0.5),)
 
-    async def run(self, peer: Peer) -> Measured:
+    async def run(self, peer: LonePeer) -> Measured:
         return {self.name: [await peer.start()]}
 
 
@@ -210,9 +208,9 @@ def chosen_works(names: Sequence[str], scale: float = 1.0) -> list[Work]:
     return chosen
 
 
-async def warm_up(peer: Peer, scale: float = 1.0) -> None:
+async def warm_up(peer: LonePeer, scale: float = 1.0) -> None:
     """A virtual machine compiles what runs often: the first load must not pay for the others."""
-    if not isinstance(peer, LonePeer):
+    if isinstance(peer, Peer):
         await peer.create_topic("warm-up", 6)
         await peer.produce(Load("warm-up", max(round(500_000 * scale), 1), 100))
 
