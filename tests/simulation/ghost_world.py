@@ -17,6 +17,7 @@ from quorate.metadata.image import PartitionImage
 
 MIN_ISR = 2
 ALL = (1, 2, 3)
+NOBODY = -1
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def partition_image(
 class GhostWorld:
     """Broker 1 leads in epoch 0, and all are in sync. Every batch holds one record."""
 
-    def __init__(self, *, is_synced: bool = False) -> None:
+    def __init__(self, *, is_synced: bool = False, commits: int = 0) -> None:
         self.examined: Counter[str] = Counter()
         self.watch = PartitionWatch("t-0", self.examined)
         self.image = partition_image(is_synced=is_synced)
@@ -64,6 +65,8 @@ class GhostWorld:
         self.lead(1, epoch=0)
         self.follow(2)
         self.follow(3)
+        if commits:
+            self.commit(commits)
 
     def copy(self, broker_id: int) -> Copy:
         return self.watch.copies[BrokerId(broker_id)]
@@ -110,6 +113,13 @@ class GhostWorld:
         self.follow(2, high_watermark=end)
         self.follow(3, high_watermark=end)
 
+    def commit_without_3(self, count: int = 1) -> None:
+        """By broker 1, with broker 2, which are the ISR from now on."""
+        self.commit_metadata(isr=(1, 2))
+        self.append(1, count)
+        self.append(2, count)
+        self.lead(1, epoch=0, high_watermark=self.copy(1).log_end_offset, isr=(1, 2))
+
     # -- what is seen
 
     def lead(
@@ -152,3 +162,9 @@ class GhostWorld:
 
     def die(self, broker_id: int) -> None:
         self.watch.process_ended(BrokerId(broker_id))
+
+    def lose_power(self, broker_id: int, *, kept: int) -> None:
+        """``kept``: where its log ends then."""
+        self.copy(broker_id).lose(is_synced=False)
+        self.cut(broker_id, kept)
+        self.die(broker_id)
