@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import pytest
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
-from quorate.chaos.sim.clock import Simulation, run_simulation
-from quorate.core.transport import Method, Request, Response, method_of
-from quorate.v1 import admin_pb2, broker_pb2, errors_pb2, records_pb2
-
-_SERVICE: Final = broker_pb2.DESCRIPTOR.services_by_name["BrokerService"]
-_FETCH: Final = method_of(_SERVICE, "Fetch", broker_pb2.FetchRequest, broker_pb2.FetchResponse)
-_PRODUCE: Final = method_of(_SERVICE, "Produce", broker_pb2.ProduceRequest, broker_pb2.ProduceResponse)
-_LIST: Final = method_of(
-    _SERVICE, "ListOffsets", broker_pb2.ListOffsetsRequest, broker_pb2.ListOffsetsResponse
+from quorate.core.transport import Method, Request, Response
+from quorate.v1 import broker_pb2, errors_pb2, records_pb2
+from tests.simulation.one_topic import (
+    FETCH,
+    LIST_OFFSETS,
+    PRODUCE,
+    append,
+    is_leading,
+    leader_of,
+    simulate,
 )
+
 #: as the lease demands, or because it has learned already that it does not lead any more
 REFUSALS: Final = {"BROKER_FENCED", "NOT_LEADER_OR_FOLLOWER"}
 
@@ -34,27 +35,6 @@ LATEST: Final = broker_pb2.ListOffsetsRequest(
 def write(acks: broker_pb2.Acks) -> broker_pb2.ProduceRequest:
     entry = broker_pb2.ProducePartition(topic="t", partition=0, records=[records_pb2.Record(value=b"zombie")])
     return broker_pb2.ProduceRequest(acks=acks, partitions=[entry], timeout_ms=5_000)
-
-
-def simulate(scenario: Callable[[SimCluster], Awaitable[None]], *, seed: int) -> None:
-    async def main(simulation: Simulation) -> None:
-        cluster = SimCluster(simulation)
-        await cluster.start()
-        async with cluster.connect() as connection:
-            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
-        await append(cluster, b"before")
-        await scenario(cluster)
-
-    run_simulation(main, seed=seed, time_limit_s=600)
-
-
-async def append(cluster: SimCluster, value: bytes) -> int | None:
-    async with cluster.producer() as producer:
-        return (await (await producer.send("t", value, partition=0))).offset
-
-
-def leader_of(cluster: SimCluster) -> SimMachine:
-    return next(each for each in cluster.brokers if not each.is_paused and is_leading(each))
 
 
 class Asker:
@@ -74,14 +54,15 @@ async def errors_of(calls: list[asyncio.Task[object]]) -> list[errors_pb2.ErrorD
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_leader_resumed_from_a_pause_answers_nothing_from_its_old_life(seed: int) -> None:
     async def scenario(cluster: SimCluster) -> None:
+        await append(cluster, b"before")
         zombie = leader_of(cluster)
         asker = Asker(cluster, zombie)
         zombie.pause()
         calls = [
-            asker.ask(_FETCH, READ),
-            asker.ask(_LIST, LATEST),
-            asker.ask(_PRODUCE, write(broker_pb2.ACKS_LEADER)),
-            asker.ask(_PRODUCE, write(broker_pb2.ACKS_ALL)),
+            asker.ask(FETCH, READ),
+            asker.ask(LIST_OFFSETS, LATEST),
+            asker.ask(PRODUCE, write(broker_pb2.ACKS_LEADER)),
+            asker.ask(PRODUCE, write(broker_pb2.ACKS_ALL)),
         ]
         assert await append(cluster, b"after") == 1
         zombie.resume()
@@ -97,6 +78,7 @@ def test_leader_resumed_from_a_pause_answers_nothing_from_its_old_life(seed: int
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_leader_that_lost_the_controllers_stops_answering_alone_before_another_leads(seed: int) -> None:
     async def scenario(cluster: SimCluster) -> None:
+        await append(cluster, b"before")
         zombie = leader_of(cluster)
         asker = Asker(cluster, zombie)
         controllers = [each.name for each in cluster.controllers]
@@ -104,7 +86,7 @@ def test_leader_that_lost_the_controllers_stops_answering_alone_before_another_l
         loop = cluster.simulation.loop
         refused_at = None
         while leader_of_others(cluster, zombie) is None:
-            [error] = await errors_of([asker.ask(_FETCH, READ)])
+            [error] = await errors_of([asker.ask(FETCH, READ)])
             if error.code and refused_at is None:
                 refused_at = loop.time()
                 assert error.code in REFUSALS
@@ -117,8 +99,3 @@ def test_leader_that_lost_the_controllers_stops_answering_alone_before_another_l
 
 def leader_of_others(cluster: SimCluster, zombie: SimMachine) -> SimMachine | None:
     return next((each for each in cluster.brokers if each is not zombie and is_leading(each)), None)
-
-
-def is_leading(machine: SimMachine) -> bool:
-    broker = None if machine.node is None else machine.node.broker
-    return broker is not None and any(replica.leadership is not None for replica in broker.replicas)

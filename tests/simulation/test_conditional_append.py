@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -15,22 +14,12 @@ from quorate.chaos.checks.final_state import FinalState
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.run import _Run, compete_for_seed
-from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.core.ids import Offset
-from quorate.core.transport import method_of
 from quorate.errors import Unavailable
-from quorate.v1 import admin_pb2, broker_pb2, errors_pb2, records_pb2
+from tests.simulation.one_topic import append, append_at, keep_metadata_from, leader_of, simulate
 
 SEEDS: Final = range(1, 25)
-
-_PRODUCE: Final = method_of(
-    broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
-    "Produce",
-    broker_pb2.ProduceRequest,
-    broker_pb2.ProduceResponse,
-)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -80,14 +69,15 @@ def test_a_refusal_without_a_lease_would_be_found(monkeypatch: pytest.MonkeyPatc
 
 def _refusal_of_a_paused_leader() -> str:
     async def scenario(cluster: SimCluster) -> str:
-        leader = _leader_of(cluster)
+        assert await append(cluster, b"before") == 0
+        leader = leader_of(cluster)
         leader.pause()
-        refusal = asyncio.create_task(_append_at_0(cluster, leader))
-        assert await _append(cluster, b"after") == 1
+        refusal = asyncio.create_task(append_at(cluster, leader, expected_offset=0))
+        assert await append(cluster, b"after") == 1
         leader.resume()
         return (await refusal).code
 
-    return _simulate(scenario)
+    return simulate(scenario)
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
@@ -103,64 +93,19 @@ def test_a_lease_that_is_kept_while_stopping_would_be_found(monkeypatch: pytest.
 
 def _refusal_of_a_stopping_leader(seed: int) -> str:
     async def scenario(cluster: SimCluster) -> str:
-        leader = _leader_of(cluster)
-        # Its heartbeats get through, metadata from elsewhere does not.
-        for machine in cluster.controllers:
-            if not _is_active_controller(machine):
-                cluster.network.block(machine.name, leader.name)
+        assert await append(cluster, b"before") == 0
+        leader = leader_of(cluster)
+        keep_metadata_from(cluster, leader)
         stopping = asyncio.create_task(leader.stop())
-        assert await _append(cluster, b"after") == 1
+        assert await append(cluster, b"after") == 1
         if not leader.is_running:
             return "gone"
         try:
-            code = (await _append_at_0(cluster, leader)).code
+            code = (await append_at(cluster, leader, expected_offset=0)).code
         except Unavailable:
             code = "gone"
         cluster.network.heal()
         await stopping
         return code
 
-    return _simulate(scenario, seed=seed)
-
-
-def _simulate(scenario: Callable[[SimCluster], Awaitable[str]], *, seed: int = 1) -> str:
-    """With one record, at offset 0."""
-
-    async def main(simulation: Simulation) -> str:
-        cluster = SimCluster(simulation)
-        await cluster.start()
-        async with cluster.connect() as connection:
-            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
-        assert await _append(cluster, b"before") == 0
-        return await scenario(cluster)
-
-    return run_simulation(main, seed=seed, time_limit_s=600)
-
-
-async def _append(cluster: SimCluster, value: bytes) -> int | None:
-    async with cluster.producer() as producer:
-        return (await (await producer.send("t", value, partition=0))).offset
-
-
-async def _append_at_0(cluster: SimCluster, machine: SimMachine) -> errors_pb2.ErrorDetail:
-    """As a client that knows no other leader. It comes too late, so there is an error."""
-    entry = broker_pb2.ProducePartition(
-        topic="t", partition=0, records=[records_pb2.Record(value=b"late")], expected_offset=0
-    )
-    request = broker_pb2.ProduceRequest(partitions=[entry])
-    channel = cluster.client_transport().connect(machine.address)
-    return (await channel.call(_PRODUCE, request, timeout_s=60)).partitions[0].error
-
-
-def _leader_of(cluster: SimCluster) -> SimMachine:
-    return next(each for each in cluster.brokers if _is_leading(each))
-
-
-def _is_leading(machine: SimMachine) -> bool:
-    broker = None if machine.node is None else machine.node.broker
-    return broker is not None and any(replica.leadership is not None for replica in broker.replicas)
-
-
-def _is_active_controller(machine: SimMachine) -> bool:
-    controller = None if machine.node is None else machine.node.controller
-    return controller is not None and controller.is_active
+    return simulate(scenario, seed=seed)

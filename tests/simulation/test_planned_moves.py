@@ -17,24 +17,16 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.run import compete_for_seed
-from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.client.admin import AsyncAdmin
 from quorate.controller import reassignment
 from quorate.controller.elections import Assignment
 from quorate.controller.reassignment import Completion
-from quorate.core.transport import method_of
 from quorate.metadata.image import MetadataImage, PartitionImage
-from quorate.v1 import admin_pb2, broker_pb2, errors_pb2, records_pb2
+from tests.simulation.one_topic import append_at, is_leading, keep_metadata_from, simulate
 
 #: in some of them the old leader follows the metadata of a controller that it cannot hear
 SEEDS: Final = range(1, 7)
 
-_PRODUCE: Final = method_of(
-    broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
-    "Produce",
-    broker_pb2.ProduceRequest,
-    broker_pb2.ProduceResponse,
-)
 _NAME: Final = ("t", 0)
 
 #: (admin, the leader's id, the other replicas' ids, the ids of all other brokers)
@@ -87,22 +79,18 @@ def test_a_move_that_drops_the_leader_in_one_step_would_be_found(
 
 
 def _refusal_of_the_old_leader(plan: Plan, seed: int) -> str:
-    async def main(simulation: Simulation) -> str:
-        cluster = SimCluster(simulation, brokers=4)
-        await cluster.start()
-        async with cluster.connect() as connection:
-            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+    async def scenario(cluster: SimCluster) -> str:
         [old] = await _leaders(cluster)
-        assert not (await _produce(cluster, old)).code
+        assert not (await append_at(cluster, old)).code
         await _move(cluster, old, plan)
         new = await _next_leader(cluster, old)
         # A new leader epoch can begin at any moment, and leave an outcome unknown.
-        while (await _produce(cluster, new)).code:
+        while (await append_at(cluster, new)).code:
             await asyncio.sleep(0.001)
             new = await _next_leader(cluster, old)
-        return (await _produce(cluster, old, expected_offset=0)).code
+        return (await append_at(cluster, old, expected_offset=0)).code
 
-    return run_simulation(main, seed=seed, time_limit_s=600)
+    return simulate(scenario, seed=seed, brokers=4)
 
 
 async def _move(cluster: SimCluster, old: SimMachine, plan: Plan) -> None:
@@ -116,33 +104,19 @@ async def _move(cluster: SimCluster, old: SimMachine, plan: Plan) -> None:
         if plan is reassign:
             # It has to hear whom it is to let catch up; and then no more.
             await cluster.until(lambda: _is_growing(old))
-        for machine in cluster.controllers:
-            if not _is_active_controller(machine):
-                cluster.network.block(machine.name, old.name)
+        keep_metadata_from(cluster, old)
         await moving
 
 
 async def _leaders(cluster: SimCluster) -> list[SimMachine]:
-    await cluster.until(lambda: any(map(_is_leading, cluster.brokers)))
-    return [each for each in cluster.brokers if _is_leading(each)]
+    await cluster.until(lambda: any(map(is_leading, cluster.brokers)))
+    return [each for each in cluster.brokers if is_leading(each)]
 
 
 async def _next_leader(cluster: SimCluster, old: SimMachine) -> SimMachine:
     others = [each for each in cluster.brokers if each is not old]
-    await cluster.until(lambda: any(map(_is_leading, others)))
-    return next(filter(_is_leading, others))
-
-
-async def _produce(
-    cluster: SimCluster, machine: SimMachine, *, expected_offset: int | None = None
-) -> errors_pb2.ErrorDetail:
-    """As a client that knows no other leader."""
-    entry = broker_pb2.ProducePartition(
-        topic="t", partition=0, records=[records_pb2.Record(value=b"v")], expected_offset=expected_offset
-    )
-    channel = cluster.client_transport().connect(machine.address)
-    request = broker_pb2.ProduceRequest(partitions=[entry])
-    return (await channel.call(_PRODUCE, request, timeout_s=60)).partitions[0].error
+    await cluster.until(lambda: any(map(is_leading, others)))
+    return next(filter(is_leading, others))
 
 
 def _replica(machine: SimMachine) -> Partition | None:
@@ -150,16 +124,6 @@ def _replica(machine: SimMachine) -> Partition | None:
     return None if broker is None else next(iter(broker.replicas), None)
 
 
-def _is_leading(machine: SimMachine) -> bool:
-    replica = _replica(machine)
-    return replica is not None and replica.leadership is not None
-
-
 def _is_growing(machine: SimMachine) -> bool:
     replica = _replica(machine)
     return replica is None or replica.state is None or bool(replica.state.image.adding_replicas)
-
-
-def _is_active_controller(machine: SimMachine) -> bool:
-    controller = None if machine.node is None else machine.node.controller
-    return controller is not None and controller.is_active
