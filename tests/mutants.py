@@ -9,7 +9,7 @@ import pytest
 from quorate.chaos.mutations.hunting import hunt
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.errors import QuorateError
 
 __all__ = ["assert_is_noticed", "assert_story_notices"]

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.sim.disk_nodes import SimDirectory
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import Offset
 from quorate.core.records import RecordKey
 from quorate.storage import (

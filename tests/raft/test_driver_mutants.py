@@ -14,7 +14,7 @@ import pytest
 
 from quorate.chaos.mutations.hunts import SeededHunt
 from quorate.chaos.mutations.mutation import Mutation
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.metadata.raft.driver import Driver
 from quorate.metadata.raft.persistence import Persistence
 from quorate.metadata.raft.ready import Ready

@@ -12,9 +12,9 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.final import check_replicas_agree, records_of
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import failed_in_silence, replicas_of
-from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.mutations.registry import find_mutation
 from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.core.transport import method_of
 from quorate.v1 import admin_pb2, broker_pb2

@@ -16,9 +16,9 @@ from quorate.broker.replica.partition import Partition
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.invariants.observer import Observer
-from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.mutations.registry import find_mutation
 from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import MetadataPublisher

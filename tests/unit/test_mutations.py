@@ -13,8 +13,8 @@ from quorate.chaos.mutations.evidence import RunFacts, evidence_page
 from quorate.chaos.mutations.hunting import HuntOutcome, hunt
 from quorate.chaos.mutations.hunts import SeededHunt, StoryHunt
 from quorate.chaos.mutations.mutation import Catch, Mutation
-from quorate.chaos.mutations.patch import Patch, _held_by
 from quorate.chaos.mutations.registry import MUTATIONS, find_mutation, mutations_of_rule
+from quorate.chaos.sim.patch import Patch, _held_by
 
 ROOT = Path(__file__).parents[2]
 #: what runs in production; the console starts simulations, so it may import them

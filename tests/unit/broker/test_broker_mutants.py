@@ -16,7 +16,7 @@ from quorate.broker.handlers.fetch import FetchHandler
 from quorate.broker.handlers.produce_in_progress import PartitionAppend, ProduceInProgress
 from quorate.broker.handlers.request_memory import RequestMemory
 from quorate.broker.replica.leadership import Leadership
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.clock import SystemClock
 from quorate.v1 import broker_pb2
 from tests.mutants import assert_story_notices

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from quorate.chaos.campaign.outcome import Failure, RunOutcome
 from quorate.chaos.campaign.recorder import CampaignRecorder, SourcesChanged
 from quorate.chaos.campaign.seed_ranges import format_seeds, parse_seeds
 from quorate.chaos.evidence.checkout import commit_of, find_checkout
-from quorate.chaos.evidence.sources import SOURCES, SOURCES_LEFT_OUT, digest_of, source_files
+from quorate.chaos.evidence.sources import SIMULATOR, SOURCES, SOURCES_LEFT_OUT, digest_of, source_files
 from tests.unit.campaign.small_checkout import make_checkout
 
 ROOT = Path(__file__).parents[3]
@@ -218,6 +220,19 @@ def test_raft_replication_and_recovery_are_among_the_sources(name: str) -> None:
 
 
 # -- this repository
+
+
+@pytest.mark.parametrize("world", ["cluster.run", "raft.simulation"])
+def test_all_that_a_simulated_run_imports_is_among_the_sources_of_the_simulator(world: str) -> None:
+    program = (
+        f"import quorate.chaos.{world}, sys; "
+        "print(*(each.__file__ for name, each in sys.modules.items() if name.startswith('quorate.chaos.')))"
+    )
+    imported = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.split()
+    assert len(imported) > 10
+    assert set(map(Path, imported)) <= set(source_files(ROOT, SIMULATOR))
 
 
 def test_the_checkout_is_found_from_the_code_that_runs() -> None:

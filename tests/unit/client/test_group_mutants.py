@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.client.consumer.buffer import FetchBuffer
 from quorate.client.consumer.engine import ConsumerEngine
 from quorate.client.consumer.group import beginnings

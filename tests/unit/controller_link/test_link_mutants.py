@@ -12,7 +12,7 @@ from quorate.broker.controller_link.damage_reports import DamageReports
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.controller_link.link import ControllerLink
 from quorate.broker.controller_link.registration import Registration
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 from tests.mutants import assert_story_notices
 from tests.unit.controller_link import link_rules

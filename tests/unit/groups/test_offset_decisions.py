@@ -12,7 +12,7 @@ from quorate.broker.groups.member import Member
 from quorate.broker.groups.offset_decisions import OffsetsDecision
 from quorate.broker.groups.records import TopicIdPartition, topic_partitions
 from quorate.chaos.models.groups.group_world import GROUP, World, at
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.errors import (
     CommitOvertaken,
     FencedMemberEpoch,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.broker.groups.ends import Ends
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import TopicId
 from quorate.core.records import Record, encode_batch
 from quorate.errors import (

@@ -13,7 +13,7 @@ from quorate.broker.groups import loading, shard
 from quorate.broker.groups.invariants import validate
 from quorate.broker.groups.loading import load
 from quorate.broker.groups.records import decode_record, encode_record, offset_record
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.records import Record, encode_batch
 from quorate.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, QuorateError
 from quorate.v1.group_pb2 import (

@@ -22,7 +22,7 @@ from quorate.broker.groups.shard import GroupShard
 from quorate.broker.groups.upkeep import GroupUpkeep
 from quorate.broker.handlers import appending
 from quorate.broker.partition_ends import PartitionEnds
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.records import Record
 from quorate.core.transport import Call
 from quorate.errors import QuorateError

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from quorate.broker.groups import membership
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import TopicName
 from quorate.v1.group_pb2 import (
     DeleteGroupsRequest,

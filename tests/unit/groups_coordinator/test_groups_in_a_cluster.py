@@ -14,7 +14,7 @@ from quorate.broker.groups.loading import load
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import newest_image
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.topic_names import OFFSETS_TOPIC
 from quorate.errors import QuorateError
 from quorate.v1.group_pb2 import CommitOffsetsRequest, FetchOffsetsRequest, FindCoordinatorsRequest

@@ -21,7 +21,7 @@ from quorate.chaos.models.replica_set.replica_harness import broker_image
 from quorate.chaos.mutations import of_leaders, of_replicas
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import BrokerId, Offset
 from quorate.errors import IneligibleReplica
 from quorate.metadata.image import Recovery

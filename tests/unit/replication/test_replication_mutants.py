@@ -13,7 +13,7 @@ from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.chaos.mutations import of_followers
 from quorate.chaos.mutations.hunts import SeededHunt, StoryHunt
 from quorate.chaos.mutations.mutation import Mutation
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.config import Durability
 from quorate.errors import UnknownServerError
 from quorate.v1.replica_pb2 import ReplicaUpdate

@@ -36,9 +36,9 @@ from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.group_ledger import GroupLedger
 from quorate.chaos.history.history import History
 from quorate.chaos.history.partition_images import saw_partition_image
+from quorate.chaos.history.watermarks import watch_watermarks
 from quorate.chaos.invariants.observer import Observer
 from quorate.chaos.invariants.rot import has_rotted
-from quorate.chaos.live.watermarks import watch_watermarks
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.process import SimProcess
 from quorate.core.config import Durability

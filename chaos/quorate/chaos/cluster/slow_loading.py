@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from quorate.broker.groups.shard import GroupShard
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 
 __all__ = ["slow_loading"]
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from quorate.chaos.drills.timeline import EventKind, Timeline
 from quorate.chaos.history.partition_images import saw_partition_image
-from quorate.chaos.live.watermarks import watch_watermarks
+from quorate.chaos.history.watermarks import watch_watermarks
 from quorate.client import AsyncAdmin
 from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock

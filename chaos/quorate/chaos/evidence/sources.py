@@ -56,6 +56,7 @@ SOURCES_LEFT_OUT: Final = (
     "storage/quorate/storage/inspect.py",
 )
 
+#: all of ``quorate.chaos`` that a simulated run imports
 SIMULATOR: Final = (
     "chaos/quorate/chaos/checks",
     "chaos/quorate/chaos/cluster",

@@ -13,7 +13,7 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import newest_image, replicas_of
 from quorate.chaos.mutations.cluster_stories import recover_partition
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.client.groups.coordinator import COMMIT_OFFSETS
 from quorate.client.groups.membership import Membership

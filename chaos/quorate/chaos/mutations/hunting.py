@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from quorate.chaos.cluster.trace import counting_events
 from quorate.chaos.mutations.mutation import Catch, Mutation
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 
 __all__ = ["HuntOutcome", "hunt", "hunt_all"]
 

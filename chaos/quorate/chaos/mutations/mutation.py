@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 
 __all__ = ["Catch", "Hunt", "Mutation", "mutation", "mutations_in"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from quorate.chaos.models.controller import controller_model, model_processes
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.controller import (
     brokers,
     departures,

@@ -19,7 +19,7 @@ from quorate.chaos.mutations.cluster_stories import (
 )
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.client.consumer.positions import EpochEnd, Need, PartitionReader
 from quorate.core.disk import Bytes
 from quorate.core.ids import Offset

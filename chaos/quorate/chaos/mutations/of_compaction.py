@@ -18,7 +18,7 @@ from quorate.chaos.mutations.compacted_copy_stories import (
     a_replica_that_was_away_hears_of_deletions,
 )
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import Offset
 from quorate.core.records import RecordKey
 from quorate.storage import offset_map, opening

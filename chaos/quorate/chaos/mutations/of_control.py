@@ -15,9 +15,9 @@ from typing import Final
 
 from quorate.chaos.mutations.hunts import SeededHunt
 from quorate.chaos.mutations.mutation import Mutation
-from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.raft_control.scenarios import SCENARIOS, Scenario
 from quorate.chaos.raft_control.world import Verdict, run_own, run_stock
+from quorate.chaos.sim.patch import Patch
 
 __all__ = ["MUTATIONS"]
 

@@ -12,7 +12,7 @@ from quorate.chaos.mutations.cluster_stories import (
     cluster_story,
 )
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.controller import brokers, heartbeats
 from quorate.controller.active import ActiveController
 from quorate.metadata.image import MetadataImage

@@ -32,7 +32,7 @@ from quorate.chaos.mutations.group_stories_of_clusters import (
     an_application_that_was_at_work_does_not_take_its_group_back,
 )
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.client.consumer.group import beginnings, by_hand
 from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.commit_queue import CommitQueue

@@ -18,8 +18,8 @@ from quorate.chaos.mutations.cluster_stories import (
 )
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
+from quorate.chaos.sim.patch import Patch
 from quorate.core.disk import Disk
 from quorate.metadata.image import MetadataImage
 from quorate.storage import opening

@@ -11,7 +11,7 @@ from quorate.chaos.models.controller.recovery_story import the_last_epoch_counts
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.controller import (
     alter_partition,
     brokers,

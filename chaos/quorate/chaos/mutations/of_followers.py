@@ -16,7 +16,7 @@ from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.damaged_log_story import a_damaged_log_is_kept_while_it_may_be_elected
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
 from quorate.rpc.error_detail import error_from_detail

@@ -15,7 +15,7 @@ from quorate.chaos.models.groups.group_stories import an_epoch_is_given_once
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CLIENTS_IN_GROUPS, GROUPS
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.client.consumer.group.member import Hold
 from quorate.client.consumer.group.member import Member as ClientMember
 from quorate.client.groups.partitions import partitions_to

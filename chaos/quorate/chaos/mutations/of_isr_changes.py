@@ -9,7 +9,7 @@ from quorate.chaos.models.controller import model_processes
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.of_elections import change_with
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.controller import (
     alter_partition,
     heartbeats,

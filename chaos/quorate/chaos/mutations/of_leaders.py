@@ -25,7 +25,7 @@ from quorate.chaos.mutations import of_elections, of_replicas
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.storage import LogRead

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quorate.chaos.mutations.model_hunts import PRODUCER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.client.producer import partition_queue
 from quorate.client.producer.batch import ProducerBatch
 from quorate.client.producer.partition_queue import PartitionQueue

@@ -21,9 +21,9 @@ from typing import Final
 
 from quorate.chaos.mutations.model_hunts import RAFT
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
 from quorate.chaos.raft.node import SimulatedNode
 from quorate.chaos.raft.voter_disk import VoterDisk
+from quorate.chaos.sim.patch import Patch
 from quorate.metadata.raft.core import RaftCore
 from quorate.metadata.raft.elections import Elections
 from quorate.metadata.raft.entries import Entry, Index

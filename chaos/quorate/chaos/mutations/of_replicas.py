@@ -13,7 +13,7 @@ from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.mutations.model_hunts import REPLICAS
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import BrokerId, Offset
 from quorate.errors import QuorateError
 

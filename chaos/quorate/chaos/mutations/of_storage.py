@@ -10,7 +10,7 @@ from typing import Any, Final
 from quorate.chaos.models.log import log_checkers as check
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
-from quorate.chaos.mutations.patch import Patch
+from quorate.chaos.sim.patch import Patch
 from quorate.core.disk import Bytes
 from quorate.core.ids import Offset
 from quorate.core.records import BatchFault, BatchHeader, FaultKind, ScanResult, parse_header
