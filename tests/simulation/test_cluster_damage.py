@@ -13,45 +13,32 @@ from quorate.chaos.cluster.final import check_replicas_agree, records_of
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import failed_in_silence, replicas_of
 from quorate.chaos.mutations.registry import find_mutation
-from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
-from quorate.core.transport import method_of
 from quorate.v1 import admin_pb2, broker_pb2
+from tests.simulation.one_topic import FETCH, PLAIN, leader_of, simulate
 
 TOPIC: Final = TopicPartition(TopicName("t"), PartitionId(0))
 RECORDS: Final = 50
 #: somewhere in the first batch's records
 DAMAGED_BIT: Final = 8 * 80
-PLAIN: Final = admin_pb2.CreateTopicRequest(name="t")
 #: a segment is closed with the first write after a second, and compacted when it is next looked at
 COMPACTED: Final = admin_pb2.CreateTopicRequest(
     name="t",
     configs={"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"},
 )
 
-_FETCH: Final = method_of(
-    broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
-    "Fetch",
-    broker_pb2.FetchRequest,
-    broker_pb2.FetchResponse,
-)
 
-
-def simulate(
+def simulate_damage(
     scenario: Callable[[SimCluster], Awaitable[None]], topic: admin_pb2.CreateTopicRequest = PLAIN
 ) -> None:
-    async def main(simulation: Simulation) -> None:
-        # What was damaged is found by those who read the files.
-        cluster = SimCluster(simulation, settings={"log_recent_bytes": 0})
-        await cluster.start()
-        async with cluster.connect() as connection:
-            await connection.create_topic(topic)
+    async def main(cluster: SimCluster) -> None:
         await write(cluster)
         await cluster.until(lambda: is_whole(cluster))
         await scenario(cluster)
 
-    run_simulation(main, seed=1, time_limit_s=600)
+    # What was damaged is found by those who read the files.
+    simulate(main, settings={"log_recent_bytes": 0}, topic=topic)
 
 
 async def write(cluster: SimCluster) -> None:
@@ -74,16 +61,12 @@ def is_whole(cluster: SimCluster) -> bool:
     return len(replicas) == 3 and len(ends) == 1 and [len(isr) for isr in isrs] == [3]
 
 
-def leader_of(cluster: SimCluster) -> SimMachine:
-    return next(each for each in cluster.brokers if replica_on(each).leadership is not None)
-
-
 async def fetch(cluster: SimCluster, machine: SimMachine) -> Any:
     channel = cluster.client_transport().connect(machine.address)
     request = broker_pb2.FetchRequest(
         partitions=[broker_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0)], allow_follower=True
     )
-    [result] = (await channel.call(_FETCH, request, timeout_s=10)).partitions
+    [result] = (await channel.call(FETCH, request, timeout_s=10)).partitions
     await channel.close()
     return result
 
@@ -109,7 +92,7 @@ def test_damaged_replica_is_found_by_a_read_and_fetched_anew(role: str) -> None:
             assert len(records_of(replica, Offset(RECORDS))) == RECORDS
         assert (await fetch(cluster, victim)).batches
 
-    simulate(scenario)
+    simulate_damage(scenario)
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
@@ -126,7 +109,7 @@ def test_damage_that_compaction_finds_is_told_and_repaired_though_nobody_reads(r
         assert log.damage is None
         check_replicas_agree(replicas_of(cluster)[TOPIC])
 
-    simulate(scenario, COMPACTED)
+    simulate_damage(scenario, COMPACTED)
 
 
 def test_replica_that_fails_and_tells_nobody_is_seen_although_all_are_in_sync() -> None:
@@ -141,7 +124,7 @@ def test_replica_that_fails_and_tells_nobody_is_seen_although_all_are_in_sync() 
         assert replica_on(victim).failure is not None
         assert f"at {victim.name}" in (failed_in_silence(cluster) or "")
 
-    simulate(scenario)
+    simulate_damage(scenario)
 
 
 def test_damage_of_a_sleeping_replica_is_found_at_its_next_start_and_repaired() -> None:
@@ -157,4 +140,4 @@ def test_damage_of_a_sleeping_replica_is_found_at_its_next_start_and_repaired() 
         check_replicas_agree(replicas_of(cluster)[TOPIC])
         assert leader_of(cluster) is leader
 
-    simulate(scenario)
+    simulate_damage(scenario)
