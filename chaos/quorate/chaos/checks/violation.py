@@ -8,6 +8,6 @@ __all__ = ["Violation"]
 class Violation(AssertionError):
     """``check`` names what found it. It survives pickling, so that it can come from another process."""
 
-    def __init__(self, message: str, *, check: str = "invariant") -> None:
+    def __init__(self, message: str, *, check: str) -> None:
         super().__init__(message)
         self.check = check

@@ -88,7 +88,8 @@ class CompareAndSetClients:
                 history.note_refused()
             return believed
         if written_at != expected:
-            raise Violation(f"{value!r} was to be at {expected} or nowhere, and is at {written_at}")
+            message = f"{value!r} was to be at {expected} or nowhere, and is at {written_at}"
+            raise Violation(message, check="not-linearizable")
         history.note_appended(called, value, expected)
         return expected + 1
 

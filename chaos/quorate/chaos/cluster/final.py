@@ -41,7 +41,8 @@ def batches_of(replica: Partition, end_offset: Offset) -> Iterator[bytes]:
     while offset < end_offset:
         read = replica.log.read(offset, bytes_max=_READ_BYTES, end_offset=end_offset)
         if not read.batches:
-            raise Violation(f"{replica.topic_partition}: nothing to read at {offset}, before {end_offset}")
+            message = f"{replica.topic_partition}: nothing to read at {offset}, before {end_offset}"
+            raise Violation(message, check="replicas-differ")
         yield read.batches
         offset = read.next_offset
 
@@ -96,7 +97,8 @@ def check_replicas_agree(replicas: Sequence[Partition]) -> None:
     end_offset = min(replica.high_watermark for replica in replicas)
     contents = [b"".join(batches_of(replica, end_offset)) for replica in replicas]
     if any(content != contents[0] for content in contents[1:]):
-        raise Violation(f"{replicas[0].topic_partition}: replicas differ below {end_offset}")
+        message = f"{replicas[0].topic_partition}: replicas differ below {end_offset}"
+        raise Violation(message, check="replicas-differ")
 
 
 def assigned_replicas(cluster: SimCluster) -> dict[TopicPartition, list[tuple[str, Partition]]]:
@@ -104,8 +106,8 @@ def assigned_replicas(cluster: SimCluster) -> dict[TopicPartition, list[tuple[st
     held = {
         (machine.config.node_id, replica.key): (machine.name, replica)
         for machine in cluster.brokers
-        if machine.node is not None and machine.node.broker is not None
-        for replica in machine.node.broker.replicas
+        if machine.broker is not None
+        for replica in machine.broker.replicas
     }
     found: dict[TopicPartition, list[tuple[str, Partition]]] = {}
     for name, partition in partitions_of(newest_image(cluster)):
