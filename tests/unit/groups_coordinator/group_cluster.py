@@ -233,7 +233,7 @@ def coordinator_of(cluster: SimCluster, group: str = GROUP) -> SimMachine:
 
 def shard_of(machine: SimMachine, group: str = GROUP) -> GroupShard | None:
     """What a broker has in memory, whoever it thinks coordinates."""
-    broker = None if machine.node is None else machine.node.broker
+    broker = machine.broker
     if broker is None:
         return None
     try:

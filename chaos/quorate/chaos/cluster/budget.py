@@ -141,7 +141,7 @@ class FaultBudget:
                 del self._losses[name]
 
     def _is_restored(self, machine: SimMachine, loss: _Loss) -> bool:
-        broker = None if machine.node is None else machine.node.broker
+        broker = machine.broker
         if broker is None or machine.starts == loss.starts or not machine.is_ready:
             return False
         number = machine.config.node_id

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
+from quorate.broker.broker import Broker
 from quorate.chaos.sim.clock import SimClock, Simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import ProcessDied
 from quorate.chaos.sim.network import SimNetwork
 from quorate.chaos.sim.process import SimProcess
 from quorate.chaos.sim.transport import SimTransport
+from quorate.controller.controller import Controller
 from quorate.core.config import NodeConfig
 from quorate.errors import QuorateError
 from quorate.node.node import Node, Surroundings
@@ -62,6 +64,16 @@ class SimMachine:
     @property
     def address(self) -> str:
         return str(self.config.listeners[0])
+
+    @property
+    def broker(self) -> Broker | None:
+        """Of the process that runs, once it listens; None also where the machine is none."""
+        return None if self.node is None else self.node.broker
+
+    @property
+    def controller(self) -> Controller | None:
+        """As ``broker``."""
+        return None if self.node is None else self.node.controller
 
     @property
     def is_running(self) -> bool:

@@ -27,7 +27,7 @@ def newest_image(cluster: SimCluster) -> MetadataImage:
     """Committed metadata, of the running controller that has heard most."""
     newest = EMPTY_IMAGE
     for machine in cluster.controllers:
-        controller = None if machine.node is None else machine.node.controller
+        controller = machine.controller
         if controller is not None and controller.image.offset >= newest.offset:
             newest = controller.image
     return newest
@@ -43,8 +43,8 @@ def replicas_of(cluster: SimCluster) -> dict[TopicPartition, list[Partition]]:
     """Every replica of every broker that runs."""
     found: dict[TopicPartition, list[Partition]] = {}
     for machine in cluster.brokers:
-        if machine.node is not None and machine.node.broker is not None:
-            for replica in machine.node.broker.replicas:
+        if machine.broker is not None:
+            for replica in machine.broker.replicas:
                 found.setdefault(replica.topic_partition, []).append(replica)
     return found
 
@@ -59,7 +59,7 @@ def active_controller(cluster: SimCluster) -> SimMachine | None:
     """Whoever takes itself for it, in the highest term."""
     found, highest = None, -1
     for machine in cluster.controllers:
-        controller = None if machine.node is None else machine.node.controller
+        controller = machine.controller
         if controller is not None and controller.is_active and controller.term > highest:
             found, highest = machine, controller.term
     return found
@@ -99,9 +99,9 @@ def failed_in_silence(cluster: SimCluster) -> str | None:
     """A replica that its broker calls failed, and that the metadata has elected or would elect; in words."""
     image = newest_image(cluster)
     for machine in cluster.brokers:
-        if machine.node is None or machine.node.broker is None:
+        if machine.broker is None:
             continue
-        for replica in machine.node.broker.replicas:
+        for replica in machine.broker.replicas:
             partition = image.partition(replica.topic_id, replica.key.partition)
             if replica.failure is None or partition is None:
                 continue

@@ -244,5 +244,4 @@ async def recover_partition(cluster: SimCluster, admin: AsyncAdmin, partition: t
 
 
 def _holds_a_replica(machine: SimMachine) -> bool:
-    node = machine.node
-    return node is not None and node.broker is not None and any(node.broker.replicas)
+    return machine.broker is not None and any(machine.broker.replicas)

@@ -68,9 +68,8 @@ def in_the_order_of_replicas(cluster: SimCluster) -> list[SimMachine]:
 
 
 def replica_on(machine: SimMachine) -> Partition:
-    assert machine.node is not None
-    assert machine.node.broker is not None
-    [replica] = machine.node.broker.replicas
+    assert machine.broker is not None
+    [replica] = machine.broker.replicas
     return replica
 
 

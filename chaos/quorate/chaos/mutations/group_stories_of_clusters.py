@@ -281,6 +281,5 @@ def _coordinator(cluster: SimCluster) -> SimMachine | None:
 
 
 def _holds(machine: SimMachine) -> bool:
-    node = machine.node
-    replicas = () if node is None or node.broker is None else node.broker.replicas
+    replicas = () if machine.broker is None else machine.broker.replicas
     return any(each.topic_partition == _TOPIC for each in replicas)

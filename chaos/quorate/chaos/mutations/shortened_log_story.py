@@ -83,9 +83,8 @@ def _is_restored(cluster: SimCluster) -> bool:
 
 
 def _directory_of(machine: SimMachine) -> str:
-    assert machine.node is not None
-    assert machine.node.broker is not None
-    [replica] = machine.node.broker.replicas
+    assert machine.broker is not None
+    [replica] = machine.broker.replicas
     return replica.log.directory
 
 

@@ -216,12 +216,11 @@ def _topics_to_shorten(scene: Scene) -> list[TopicPlan]:
 def _is_old_topic_gone(scene: Scene, topic: TopicPlan) -> bool:
     """No process holds a replica of another topic of that name than the newest."""
     newest = scene.image().topic_ids.get(TopicName(topic.name))
-    brokers = [each.node.broker for each in scene.cluster.brokers if each.node is not None]
     return all(
         replica.topic_id == newest
-        for broker in brokers
-        if broker is not None
-        for replica in broker.replicas
+        for machine in scene.cluster.brokers
+        if machine.broker is not None
+        for replica in machine.broker.replicas
         if replica.topic_partition.topic == topic.name
     )
 

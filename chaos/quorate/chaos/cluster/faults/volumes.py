@@ -87,13 +87,13 @@ async def _serves_for_long_enough(scene: Scene, machine: SimMachine) -> bool:
 
 
 def _has_a_lease(machine: SimMachine) -> bool:
-    broker = None if machine.node is None else machine.node.broker
+    broker = machine.broker
     return broker is not None and broker._lease.is_valid  # noqa: SLF001  # a fault sees what nobody is told
 
 
 def _term(scene: Scene) -> int | None:
     active = active_controller(scene.cluster)
-    controller = None if active is None or active.node is None else active.node.controller
+    controller = None if active is None else active.controller
     return None if controller is None else controller.term
 
 
