@@ -22,6 +22,7 @@ async def main(bootstrap: str, topic: str, producers: int, value_bytes: int, tal
     # Every one is connected before the first is counted.
     await asyncio.gather(*[_send(producer, topic, value) for producer in made])
     tally = Tally(warm_up_s=tally_s[0], seconds=tally_s[1])
+    tally.begin()
     async with asyncio.TaskGroup() as group:
         for producer in made:
             group.create_task(_send_on(producer, topic, value, tally))
