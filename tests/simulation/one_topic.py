@@ -66,7 +66,7 @@ async def append_at(
 
 def is_leading(machine: SimMachine) -> bool:
     """By its own word."""
-    broker = None if machine.node is None else machine.node.broker
+    broker = machine.broker
     return broker is not None and any(replica.leadership is not None for replica in broker.replicas)
 
 

@@ -48,9 +48,8 @@ async def write(cluster: SimCluster) -> None:
 
 
 def replica_on(machine: SimMachine) -> Partition:
-    assert machine.node is not None
-    assert machine.node.broker is not None
-    [replica] = machine.node.broker.replicas
+    assert machine.broker is not None
+    [replica] = machine.broker.replicas
     return replica
 
 

@@ -102,10 +102,9 @@ async def read(consumer: AsyncConsumer, count: int) -> list[int]:
 
 
 def replica(cluster: SimCluster, broker_id: int) -> Partition:
-    node = cluster.broker(broker_id).node
-    assert node is not None
-    assert node.broker is not None
-    [found] = node.broker.replicas
+    broker = cluster.broker(broker_id).broker
+    assert broker is not None
+    [found] = broker.replicas
     return found
 
 

@@ -39,10 +39,9 @@ def is_moving(cluster: SimCluster) -> bool:
 
 
 def log_end_offset(cluster: SimCluster, of: TopicPartition, broker_id: int) -> int:
-    node = cluster.broker(broker_id).node
-    assert node is not None
-    assert node.broker is not None
-    ends = (each.log.log_end_offset for each in node.broker.replicas if each.topic_partition == of)
+    broker = cluster.broker(broker_id).broker
+    assert broker is not None
+    ends = (each.log.log_end_offset for each in broker.replicas if each.topic_partition == of)
     return next(ends, 0)
 
 

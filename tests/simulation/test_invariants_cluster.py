@@ -67,8 +67,8 @@ class World:
         return [
             (machine.name, replica)
             for machine in self.cluster.brokers
-            if machine.node is not None and machine.node.broker is not None
-            for replica in machine.node.broker.replicas
+            if machine.broker is not None
+            for replica in machine.broker.replicas
         ]
 
 
