@@ -17,11 +17,9 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.run import compete_for_seed
+from quorate.chaos.mutations.registry import find_mutation
+from quorate.chaos.sim.patch import Patch
 from quorate.client.admin import AsyncAdmin
-from quorate.controller import reassignment
-from quorate.controller.elections import Assignment
-from quorate.controller.reassignment import Completion
-from quorate.metadata.image import MetadataImage, PartitionImage
 from tests.simulation.one_topic import append_at, is_leading, keep_metadata_from, simulate
 
 #: in some of them the old leader follows the metadata of a controller that it cannot hear
@@ -64,18 +62,10 @@ def test_competing_clients_cannot_tell_that_replicas_and_leaders_are_moved(seed:
 
 
 @pytest.mark.parametrize("plan", [reassign, shrink])
-def test_a_move_that_drops_the_leader_in_one_step_would_be_found(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def complete(image: MetadataImage, partition: PartitionImage) -> Completion | None:
-        if not reassignment._is_ready(image, partition):
-            return None
-        target = reassignment._target_of(partition)
-        return Completion(Assignment(target), tuple(each for each in partition.isr if each in target))
-
-    monkeypatch.setattr(reassignment, "_can_hand_over", lambda *_: False)
-    monkeypatch.setattr(reassignment, "complete_reassignment", complete)
-    assert "OFFSET_MISMATCH" in {_refusal_of_the_old_leader(plan, seed) for seed in SEEDS}
+def test_a_move_that_drops_the_leader_in_one_step_would_be_found(plan: Plan) -> None:
+    with Patch() as patch:
+        find_mutation("move-completes-in-one-step").apply(patch)
+        assert "OFFSET_MISMATCH" in {_refusal_of_the_old_leader(plan, seed) for seed in SEEDS}
 
 
 def _refusal_of_the_old_leader(plan: Plan, seed: int) -> str:

@@ -5,7 +5,7 @@ another system: a check left out, two steps in the wrong order, evidence believe
 to the real code, which then runs where it is *hunted*: in the simulator, seed after seed, until something
 notices.
 
-- ``patch``: how a mutation gets at the code, and out again;
+- ``quorate.chaos.sim.patch``: how a mutation gets at the code, and out again;
 - ``mutation``: what one is; ``hunts``: the places where they are hunted;
 - ``hunting``: the one runner, for the command line and for the tests alike;
 - ``of_*``: the mutations, by the part of the system that they are made to; ``registry``: all of them;

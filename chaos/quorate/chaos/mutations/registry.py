@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections import Counter
 from typing import Final
 
-from quorate.chaos.mutations import (
-    of_broker_lives,
-    of_cache_witness,
-    of_clients,
-    of_cluster,
-    of_compaction,
-    of_control,
-    of_controllers,
-    of_coordinators,
-    of_directory,
-    of_elections,
-    of_followers,
-    of_groups,
-    of_isr_changes,
-    of_leaders,
-    of_producer,
-    of_raft,
-    of_replicas,
-    of_storage,
-)
+from quorate.chaos import mutations
 from quorate.chaos.mutations.mutation import Mutation
 
 __all__ = ["MUTATIONS", "find_mutation", "mutations_of_rule"]
 
-_MODULES: Final = (
-    of_broker_lives,
-    of_cache_witness,
-    of_clients,
-    of_cluster,
-    of_compaction,
-    of_control,
-    of_controllers,
-    of_coordinators,
-    of_directory,
-    of_elections,
-    of_followers,
-    of_groups,
-    of_isr_changes,
-    of_leaders,
-    of_producer,
-    of_raft,
-    of_replicas,
-    of_storage,
+#: Every one of them that is called ``of_...``, by name: nobody has to remember to enter a new one here.
+_MODULES: Final = tuple(
+    importlib.import_module(f"{mutations.__name__}.{name}")
+    for name in sorted(module.name for module in pkgutil.iter_modules(mutations.__path__))
+    if name.startswith("of_")
 )
 
 MUTATIONS: Final[tuple[Mutation, ...]] = tuple(

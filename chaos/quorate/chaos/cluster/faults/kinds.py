@@ -1,4 +1,4 @@
-"""Every kind of fault that a plan can name."""
+"""Every kind of fault that a plan can name, and what operators do meanwhile, which a plan names as one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Fault(StrEnum):
     # clocks
     JUMP_WALL_CLOCK = "jump_wall_clock"
     DRIFT = "drift"
-    # what operators do
+    # what operators do: no kind of another sort comes after these
     MOVE_REPLICAS = "move_replicas"
     DRAIN = "drain"
     DECOMMISSION = "decommission"
@@ -69,19 +69,6 @@ class Fault(StrEnum):
     RECOVER_PARTITION = "recover_partition"
 
 
-OPERATIONS: Final = (
-    Fault.MOVE_REPLICAS,
-    Fault.DRAIN,
-    Fault.DECOMMISSION,
-    Fault.ELECT_PREFERRED,
-    Fault.TRANSFER_CONTROLLER,
-    Fault.GROW_PARTITIONS,
-    Fault.CHANGE_MIN_ISR,
-    Fault.CHANGE_REPLICATION_FACTOR,
-    Fault.CHANGE_DURABILITY,
-    Fault.CHANGE_CONFIG,
-    Fault.RECREATE_TOPIC,
-    Fault.DELETE_OLD_RECORDS,
-    Fault.RECOVER_PARTITION,
-)
-UNPLANNED: Final = tuple(kind for kind in Fault if kind not in OPERATIONS)
+_KINDS: Final = tuple(Fault)
+OPERATIONS: Final = _KINDS[_KINDS.index(Fault.MOVE_REPLICAS) :]
+UNPLANNED: Final = _KINDS[: _KINDS.index(Fault.MOVE_REPLICAS)]

@@ -269,6 +269,10 @@ async def until_done(
 
 
 def _any_partition(scene: Scene, rng: random.Random) -> TopicPartition | None:
+    """Of those that operators could be told of: they do not see what no running controller has heard yet.
+
+    What may be done, and whether it was, is asked of ``scene.image``, which nobody is ahead of.
+    """
     found = [name for name, _ in partitions_of(newest_image(scene.cluster))]
     return rng.choice(found) if found else None
 
