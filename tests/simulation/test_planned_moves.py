@@ -110,8 +110,7 @@ async def _next_leader(cluster: SimCluster, old: SimMachine) -> SimMachine:
 
 
 def _replica(machine: SimMachine) -> Partition | None:
-    broker = None if machine.node is None else machine.node.broker
-    return None if broker is None else next(iter(broker.replicas), None)
+    return None if machine.broker is None else next(iter(machine.broker.replicas), None)
 
 
 def _is_growing(machine: SimMachine) -> bool:
