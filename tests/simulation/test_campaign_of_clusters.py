@@ -9,8 +9,8 @@ import pytest
 
 from quorate.chaos.campaign.cluster_world import ClusterWorld
 from quorate.chaos.campaign.failing_seed import FailingSeed
+from quorate.chaos.campaign.job import Job
 from quorate.chaos.campaign.outcome import Failure, RunOutcome
-from quorate.chaos.campaign.worker_process import Job
 from quorate.chaos.campaign.workforce import Workforce
 from quorate.chaos.campaign.world import load_world, world_reference
 

@@ -10,8 +10,9 @@ import pytest
 
 from quorate.chaos.campaign.campaign import Campaign, CampaignResult, CampaignSettings
 from quorate.chaos.campaign.failing_seed import FailingSeed, read_plan
+from quorate.chaos.campaign.job import Job
 from quorate.chaos.campaign.outcome import OUT_OF_TIME, WORKER_DIED, RunOutcome
-from quorate.chaos.campaign.worker_process import Job, WorkerProcess
+from quorate.chaos.campaign.worker_process import WorkerProcess
 from quorate.chaos.campaign.workforce import Workforce
 from tests.unit.campaign.fake_world import DYING, EVENTS, FAILING, FAKE_WORLD, FICKLE, STUCK
 

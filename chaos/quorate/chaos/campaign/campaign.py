@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from quorate.chaos.campaign.failing_seed import FailingSeed
+from quorate.chaos.campaign.job import Job
 from quorate.chaos.campaign.outcome import RunOutcome
-from quorate.chaos.campaign.worker_process import Job
 from quorate.chaos.campaign.workforce import Workforce
 from quorate.chaos.campaign.world import load_world, world_reference
 

@@ -15,8 +15,9 @@ import json
 import os
 import resource
 import sys
-from typing import Any, Final
+from typing import Final
 
+from quorate.chaos.campaign.job import Job
 from quorate.chaos.campaign.outcome import RunOutcome
 from quorate.chaos.campaign.world import World, load_world
 
@@ -39,19 +40,18 @@ def main(world_name: str, seconds_max: float) -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
     for line in sys.stdin:
         faulthandler.dump_traceback_later(seconds_max, exit=True)
-        outcome = run_job(world, json.loads(line))
+        outcome = run_job(world, Job.from_json(json.loads(line)))
         faulthandler.cancel_dump_traceback_later()
         answer = {**outcome.to_json(), "memory_bytes": _memory_bytes()}
         outcomes.write(json.dumps(answer) + "\n")
         outcomes.flush()
 
 
-def run_job(world: World, job: dict[str, Any]) -> RunOutcome:
-    plan = world.draw(job["seed"]) if job["plan"] is None else job["plan"]
-    trace_path = job["trace_path"]
-    if trace_path is None:
+def run_job(world: World, job: Job) -> RunOutcome:
+    plan = world.draw(job.seed) if job.plan is None else job.plan
+    if job.trace_path is None:
         return world.run(plan)
-    with open(trace_path, "w", encoding="utf-8") as trace:
+    with open(job.trace_path, "w", encoding="utf-8") as trace:
         return world.trace(plan, lambda line: trace.write(line + "\n"))
 
 

@@ -8,13 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from typing import IO, Final
 
+from quorate.chaos.campaign.job import Job
 from quorate.chaos.campaign.outcome import OUT_OF_TIME, WORKER_DIED, Failure, RunOutcome
-from quorate.chaos.campaign.world import PlanDocument
 
-__all__ = ["Job", "WorkerProcess"]
+__all__ = ["WorkerProcess"]
 
 #: a worker ends a run that takes too long itself, and says where it stood; if it does not, it is killed
 _GRACE_S: Final = 10.0
@@ -23,15 +22,6 @@ _JOBS_MAX: Final = 200
 _MEMORY_BYTES_MAX: Final = 512 << 20
 _READ_BYTES: Final = 1 << 16
 _REMARKS_LINES: Final = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A run of ``plan``, or of the one that ``seed`` draws; ``trace_path``: where to write what happens."""
-
-    seed: int
-    plan: PlanDocument | None = None
-    trace_path: str | None = None
 
 
 class WorkerProcess:
@@ -77,10 +67,9 @@ class WorkerProcess:
         assert self.job is None
         self.job = job
         self._begun_s = time.monotonic()
-        message = {"seed": job.seed, "plan": job.plan, "trace_path": job.trace_path}
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.write(json.dumps(job.to_json()).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             return  # it is dead: receive says so

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final
 
+from quorate.chaos.campaign.job import Job
 from quorate.chaos.campaign.outcome import RunOutcome
-from quorate.chaos.campaign.worker_process import Job, WorkerProcess
+from quorate.chaos.campaign.worker_process import WorkerProcess
 
 __all__ = ["Workforce"]
 
