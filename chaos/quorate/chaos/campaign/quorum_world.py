@@ -6,7 +6,6 @@ It draws its faults while it runs, so a run cannot be taken apart.
 from __future__ import annotations
 
 import dataclasses
-import zlib
 from collections.abc import Callable, Sequence
 
 from quorate.chaos.campaign.outcome import RunOutcome, failure_of
@@ -51,5 +50,4 @@ def _run(simulation: Simulation, seed: int) -> RunOutcome:
     except Exception as error:  # noqa: BLE001  # whatever the code under test raises is a finding
         failure = failure_of(error)
     counters = dataclasses.asdict(simulation.counters)
-    digest = f"{zlib.crc32(repr(sorted(counters.items())).encode()):08x}"
-    return RunOutcome(seed, failure, counters, digest)
+    return RunOutcome(seed, failure, counters, simulation.digest())

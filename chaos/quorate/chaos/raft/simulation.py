@@ -8,6 +8,7 @@ has applied the same log to its end. The invariants are checked at every step of
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 from collections.abc import Callable
@@ -136,6 +137,17 @@ class Simulation:
         self._time.run_until(self.conditions.troubled_s)
         self._limp()
         self._heal()
+
+    def digest(self) -> str:
+        """Of what was committed, how far each node has come, and how often what happened; at any moment."""
+        content = hashlib.sha256(repr(self.counters).encode())
+        for entry in self._ledger.entries:
+            content.update(repr((entry.index, entry.term, entry.kind.name, entry.data)).encode())
+        for node in self._cluster:
+            machine, disk = node.machine, node.disk
+            reached = (node.node_id, machine.applied_index, machine.digest, disk.last_index)
+            content.update(repr((*reached, disk.hard_state)).encode())
+        return content.hexdigest()
 
     # --- the last two acts ----------------------------------------------------------------------------
 
