@@ -40,7 +40,6 @@ class FailingSeed:
         self._outcome = outcome
         self._world = world
         self._world_name = world_name
-        self._is_shrunk = False
         self._last_run: RunOutcome | None = None
         self.directory.mkdir(parents=True, exist_ok=True)
         for name in (_SHRUNK, _TRACE):
@@ -68,11 +67,14 @@ class FailingSeed:
         """The smallest plan that is known to fail."""
         return self._only(self.shrinking.smallest)
 
+    @property
+    def _is_shrunk(self) -> bool:
+        return len(self.shrinking.smallest) < len(self._world.events(self.plan))
+
     def keep_smallest(self) -> None:
         """As far as it was made smaller."""
-        if len(self.shrinking.smallest) < len(self._world.events(self.plan)):
+        if self._is_shrunk:
             _write_plan(self.directory / _SHRUNK, self.smallest)
-            self._is_shrunk = True
         self._tell()
 
     def keep_trace(self, outcome: RunOutcome) -> None:

@@ -43,9 +43,8 @@ def check(case: Case) -> Verdict:
     for partition in case.partitions:
         for wait in waits(partition.sent):
             examined += 1
-            seconds = wait.ended_s - wait.begun_s
-            longest_s = max(longest_s, seconds)
-            if seconds <= recovery_s and (bound_s is None or seconds <= bound_s):
+            longest_s = max(longest_s, wait.seconds)
+            if wait.seconds <= recovery_s and (bound_s is None or wait.seconds <= bound_s):
                 continue
             recovery = max((_overlap(wait, span) for span in quiet), key=_seconds, default=_NO_TIME)
             recovery_s = max(recovery_s, recovery.seconds)

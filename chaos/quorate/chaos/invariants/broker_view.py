@@ -118,7 +118,7 @@ class BrokerView:
     def _begin_anew(self, registered_epoch: BrokerEpoch) -> None:
         """With another process, or none: every copy is what a start would find on the disk now."""
         disk = self.machine.disk
-        is_powered_off = disk.unsynced_losses != self._unsynced_losses
+        has_lost_unsynced = disk.unsynced_losses != self._unsynced_losses
         is_damaged = disk.damages != self._damages
         self._node = self.machine.node
         self._unsynced_losses, self._damages = disk.unsynced_losses, disk.damages
@@ -129,7 +129,7 @@ class BrokerView:
             copy = watch.copies.get(self.broker_id)
             if copy is None:
                 continue
-            if is_damaged or copy.is_out_of_service or (is_powered_off and not watch.is_synced):
+            if is_damaged or copy.is_out_of_service or (has_lost_unsynced and not watch.is_synced):
                 copy.lose(is_synced=watch.is_synced)
                 self.lost_in_epoch = registered_epoch
             elif copy.is_rotten:
@@ -137,7 +137,7 @@ class BrokerView:
                 copy.remember(is_synced=watch.is_synced)
             copy.is_out_of_service = copy.is_quarantined = False
             self._read_disk(copy, directory, is_compacted=watch.compacted is not None)
-            if is_powered_off:
+            if has_lost_unsynced:
                 copy.durable_end = copy.log_end_offset
             else:
                 copy.durable_end = min(copy.durable_end, copy.log_end_offset)

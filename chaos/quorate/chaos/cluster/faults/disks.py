@@ -51,7 +51,7 @@ async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
         machine.kill()
         machine.start()
         await scene.rest(rng, LONG_S_RANGE)
-        if not machine.is_ready or not machine.is_running or not scene.budget.spend_disk(machine):
+        if not machine.is_ready or not scene.budget.spend_disk(machine):
             return None
         machine.kill()
         machine.disk.restore(copy)
