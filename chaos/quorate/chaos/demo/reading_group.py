@@ -18,10 +18,11 @@ from typing import Final, Self
 
 from quorate.chaos.checks.final_state import FinalPartition, FinalState
 from quorate.chaos.checks.violation import Violation
+from quorate.chaos.history.by_partition import by_partition
 from quorate.chaos.history.entries import Assignment
 from quorate.chaos.history.history import History
 from quorate.client import AsyncConsumer
-from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
+from quorate.core.ids import Offset, TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.errors import LogTruncated, OffsetOutOfRange
 
@@ -180,11 +181,7 @@ class _Member:
                 raise Violation(message, check="truncated-after-read") from error
 
     def _note(self, records: Sequence[ConsumerRecord]) -> None:
-        by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for record in records:
-            partition = TopicPartition(TopicName(record.topic), PartitionId(record.partition))
-            by_partition.setdefault(partition, []).append(record)
-        for partition, found in by_partition.items():
+        for partition, found in by_partition(records).items():
             self._history.polled(self.held[partition], found)
             due = Offset(found[-1].offset + 1)
             self._group.positions[partition] = max(self._group.positions[partition], due)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
+from quorate.chaos.history.by_partition import by_partition
 from quorate.chaos.history.entries import (
     Acks,
     Assignment,
@@ -29,11 +30,13 @@ from quorate.chaos.history.entries import (
     WatermarkSeen,
 )
 from quorate.core.clock import SystemClock
-from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName, TopicPartition
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicName, TopicPartition
 from quorate.core.records import ConsumerRecord
 from quorate.errors import QuorateError
 
 __all__ = ["History", "Recorder"]
+
+E = TypeVar("E", bound=Entry)
 
 _SYSTEM_CLOCK: Final = SystemClock()
 
@@ -95,10 +98,7 @@ class History:
         number = self._numbers[producer]
         self._numbers[producer] += 1
         value = f"{producer}/{number}/".encode().ljust(value_bytes, b".")
-        sent = Sent(self._next(), value, producer, number, partition, acks, self.now_s())
-        self.sent.append(sent)
-        self._begun(sent)
-        return sent
+        return self._begin(Sent(self._next(), value, producer, number, partition, acks, self.now_s()))
 
     def acknowledge(self, sent: Sent, offset: Offset | None) -> None:
         assert sent.ended_s is None, "a record has one outcome"
@@ -128,10 +128,7 @@ class History:
 
     def assign(self, reader: str, starts: Mapping[TopicPartition, Offset | None]) -> Assignment:
         """A reader begins at these offsets; None: it says so with its first record."""
-        assignment = Assignment(self._next(), reader, dict(starts), self.now_s())
-        self.assignments.append(assignment)
-        self._begun(assignment)
-        return assignment
+        return self._begin(Assignment(self._next(), reader, dict(starts), self.now_s()))
 
     def give(
         self,
@@ -144,23 +141,22 @@ class History:
         at_s: float | None = None,
     ) -> Assignment:
         """A member of a group is given a partition. ``at_s``: when it was told; None: now."""
-        begun_s = self.now_s() if at_s is None else at_s
-        assignment = Assignment(
-            self._next(), member, {partition: start}, begun_s, group=group, member_epoch=member_epoch
+        return self._begin(
+            Assignment(
+                self._next(),
+                member,
+                {partition: start},
+                self._at(at_s),
+                group=group,
+                member_epoch=member_epoch,
+            )
         )
-        self.assignments.append(assignment)
-        self._begun(assignment)
-        return assignment
 
     def polled(self, assignment: Assignment, records: Iterable[ConsumerRecord]) -> None:
         """What one call has returned."""
-        by_partition: dict[TopicPartition, list[ReadRecord]] = {}
-        for record in records:
-            partition = TopicPartition(TopicName(record.topic), PartitionId(record.partition))
-            read = ReadRecord(Offset(record.offset), record.value or b"")
-            by_partition.setdefault(partition, []).append(read)
-        for partition, found in by_partition.items():
-            self.read(assignment, partition, found)
+        for partition, found in by_partition(records).items():
+            read = (ReadRecord(Offset(record.offset), record.value or b"") for record in found)
+            self.read(assignment, partition, read)
 
     def read(
         self,
@@ -171,25 +167,17 @@ class History:
         at_s: float | None = None,
     ) -> None:
         """Of one partition. ``at_s``: when; None: now."""
-        poll = Poll(
-            self._next(), assignment, partition, tuple(records), self.now_s() if at_s is None else at_s
-        )
-        self.polls.append(poll)
-        self._begun(poll)
+        self._begin(Poll(self._next(), assignment, partition, tuple(records), self._at(at_s)))
 
     def begin_commit(
         self, assignment: Assignment, partition: TopicPartition, offset: Offset, *, at_s: float | None = None
     ) -> Commit:
-        begun_s = self.now_s() if at_s is None else at_s
-        commit = Commit(self._next(), assignment, partition, offset, begun_s)
-        self.commits.append(commit)
-        self._begun(commit)
-        return commit
+        return self._begin(Commit(self._next(), assignment, partition, offset, self._at(at_s)))
 
     def end_commit(self, commit: Commit, error: str | None = None, *, at_s: float | None = None) -> None:
         """``error``: the code of what it ended with; None: it is acknowledged."""
         assert commit.ended_s is None, "a commit has one outcome"
-        commit.ended_s, commit.error = self.now_s() if at_s is None else at_s, error
+        commit.ended_s, commit.error = self._at(at_s), error
         self._ended(commit)
 
     def caught_up(self, assignment: Assignment) -> None:
@@ -216,9 +204,9 @@ class History:
         log_start_offset: Offset | None = None,
     ) -> None:
         """The answer of a leader that was asked at ``begun_s``, and came now."""
-        seen = WatermarkSeen(self._next(), partition, high_watermark, log_start_offset, begun_s, self.now_s())
-        self.watermarks.append(seen)
-        self._begun(seen)
+        self._begin(
+            WatermarkSeen(self._next(), partition, high_watermark, log_start_offset, begun_s, self.now_s())
+        )
 
     def saw_partition(
         self,
@@ -233,38 +221,32 @@ class History:
         elr: tuple[BrokerId, ...],
     ) -> None:
         """``source`` has applied this; it tells all that it sees of a partition, in order."""
-        change = PartitionChange(
-            self._next(),
-            source,
-            partition,
-            topic_id,
-            leader,
-            leader_epoch,
-            partition_epoch,
-            isr,
-            elr,
-            self.now_s(),
+        self._begin(
+            PartitionChange(
+                self._next(),
+                source,
+                partition,
+                topic_id,
+                leader,
+                leader_epoch,
+                partition_epoch,
+                isr,
+                elr,
+                self.now_s(),
+            )
         )
-        self.changes.append(change)
-        self._begun(change)
 
     # -- what was done
 
     def inflict(self, kind: str, target: str) -> FaultWindow:
-        fault = FaultWindow(self._next(), kind, target, self.now_s())
-        self.faults.append(fault)
-        self._begun(fault)
-        return fault
+        return self._begin(FaultWindow(self._next(), kind, target, self.now_s()))
 
     def heal(self, fault: FaultWindow) -> None:
         fault.ended_s = self.now_s()
         self._ended(fault)
 
     def delete_topic(self, topic: TopicName) -> TopicDeletion:
-        deletion = TopicDeletion(self._next(), topic, self.now_s())
-        self.deletions.append(deletion)
-        self._begun(deletion)
-        return deletion
+        return self._begin(TopicDeletion(self._next(), topic, self.now_s()))
 
     def topic_deleted(self, deletion: TopicDeletion) -> None:
         deletion.ended_s = self.now_s()
@@ -279,16 +261,23 @@ class History:
         self._serial = entry.serial
         if isinstance(entry, Sent):
             self._numbers[entry.producer] = entry.number + 1
-        kept: list[Any] = self._kept[type(entry)]
-        kept.append(entry)
+        self._keep(entry)
 
     def _next(self) -> int:
         self._serial += 1
         return self._serial
 
-    def _begun(self, entry: Entry) -> None:
+    def _at(self, at_s: float | None) -> float:
+        return self.now_s() if at_s is None else at_s
+
+    def _keep(self, entry: Entry) -> None:
+        self._kept[type(entry)].append(entry)
+
+    def _begin(self, entry: E) -> E:
+        self._keep(entry)
         if self._recorder is not None:
             self._recorder.begun(entry)
+        return entry
 
     def _ended(self, entry: Entry) -> None:
         if self._recorder is not None:

@@ -18,6 +18,7 @@ from quorate.chaos.checks.check_all import check_all
 from quorate.chaos.checks.final_state import FinalPartition, FinalState
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.checks.violation import Violation
+from quorate.chaos.history.by_partition import by_partition
 from quorate.chaos.history.entries import Outcome
 from quorate.chaos.history.history import History
 from quorate.chaos.live.load import LedgerLoad
@@ -219,10 +220,9 @@ async def _read_all(
                 message = f"no record within {_READ_TIMEOUT_S:g} s, and more in {names}"
                 raise Violation(message, check="unseen") from None
             history.polled(assignment, polled)
-            for record in polled:
-                partition = TopicPartition(TopicName(record.topic), PartitionId(record.partition))
-                read[partition][Offset(record.offset)] = record.value or b""
-                if record.offset + 1 >= extents[partition].high_watermark:
+            for partition, found in by_partition(polled).items():
+                read[partition] |= {Offset(record.offset): record.value or b"" for record in found}
+                if found[-1].offset + 1 >= extents[partition].high_watermark:
                     behind.discard(partition)
     history.caught_up(assignment)
     return read
