@@ -23,10 +23,10 @@ __all__ = [
     "assigned_replicas",
     "batches_of",
     "check_replicas_agree",
+    "each_record",
     "final_state",
     "read_both_ways",
     "records_of",
-    "table_of",
     "value_of",
 ]
 
@@ -47,6 +47,17 @@ def batches_of(replica: Partition, end_offset: Offset) -> Iterator[bytes]:
         offset = read.next_offset
 
 
+def each_record(replica: Partition, end_offset: Offset) -> Iterator[Record]:
+    """Up to ``end_offset``, as its batches have it."""
+    for batch in _each_batch(replica, end_offset):
+        yield from decode_batch(batch)
+
+
+def _each_batch(replica: Partition, end_offset: Offset) -> Iterator[memoryview]:
+    for several in batches_of(replica, end_offset):
+        yield from split_batches(several)
+
+
 def read_both_ways(replica: Partition, end_offset: Offset) -> None:
     """As whoever reads it now, in part from memory; and as whoever reads it later, from files alone.
 
@@ -63,12 +74,7 @@ def read_both_ways(replica: Partition, end_offset: Offset) -> None:
 
 def records_of(replica: Partition, end_offset: Offset) -> dict[Offset, bytes]:
     """Value by offset."""
-    records: dict[Offset, bytes] = {}
-    for batches in batches_of(replica, end_offset):
-        for batch in split_batches(batches):
-            for record in decode_batch(batch):
-                records[Offset(record.offset)] = value_of(record)
-    return records
+    return {Offset(record.offset): value_of(record) for record in each_record(replica, end_offset)}
 
 
 def value_of(record: Record | ConsumerRecord) -> bytes:
@@ -76,20 +82,6 @@ def value_of(record: Record | ConsumerRecord) -> bytes:
     if record.value is not None:
         return record.value
     return next((value or b"" for name, value in record.headers if name == TOMBSTONE_HEADER), b"")
-
-
-def table_of(replica: Partition, end_offset: Offset) -> dict[bytes, bytes]:
-    """The latest value of every key that is not deleted: what a reader from the beginning ends with."""
-    table: dict[bytes, bytes] = {}
-    for batches in batches_of(replica, end_offset):
-        for batch in split_batches(batches):
-            for record in decode_batch(batch):
-                assert record.key is not None
-                if record.value is None:
-                    table.pop(record.key, None)
-                else:
-                    table[record.key] = record.value
-    return table
 
 
 def check_replicas_agree(replicas: Sequence[Partition]) -> None:
@@ -151,9 +143,8 @@ def final_state(
 def _copy(replica: Partition, end_offset: Offset) -> CopyOfLog:
     batches: dict[Offset, bytes] = {}
     try:
-        for several in batches_of(replica, end_offset):
-            for batch in split_batches(several):
-                batches[Offset(parse_header(batch).base_offset)] = bytes(batch)
+        for batch in _each_batch(replica, end_offset):
+            batches[Offset(parse_header(batch).base_offset)] = bytes(batch)
     except (QuorateError, Violation) as error:
         return CopyOfLog(batches, (str(error),))
     return CopyOfLog(batches)
