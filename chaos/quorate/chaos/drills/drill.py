@@ -138,6 +138,19 @@ class Drill(Sight):
         count = sum(each.is_acknowledged for each in sent)
         self.expect(count == 0, f"{count} records were acknowledged by {because}")
 
+    async def stays_silent(self, partition: TopicPartition, leader: str, because: str) -> None:
+        """For as long as a fault lasts, this leader acknowledges nothing."""
+        begun_s = self.history.now_s()
+        await self.rest(self.pace.fault_s)
+        # Leaders are moved to where they belong now and then; another one may acknowledge.
+        if await self.leader(partition) == leader:
+            self.expect_silence(begun_s, [partition], because)
+
+    def count(self, what: str, count: int) -> None:
+        """In the end there must have been some of it."""
+        self.signs.add(what)
+        self.counted[what] += count
+
     # -- looking
 
     @property
@@ -216,8 +229,7 @@ class Drill(Sight):
     def lose_power(self, name: str) -> None:
         """Of a node that was killed: what it had not synced is gone, some of it torn."""
         lost = self.agent.disk(name).lose_power(self.random)
-        self.signs.add(_BYTES_LOST)
-        self.counted[_BYTES_LOST] += lost.lost_bytes
+        self.count(_BYTES_LOST, lost.lost_bytes)
         self.figures[_BYTES_LOST] = f"{self.counted[_BYTES_LOST]:,}"
 
     async def change_metadata(self) -> None:

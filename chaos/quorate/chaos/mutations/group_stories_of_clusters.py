@@ -169,9 +169,7 @@ async def a_member_that_was_cut_off_does_not_take_its_group_back(cluster: SimClu
     async with cluster.consumer(group=_GROUP) as consumer:
         cut_off, others = cluster.clients[-1], list(cluster.machines)
         consumer.subscribe([_TOPIC.topic])
-        read = 0
-        while read < _RECORDS:
-            read += len(await consumer.poll(_RECORDS - read, timeout=1.0))
+        await _read(consumer, _RECORDS)
         before = consumer.membership()
         with Patch() as patch:
             # It is tried again until it is out of date.
@@ -194,9 +192,7 @@ async def an_application_that_was_at_work_does_not_take_its_group_back(cluster: 
     async with cluster.consumer(group=_GROUP) as consumer:
         cut_off, others = cluster.clients[-1], list(cluster.machines)
         consumer.subscribe([_TOPIC.topic])
-        read = 0
-        while read < _RECORDS:
-            read += len(await consumer.poll(_RECORDS - read, timeout=1.0))
+        await _read(consumer, _RECORDS)
         before = consumer.membership()
         cluster.network.partition([cut_off], others)
         await _read_and_commit(cluster, 2 * _RECORDS)
@@ -227,6 +223,13 @@ def _has_begun_anew(consumer: AsyncConsumer, before: Membership | None) -> bool:
 
 
 # -- what they share
+
+
+async def _read(consumer: AsyncConsumer, count: int) -> None:
+    """So many, and no more."""
+    read = 0
+    while read < count:
+        read += len(await consumer.poll(count - read, timeout=1.0))
 
 
 async def _create(cluster: SimCluster) -> None:

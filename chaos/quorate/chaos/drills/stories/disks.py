@@ -42,11 +42,7 @@ async def disk_full(drill: Drill) -> None:
     drill.signs_in_logs.add("disk_full")
     with drill.fault("a full disk under a leader", leader):
         drill.agent.disk(leader).fill()
-        full_s = drill.history.now_s()
-        await drill.rest(drill.pace.fault_s)
-        # Leaders are moved to where they belong now and then; one that has room may acknowledge.
-        if await drill.leader(partition) == leader:
-            drill.expect_silence(full_s, [partition], f"{leader}, whose disk is full")
+        await drill.stays_silent(partition, leader, f"{leader}, whose disk is full")
         drill.agent.disk(leader).make_room()
     await drill.acknowledges()
 

@@ -48,7 +48,7 @@ async def consumer_crash(drill: Drill) -> None:
     with drill.fault("kill -9 of a consumer", victim.name):
         left = _held_in(drill, victim)
         await victim.kill()
-        _count(drill, _TAKEN_OVER, len(left))
+        drill.count(_TAKEN_OVER, len(left))
         await members.settles()
         await members.is_served(left)
     _tell_longest(drill, "a crash: the longest until another went on, s", _delays(drill, since_s).moved_s)
@@ -104,7 +104,7 @@ async def zombie_commit(drill: Drill) -> None:
         # One in the name that it had, and one as the client makes it now.
         await members.until("its commits have ended", lambda: len(_ended(drill, member, since_s)) >= 2)
     errors = _ended(drill, member, since_s)
-    _count(drill, _REFUSED, sum(error is not None for error in errors))
+    drill.count(_REFUSED, sum(error is not None for error in errors))
     drill.expect(None not in errors, f"{member} has committed what was another's: {errors}")
     await members.settles()
 
@@ -137,7 +137,7 @@ async def rebalance_storm(drill: Drill) -> None:
 
 def _flap(drill: Drill, process: GroupProcess) -> None:
     """Somebody of it leaves, crashes, or comes."""
-    _count(drill, _FLAPS, 1)
+    drill.count(_FLAPS, 1)
     room = _FIFTY.members_each - len(process.members)
     if room and drill.random.random() < room / _FIFTY.members_each + 0.3:
         process.join()
@@ -175,11 +175,6 @@ async def _coordinator(drill: Drill) -> str:
 
 def _delays(drill: Drill, since_s: float) -> GroupDelays:
     return group_delays(drill.history, drill.members.ledger.group, since_s=since_s)
-
-
-def _count(drill: Drill, what: str, count: int) -> None:
-    drill.signs.add(what)
-    drill.counted[what] += count
 
 
 def _tell_longest(drill: Drill, what: str, seconds: float) -> None:

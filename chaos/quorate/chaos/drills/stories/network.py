@@ -63,11 +63,7 @@ async def split_brain(drill: Drill) -> None:
     with drill.fault(cut, leader):
         await _inflict(drill, cut, leader, followers)
         if cut in _LEAVES_THE_LEADER:
-            begun_s = drill.history.now_s()
-            await drill.rest(drill.pace.fault_s)
-            # Leaders are moved to where they belong now and then; one that is not cut off may acknowledge.
-            if await drill.leader(partition) == leader:
-                drill.expect_silence(begun_s, [partition], cut)
+            await drill.stays_silent(partition, leader, cut)
         else:
             drill.signs.add(EventKind.ELECTION)
             await drill.another_leads(partition, leader)
