@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 __all__ = ["format_seeds", "parse_seed_range", "parse_seeds"]
 
-_RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
+_RANGE: Final = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
 
 def format_seeds(seeds: Iterable[int]) -> str:

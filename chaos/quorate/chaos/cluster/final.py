@@ -30,7 +30,7 @@ __all__ = [
     "value_of",
 ]
 
-_READ_BYTES: int = 1 << 20
+_READ_BYTES: Final = 1 << 20
 #: has what would be the value, if the record were none
 TOMBSTONE_HEADER: Final = "instead of"
 

@@ -99,26 +99,20 @@ class _Handle(asyncio.Handle):
         self._callback, self._args = None, ()
 
 
-class _TimerHandle(asyncio.TimerHandle):
-    """As ``_Handle``."""
+class _TimerHandle(_Handle, asyncio.TimerHandle):
+    """Also made in one step, so it sets what a ``_Handle`` sets itself."""
 
     __slots__ = ()
-    _repr = None
-    _source_traceback = None
 
     def __init__(
         self, when: float, callback: _Callback, args: tuple[Any, ...], loop: SimLoop, context: Context
     ) -> None:
         self._when = when
-        self._callback: _Callback | None = callback
+        self._callback = callback
         self._args = args
         self._loop = loop
         self._context = context
         self._cancelled = False
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        self._callback, self._args = None, ()
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -149,9 +143,6 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         return self.now
-
-    def next_serial(self) -> int:
-        return next(self._serials)
 
     def create_future(self) -> asyncio.Future[Any]:
         return _SimFuture(loop=self)
@@ -184,6 +175,7 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
+        # As ``call_at``, which is not called: that was measured, and made a timer half as dear again.
         when = self.now + delay
         timer = _TimerHandle(when, callback, args, self, copy_context() if context is None else context)
         heappush(self._timers, (when, next(self._serials), timer))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Final
 
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
@@ -24,8 +25,8 @@ __all__ = [
     "stop_cleanly",
 ]
 
-_OPERATIONS_MAX = 60
-_CRASHES_MAX = 4
+_OPERATIONS_MAX: Final = 60
+_CRASHES_MAX: Final = 4
 
 
 async def _kill_one(scene: Scene, rng: random.Random, machines: list[SimMachine]) -> str | None:
