@@ -22,25 +22,21 @@ from __future__ import annotations
 import asyncio
 import builtins
 import errno
-import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NoReturn
+from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied, ShortWrite
+from quorate.chaos.sim.disk_faults import FaultHook, Operation, fail
+from quorate.chaos.sim.disk_file import SimFile
 from quorate.chaos.sim.disk_nodes import Node, SimDirectory, SimInode
-from quorate.core.disk import Bytes, SyncFailed
+from quorate.core.disk import SyncFailed
 
-__all__ = ["DiskSnapshot", "SimDisk", "SimFile"]
+__all__ = ["DiskSnapshot", "SimDisk"]
 
 _ROOM_WITHOUT_CAPACITY: Final = 1 << 40
-
-
-def _fail(number: int, path: str) -> NoReturn:
-    raise OSError(number, os.strerror(number), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,104 +45,6 @@ class DiskSnapshot:
 
     directories: Sequence[str]
     files: Mapping[str, bytes]
-
-
-class SimFile:
-    __slots__ = ("__weakref__", "_disk", "_inode", "path")
-
-    def __init__(self, path: str, disk: SimDisk, inode: SimInode) -> None:
-        self.path = path
-        self._disk = disk
-        self._inode: SimInode | None = inode
-
-    def pread(self, length: int, position: int) -> bytes:
-        inode = self._open_inode()
-        if length < 0 or position < 0:
-            _fail(errno.EINVAL, self.path)
-        self._disk.begin("pread", self.path, position, length)
-        return bytes(memoryview(inode.cached)[position : position + length])
-
-    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
-        view = memoryview(buffer).cast("B")
-        content = self.pread(len(view), position)
-        view[: len(content)] = content
-        return len(content)
-
-    def pwrite(self, data: Bytes, position: int) -> None:
-        self._write("pwrite", bytes(data), position)
-
-    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
-        self._write("pwritev", b"".join(buffers), position)
-
-    def truncate(self, length: int) -> None:
-        inode = self._open_inode()
-        if length < 0:
-            _fail(errno.EINVAL, self.path)
-        self._disk.begin("truncate", self.path, 0, length)
-        self._disk.used_bytes += length - len(inode.cached)
-        inode.truncate(length)
-
-    def size(self) -> int:
-        inode = self._open_inode()
-        self._disk.begin("size", self.path)
-        return len(inode.cached)
-
-    async def fdatasync(self) -> None:
-        inode = self._open_inode()
-        # What is written while the device works is not covered.
-        changes, failed_syncs = inode.changes_made, inode.failed_syncs
-        try:
-            self._disk.begin_sync("fdatasync", self.path)
-        except OSError:
-            self._disk.sync_failed()
-            inode.forget_unsynced(up_to=changes)
-            raise
-        await self._disk.device_round(self.path)
-        if inode.failed_syncs != failed_syncs:
-            # Another one failed meanwhile, and took pages of this one with it: the kernel tells both.
-            raise SyncFailed(errno.EIO, os.strerror(errno.EIO), self.path)
-        inode.sync(up_to=changes)
-
-    def fileno(self) -> int:
-        self._open_inode()
-        _fail(errno.ENOTSUP, self.path)
-
-    def close(self) -> None:
-        if self._inode is not None:
-            inode, self._inode = self._inode, None
-            self._disk.release(self, inode)
-
-    def __del__(self) -> None:
-        self.close()
-
-    def _open_inode(self) -> SimInode:
-        if self._inode is None:
-            _fail(errno.EBADF, self.path)
-        return self._inode
-
-    def _write(self, name: str, content: bytes, position: int) -> None:
-        inode = self._open_inode()
-        if position < 0:
-            _fail(errno.EINVAL, self.path)
-        try:
-            self._disk.begin(name, self.path, position, len(content))
-        except (ShortWrite, ProcessDied) as fault:
-            self._put(inode, content[: fault.written], position)
-            raise
-        self._put(inode, content, position)
-
-    def _put(self, inode: SimInode, content: bytes, position: int) -> None:
-        if not content:
-            return
-        growth = max(0, position + len(content) - len(inode.cached))
-        room = self._disk.room()
-        if growth > room:
-            # As a real disk: what fits is written, then there is no space left.
-            fitting = max(0, len(inode.cached) + room - position)
-            self._put(inode, content[:fitting], position)
-            _fail(errno.ENOSPC, self.path)
-        self._disk.used_bytes += growth
-        inode.write(position, content)
 
 
 class SimDisk:
@@ -196,11 +94,11 @@ class SimDisk:
         node = directory.cached.get(name)
         if node is None:
             if not create:
-                _fail(errno.ENOENT, path)
+                fail(errno.ENOENT, path)
             node = SimInode()
             self._link(directory, name, node)
         if isinstance(node, SimDirectory):
-            _fail(errno.EISDIR, path)
+            fail(errno.EISDIR, path)
         file = SimFile(path, self, node)
         node.handles += 1
         self._open_files[file] = node
@@ -232,13 +130,13 @@ class SimDisk:
                 node = SimDirectory()
                 directory.change(((name, node),))
             if isinstance(node, SimInode):
-                _fail(errno.EEXIST if depth == len(parts) else errno.ENOTDIR, path)
+                fail(errno.EEXIST if depth == len(parts) else errno.ENOTDIR, path)
             directory = node
 
     def remove_directory(self, path: str) -> None:
         self.begin("remove_directory", path)
         if self._directory(path).cached:
-            _fail(errno.ENOTEMPTY, path)
+            fail(errno.ENOTEMPTY, path)
         parent, name = self._parent(path)
         parent.change(((name, None),))
 
@@ -248,7 +146,7 @@ class SimDisk:
         target_parent, target_name = self._parent(target)
         node = self._node(source)
         if isinstance(node, SimDirectory) and _parts(target)[:-1][: len(_parts(source))] == _parts(source):
-            _fail(errno.EINVAL, target)  # a directory cannot move into itself
+            fail(errno.EINVAL, target)  # a directory cannot move into itself
         replaced = target_parent.cached.get(target_name)
         if replaced is node:
             return
@@ -276,7 +174,7 @@ class SimDisk:
 
     def lock(self, path: str) -> SimFile:
         if any(file.path == path for file in self._locks):
-            _fail(errno.EWOULDBLOCK, path)
+            fail(errno.EWOULDBLOCK, path)
         file = self.open(path, create=True)
         self._locks.add(file)
         return file
@@ -455,7 +353,7 @@ class SimDisk:
         deaths = self._deaths
         await asyncio.sleep(self.sync_delay_s)
         if self._deaths != deaths:
-            _fail(errno.EBADF, path)
+            fail(errno.EBADF, path)
 
     def room(self) -> int:
         return (
@@ -477,43 +375,43 @@ class SimDisk:
         directory, name = self._parent(path)
         node = directory.cached.get(name)
         if node is None:
-            _fail(errno.ENOENT, path)
+            fail(errno.ENOENT, path)
         return node
 
     def _inode(self, path: str) -> SimInode:
         node = self._node(path)
         if isinstance(node, SimDirectory):
-            _fail(errno.EISDIR, path)
+            fail(errno.EISDIR, path)
         return node
 
     def _directory(self, path: str) -> SimDirectory:
         node = self._node(path)
         if isinstance(node, SimInode):
-            _fail(errno.ENOTDIR, path)
+            fail(errno.ENOTDIR, path)
         return node
 
     def _parent(self, path: str) -> tuple[SimDirectory, str]:
         parts = _parts(path)
         if not parts:
-            _fail(errno.EBUSY, path)
+            fail(errno.EBUSY, path)
         directory = self._root
         for name in parts[:-1]:
             node = directory.cached.get(name)
             if node is None:
-                _fail(errno.ENOENT, path)
+                fail(errno.ENOENT, path)
             if isinstance(node, SimInode):
-                _fail(errno.ENOTDIR, path)
+                fail(errno.ENOTDIR, path)
             directory = node
         return directory, parts[-1]
 
     def _check_replaceable(self, node: Node, replaced: Node, target: str) -> None:
         if isinstance(replaced, SimInode):
             if isinstance(node, SimDirectory):
-                _fail(errno.ENOTDIR, target)
+                fail(errno.ENOTDIR, target)
         elif isinstance(node, SimInode):
-            _fail(errno.EISDIR, target)
+            fail(errno.EISDIR, target)
         elif replaced.cached:
-            _fail(errno.ENOTEMPTY, target)
+            fail(errno.ENOTEMPTY, target)
 
     # ---- space
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
-__all__ = ["FaultHook", "Operation", "ProcessDied", "ShortWrite", "fail_nth", "fail_path"]
+__all__ = ["FaultHook", "Operation", "ProcessDied", "ShortWrite", "fail", "fail_nth", "fail_path"]
 
 
 class Operation(NamedTuple):
@@ -45,6 +45,11 @@ class ProcessDied(BaseException):
     def __init__(self, *, written: int = 0) -> None:
         super().__init__(written)
         self.written = written
+
+
+def fail(number: int, path: str) -> NoReturn:
+    """As the operating system does, with an ``errno``."""
+    raise OSError(number, os.strerror(number), path)
 
 
 def fail_nth(number: int, error: OSError | ProcessDied, *, names: Collection[str] = ()) -> FaultHook:
