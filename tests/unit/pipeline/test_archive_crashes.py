@@ -55,9 +55,14 @@ class _Killer:
 
 
 def _archiving(path: Path, *, files_min: int = 2) -> Archiving:
+    return _archiving_told(path, files_min=files_min)[0]
+
+
+def _archiving_told(path: Path, *, files_min: int) -> tuple[Archiving, Listener]:
     store = ParquetStore(str(path), files_min=files_min, bytes_max=1 << 20)
     store.open(_IDS)
-    return Archiving(store, Listener())
+    job = Listener()
+    return Archiving(store, job), job
 
 
 def _run(path: Path, *, done: int = 0, query_id: str = "q") -> int:
@@ -251,4 +256,24 @@ def test_compaction_keeps_the_schema_and_leaves_large_files_alone(tmp_path: Path
 
     store = ParquetStore(str(tmp_path), files_min=1, bytes_max=file.stat().st_size)
     store.open(_IDS)
-    assert store.compact({"date=2026-01-31/topic=orders"}) == 0
+    assert store.compact({"date=2026-01-31/topic=orders"}).files_gone == 0
+
+
+def test_small_files_that_cannot_be_made_into_one_end_no_batch_that_is_committed(tmp_path: Path) -> None:
+    archiving, job = _archiving_told(tmp_path, files_min=3)
+    archiving.on_batch(cast("Any", batch_of(0, 1)), Batch("q", 0))
+    (directory,) = tmp_path.glob("date=*/topic=*")
+    stray = directory / "000-by-hand.parquet"
+    stray.write_bytes(b"PAR1 no more of it")
+    for number in range(1, 5):
+        archiving.on_batch(cast("Any", batch_of(number, number + 1)), Batch("q", number))
+    told = [line for line in job.lines if "stay as they are" in line]
+    assert len(told) == 1, "it is tried once, not with every batch"
+    assert "date=2026-01-31/topic=orders" in told[0]
+
+    stray.unlink()
+    assert visible(tmp_path) == Counter(batch_of(0, 5))
+    archiving, job = _archiving_told(tmp_path, files_min=3)
+    archiving.on_batch(cast("Any", batch_of(5, 6)), Batch("q", 5))
+    assert job.lines == ["compacted 6 small files"]
+    assert visible(tmp_path) == Counter(batch_of(0, 6))

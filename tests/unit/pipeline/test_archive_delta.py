@@ -18,6 +18,8 @@ from tests.unit.pipeline.archive_stand_in import Listener, Record, batch_of, sta
 pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from deltalake.table import TableOptimizer
 
 from quorate.pipeline.jobs.archive.delta_store import DeltaStore
 from quorate.pipeline.jobs.table.delta_table import DeltaLatest
@@ -118,6 +120,24 @@ def test_small_files_are_compacted_and_what_a_job_keeps_beside_the_table_is_not_
     assert removed, "the small files are there no longer"
     assert (tmp_path / "_checkpoint" / "offsets" / "0").exists()
     assert (tmp_path / "_archive" / "topics.json").exists()
+    assert _records(tmp_path) == _ALL
+
+
+def test_small_files_that_cannot_be_made_into_one_end_no_batch_that_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise DeltaError("out of memory")
+
+    store, job = DeltaStore(str(tmp_path), files_min=2, bytes_max=1 << 20), Listener()
+    store.open(_IDS)
+    archiving = Archiving(store, job)
+    with monkeypatch.context() as patched:
+        patched.setattr(TableOptimizer, "compact", failing)
+        for number, batch in enumerate(_BATCHES):
+            archiving.on_batch(cast("Any", batch), Batch("q", number))
+    # Once for each date.
+    assert sum("out of memory" in line for line in job.lines) == 2
     assert _records(tmp_path) == _ALL
 
 

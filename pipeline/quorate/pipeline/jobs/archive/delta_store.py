@@ -22,6 +22,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.pipeline.jobs.archive.staged import PARTITION_COLUMNS, Ends, Staged, StagedFile
+from quorate.pipeline.jobs.archive.store import Compaction
 from quorate.pipeline.jobs.archive.topic_ids import keep_topic_ids
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.delta_log import sync_commit
@@ -46,6 +47,8 @@ class DeltaStore:
         self._files_min = files_min
         self._bytes_max = bytes_max
         self._table: DeltaTable | None = None
+        #: directories whose small files could not be made into one; tried again at the next start
+        self._given_up: set[str] = set()
 
     def open(self, topic_ids: dict[str, str]) -> None:
         from deltalake import DeltaTable
@@ -94,26 +97,35 @@ class DeltaStore:
         sync_commit(self._path, table.version())
         shutil.rmtree(self._staging, ignore_errors=True)
 
-    def compact(self, directories: set[str]) -> int:
+    def compact(self, directories: set[str]) -> Compaction:
+        from deltalake.exceptions import DeltaError
+
+        done = Compaction()
         if self._files_min == 0 or self._table is None:
-            return 0
-        gone = 0
+            return done
         before = self._table.version()
         files = self._table.file_uris()
-        for directory in sorted(directories):
+        for directory in sorted(directories - self._given_up):
             sizes = [os.path.getsize(each) for each in files if f"/{directory}/" in each]
             if sum(size < self._bytes_max // 2 for size in sizes) < max(self._files_min, 2):
                 continue
             values = [each.split("=", 1) for each in directory.split("/")]
             chosen = [(column, "=", value) for column, value in values]
-            result = self._table.optimize.compact(partition_filters=chosen, target_size=self._bytes_max)
-            gone += result["numFilesRemoved"]
+            try:
+                result = self._table.optimize.compact(partition_filters=chosen, target_size=self._bytes_max)
+            except (DeltaError, OSError) as error:
+                self._given_up.add(directory)
+                done.failures[directory] = repr(error)
+                # Its entry may be in the log nevertheless.
+                self._table.update_incremental()
+                continue
+            done.files_gone += result["numFilesRemoved"]
         for version in range(before + 1, self._table.version() + 1):
             sync_commit(self._path, version)
-        if gone:
+        if done.files_gone:
             # What is older than a week: whoever reads an earlier version still finds its files.
             self._table.vacuum(dry_run=False)
-        return gone
+        return done
 
     def _version(self, app_id: str) -> int | None:
         return None if self._table is None else self._table.transaction_version(app_id)

@@ -67,9 +67,11 @@ class Archiving:
             # The checkpoint knows less than the archive: it was lost or restored, or is another one.
             staged = self._staged(only_new(frame, ends), prefix)
         self._store.commit(staged, batch)
-        gone = self._store.compact(staged.directories)
-        if gone:
-            self._job.tell(f"compacted {gone} small files")
+        done = self._store.compact(staged.directories)
+        if done.files_gone:
+            self._job.tell(f"compacted {done.files_gone} small files")
+        for directory, reason in done.failures.items():
+            self._job.tell(f"the small files of {directory} stay as they are: {reason}")
 
     def _staged(self, frame: DataFrame, prefix: str) -> Staged:
         staged = stage(frame, self._store.new_staging(), prefix=prefix)

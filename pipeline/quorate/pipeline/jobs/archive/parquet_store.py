@@ -40,6 +40,7 @@ from typing import Final
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive.merging import merge, small_files
 from quorate.pipeline.jobs.archive.staged import Ends, Staged
+from quorate.pipeline.jobs.archive.store import Compaction
 from quorate.pipeline.jobs.archive.topic_ids import check_topic_ids
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.files import replace_file, sync_directory, sync_tree
@@ -76,6 +77,8 @@ class ParquetStore:
         self._files_min = files_min
         self._bytes_max = bytes_max
         self._state = _State()
+        #: directories whose small files could not be made into one; tried again at the next start
+        self._given_up: set[str] = set()
 
     def open(self, topic_ids: dict[str, str]) -> None:
         os.makedirs(self._own, exist_ok=True)
@@ -108,20 +111,29 @@ class ParquetStore:
         renames = [(os.path.relpath(file.path, self._path), file.name) for file in staged.files]
         self._make_so(replace(self._state, ends=ends, batch=(batch.query_id, batch.number), renames=renames))
 
-    def compact(self, directories: set[str]) -> int:
+    def compact(self, directories: set[str]) -> Compaction:
+        import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+
+        done = Compaction()
         if self._files_min == 0:
-            return 0
-        gone = 0
-        for directory in sorted(directories):
+            return done
+        for directory in sorted(directories - self._given_up):
             while chosen := small_files(f"{self._path}/{directory}", self._files_min, self._bytes_max):
                 name = f"compacted-{uuid.uuid4().hex}.parquet"
                 staged = f"{self.new_staging()}/{name}"
-                merge([f"{self._path}/{directory}/{each}" for each in chosen], staged)
+                try:
+                    merge([f"{self._path}/{directory}/{each}" for each in chosen], staged)
+                except (pa.ArrowException, OSError, MemoryError) as error:
+                    # Only of this step: from the next one on the state says what has to be done.
+                    self._given_up.add(directory)
+                    done.failures[directory] = repr(error)
+                    shutil.rmtree(self._staging, ignore_errors=True)
+                    break
                 removals = [f"{directory}/{each}" for each in chosen]
                 rename = (os.path.relpath(staged, self._path), f"{directory}/{name}")
                 self._make_so(replace(self._state, removals=removals, renames=[rename]))
-                gone += len(chosen)
-        return gone
+                done.files_gone += len(chosen)
+        return done
 
     # -- the one file
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from quorate.pipeline.jobs.archive.staged import Ends, Staged
 from quorate.pipeline.jobs.batch import Batch
 
-__all__ = ["ArchiveStore"]
+__all__ = ["ArchiveStore", "Compaction"]
+
+
+@dataclass(slots=True)
+class Compaction:
+    """What has become of small files."""
+
+    files_gone: int = 0
+    #: by directory: why its files stay small. Nothing of it is changed, and the next start tries again.
+    failures: dict[str, str] = field(default_factory=dict)
 
 
 class ArchiveStore(Protocol):
@@ -35,5 +45,8 @@ class ArchiveStore(Protocol):
     def commit(self, staged: Staged, batch: Batch) -> None:
         """All of it, and how far it reaches, or nothing."""
 
-    def compact(self, directories: set[str]) -> int:
-        """Make large files of small ones there; how many of the small ones are gone."""
+    def compact(self, directories: set[str]) -> Compaction:
+        """Make large files of small ones there.
+
+        What is committed is whole either way: where it cannot be done nothing is changed, and nothing raised.
+        """
