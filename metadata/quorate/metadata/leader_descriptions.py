@@ -85,9 +85,12 @@ def _fill_in(partition: PartitionDescription, replica: ReplicaDescription | None
     if replica is None:
         error = NotLeaderOrFollower(f"broker {leader} does not know yet that it leads", broker_id=leader)
         partition.error.CopyFrom(detail_from_error(error))
-    elif replica.HasField("error"):
+        return
+    if replica.HasField("error"):
         partition.error.CopyFrom(replica.error)
-    else:
-        partition.log_start_offset = replica.log_start_offset
-        partition.high_watermark = replica.high_watermark
-        partition.size_bytes = replica.size_bytes
+        # A full disk takes no records, and what is on it is served: then there are offsets beside the error.
+        if replica.log_end_offset == 0:
+            return
+    partition.log_start_offset = replica.log_start_offset
+    partition.high_watermark = replica.high_watermark
+    partition.size_bytes = replica.size_bytes

@@ -27,6 +27,7 @@ from quorate.metadata.image import BrokerImage, MetadataImage
 from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.v1 import admin_pb2, replica_pb2
 from quorate.v1.controller_pb2 import PreviousRun, ReplicaName
+from quorate.v1.errors_pb2 import ErrorDetail
 from quorate.v1.replica_pb2 import DescribeReplicasRequest, DescribeReplicasResponse, ReplicaDescription
 from tests.simulation.controller_world import World, run_world
 
@@ -307,9 +308,16 @@ def test_a_description_has_what_the_leaders_say_and_who_cannot_be_reached() -> N
         create = admin_pb2.CreateTopicRequest(name="orders", partition_count=3, replication_factor=3)
         created = (await brokers[0].ask("CreateTopic", create)).topic
         assert sorted(each.leader for each in created.partitions) == [100, 101, 102]
+        full = next(each.partition for each in created.partitions if each.leader == 101)
         for broker in brokers[:2]:
             broker.describe = lambda name: ReplicaDescription(
-                replica=name, log_start_offset=1, high_watermark=5, log_end_offset=7, size_bytes=100
+                replica=name,
+                log_start_offset=1,
+                high_watermark=5,
+                log_end_offset=7,
+                size_bytes=100,
+                # Its disk is full: what is there is read.
+                error=ErrorDetail(code="DISK_FULL") if name.partition == full else None,
             )
         # It hangs: silence, no refusal.
         world.network.block(brokers[0].name, brokers[2].name)
@@ -323,7 +331,7 @@ def test_a_description_has_what_the_leaders_say_and_who_cannot_be_reached() -> N
                 assert partition.error.facts["broker_id"].integer == 102
                 assert not partition.HasField("high_watermark")
             else:
-                assert not partition.HasField("error")
+                assert partition.error.code == ("DISK_FULL" if partition.partition == full else "")
                 assert (partition.log_start_offset, partition.high_watermark) == (1, 5)
                 assert partition.size_bytes == 100
         world.network.heal()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from quorate.broker.describing import ReplicaDescriber
 from quorate.broker.replica.partition import Partition
 from quorate.chaos.models.log.log_harness import LogHarness, ManualClock, batch
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId, TopicName, TopicPartition
-from quorate.errors import StorageFailed, UnknownTopicOrPartition
+from quorate.errors import DiskFull, StorageFailed, UnknownTopicOrPartition
 from quorate.v1.controller_pb2 import ReplicaName
 from quorate.v1.replica_pb2 import DescribeLogEndsRequest, DescribeReplicasRequest, LogEnd
 
@@ -91,3 +93,20 @@ async def test_description_says_how_far_a_replica_goes_or_why_it_does_not_serve(
     assert not sound.HasField("error")
     assert damaged.error.code == "LOG_DAMAGED"
     assert unopened.error.code == "STORAGE_FAILED"
+
+
+async def test_replica_without_room_says_so_beside_its_offsets_until_it_has_room() -> None:
+    """It leads on and is read, and all followers have what it has: nothing else would show it."""
+    host = Host()
+    describer = await host.open()
+    disk = host.sound.disk
+    disk.capacity_bytes = disk.used_bytes
+    with pytest.raises(DiskFull):
+        host.sound.append(batch(b"c" * 500))
+    request = DescribeReplicasRequest(replicas=names(0))
+    [full] = (await describer.describe_replicas(request, AnyCall())).replicas
+    assert (full.error.code, full.log_end_offset) == ("DISK_FULL", 2)
+    disk.capacity_bytes = None
+    host.sound.append(batch(b"c"))
+    [roomy] = (await describer.describe_replicas(request, AnyCall())).replicas
+    assert (roomy.HasField("error"), roomy.log_end_offset) == (False, 3)
