@@ -26,7 +26,7 @@ def add(tail: RecentTail, *numbers: int) -> None:
     """Each of one record, at the offset of its number."""
     for number in numbers:
         content = batch(number)
-        tail.add(Offset(number), Offset(number + 1), content[:4], memoryview(content)[4:])
+        tail.add(Offset(number), Offset(number + 1), content[:4], memoryview(content)[4:], len(content))
 
 
 def read(
@@ -86,7 +86,7 @@ def test_after_a_cut_offsets_may_be_taken_by_other_batches() -> None:
     tail.forget()
     assert read(tail, 0) is None
     content = b"x" * BATCH_BYTES
-    tail.add(Offset(1), Offset(2), content[:4], memoryview(content)[4:])
+    tail.add(Offset(1), Offset(2), content[:4], memoryview(content)[4:], len(content))
     assert read(tail, 1) == (content, 2)
     # Those that were forgotten have their turn, and nothing is counted twice.
     add(tail, *range(2, 12))

@@ -48,9 +48,7 @@ class AppendGroup:
         """Take in the batch that goes to ``next_offset``."""
         base_offset = self.next_offset
         if header.producer_id >= 0:
-            producer_id = header.producer_id
-            self._undo.append((producer_id, self._producers.get(producer_id)))
-            self._producers.apply(header, base_offset)
+            self._undo.append((header.producer_id, self._producers.apply(header, base_offset)))
         last_offset = Offset(base_offset + header.last_offset_delta)
         self._staged.append((header, last_offset))
         self.size += header.size_in_bytes

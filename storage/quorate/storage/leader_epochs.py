@@ -47,13 +47,15 @@ class EpochEnd(NamedTuple):
 
 
 class LeaderEpochCache:
-    __slots__ = ("_dirty", "_disk", "_epochs", "_path", "_starts", "is_saved")
+    __slots__ = ("_dirty", "_disk", "_epochs", "_path", "_starts", "is_saved", "latest")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
         self._epochs: list[LeaderEpoch] = []
         self._starts: list[Offset] = []
+        #: looked at by every append
+        self.latest = NO_LEADER_EPOCH
         #: in the page cache, not yet known to be on the device
         self._dirty = False
         #: the file says the same; if it names an epoch that was taken back, a batch of another epoch
@@ -63,10 +65,6 @@ class LeaderEpochCache:
     @property
     def entries(self) -> list[EpochStart]:
         return [EpochStart(*pair) for pair in zip(self._epochs, self._starts, strict=True)]
-
-    @property
-    def latest(self) -> LeaderEpoch:
-        return self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
         """Batches from ``start_offset`` on carry ``epoch``. True if that was news.
@@ -82,7 +80,7 @@ class LeaderEpochCache:
             return False
         self._epochs[keep:] = news
         self._starts[keep:] = [start_offset] * len(news)
-        self.is_saved = False
+        self._changed()
         return True
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch:
@@ -132,7 +130,7 @@ class LeaderEpochCache:
     def replace(self, entries: list[EpochStart]) -> None:
         self._epochs = [entry.epoch for entry in entries]
         self._starts = [entry.start_offset for entry in entries]
-        self.is_saved = False
+        self._changed()
 
     def _count_below(self, offset: Offset) -> int:
         """How many epochs start strictly before the offset."""
@@ -144,8 +142,12 @@ class LeaderEpochCache:
         self._starts = self._starts[kept]
         if len(self._epochs) == before:
             return False
-        self.is_saved = False
+        self._changed()
         return True
+
+    def _changed(self) -> None:
+        self.latest = self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
+        self.is_saved = False
 
     # -- persistence
 
@@ -187,6 +189,7 @@ class LeaderEpochCache:
             raise
 
     def validate(self) -> None:
+        assert self.latest == (self._epochs[-1] if self._epochs else NO_LEADER_EPOCH)
         assert len(self._epochs) == len(self._starts)
         assert all(a < b for a, b in zip(self._epochs, self._epochs[1:], strict=False))
         assert all(a < b for a, b in zip(self._starts, self._starts[1:], strict=False))

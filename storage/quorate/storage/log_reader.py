@@ -131,8 +131,9 @@ class LogReader:
 
     def _check_range(self, offset: Offset, end_offset: Offset | None) -> Offset:
         state = self._state
-        state.check_readable()
-        log_end_offset = state.log_end_offset
+        if state.is_closed or state.damage is not None:
+            state.check_readable()
+        log_end_offset = state.segments[-1].next_offset
         if not state.log_start_offset <= offset <= log_end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is not within {state.log_start_offset} and {log_end_offset}",
@@ -140,7 +141,7 @@ class LogReader:
                 log_start_offset=state.log_start_offset,
                 log_end_offset=log_end_offset,
             )
-        return log_end_offset if end_offset is None else min(end_offset, log_end_offset)
+        return log_end_offset if end_offset is None or end_offset > log_end_offset else end_offset
 
     @contextmanager
     def _guard(self, segment: Segment, offset: Offset) -> Iterator[None]:

@@ -119,8 +119,8 @@ class LogState:
         return None if self.damage is None else _damage_error(self.damage)
 
     def check_appendable(self) -> None:
-        self.check_writable()
-        if self.cuts_under_way:
+        if self.is_closed or self.damage is not None or self.write_failure is not None or self.cuts_under_way:
+            self.check_writable()
             raise LogBusy(f"the log in {self.directory} is being truncated", path=self.directory)
 
     def quarantine(self, damage: Damage) -> LogDamaged:

@@ -39,6 +39,7 @@ from quorate.storage.full_disk import FullDisk
 from quorate.storage.log_context import is_disk_full
 from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import save_snapshot
+from quorate.storage.producer_state import RememberedBatch
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import BATCH_BYTES_MAX
 from quorate.storage.segment import RELATIVE_OFFSET_MAX, Segment
@@ -102,13 +103,14 @@ class LogWriter:
         """One batch, one write."""
         active = self._begin_append(leader_epoch)
         header = self._check_client_batch(batch)
-        if header.producer_id >= 0:
-            duplicate = self._duplicate_of(header)
-            if duplicate is not None:
-                return duplicate
-        if self._must_roll(active.size, active.next_offset, header):
+        state, producer_id = self._state, header.producer_id
+        if producer_id >= 0:
+            original = state.producers.check(header)
+            if original is not None:
+                return _duplicate(original)
+        if self._must_roll(active, active.size, active.next_offset, header):
             self.roll()
-            active = self._state.active
+            active = state.active
         base_offset = active.next_offset
         prefix = stamped_prefix(header, base_offset=base_offset, leader_epoch=leader_epoch)
         rest = memoryview(batch)[LEADER_EPOCH_END:]
@@ -120,11 +122,11 @@ class LogWriter:
         active.add_batch(
             last_offset=last_offset, size_in_bytes=header.size_in_bytes, max_timestamp=header.max_timestamp
         )
-        self._state.recent.add(base_offset, active.next_offset, prefix, rest)
-        if header.producer_id >= 0:
-            self._state.producers.apply(header, base_offset)
+        state.recent.add(base_offset, active.next_offset, prefix, rest, header.size_in_bytes)
+        if producer_id >= 0:
+            state.producers.apply(header, base_offset)
         if self._first_append_ms is None:
-            self._first_append_ms = self._state.context.clock.wall_ms()
+            self._first_append_ms = state.context.clock.wall_ms()
         if self._full_disk.is_on_record:
             self._full_disk.went_on()
         return Appended(base_offset, last_offset, header.max_timestamp)
@@ -142,14 +144,14 @@ class LogWriter:
         return active
 
     def _check_client_batch(self, batch: Bytes) -> BatchHeader:
-        limit = self._state.config.max_message_bytes
-        if len(batch) > limit:
+        size, limit = len(batch), self._state.config.max_message_bytes
+        if size > limit:
             raise BatchTooLarge(
-                f"the batch has {len(batch)} bytes, max.message.bytes is {limit}", max_message_bytes=limit
+                f"the batch has {size} bytes, max.message.bytes is {limit}", max_message_bytes=limit
             )
         header = check_batch(batch)
-        if header.size_in_bytes != len(batch):
-            raise CorruptBatch(f"{len(batch) - header.size_in_bytes} bytes follow the batch")
+        if header.size_in_bytes != size:
+            raise CorruptBatch(f"{size - header.size_in_bytes} bytes follow the batch")
         if header.record_count > _RECORDS_PER_BATCH_MAX:
             # A compressed batch can claim any number; a lie would burn offsets and segments.
             raise BatchTooLarge(f"the batch claims {header.record_count} records")
@@ -165,13 +167,8 @@ class LogWriter:
         """All the checks of an append, and nothing of its effects."""
         self._state.check_appendable()
         header = self._check_client_batch(batch)
-        return self._duplicate_of(header) if header.producer_id >= 0 else None
-
-    def _duplicate_of(self, header: BatchHeader) -> Appended | None:
-        original = self._state.producers.check(header)
-        if original is None:
-            return None
-        return Appended(original.base_offset, original.last_offset, original.max_timestamp, is_duplicate=True)
+        original = self._state.producers.check(header) if header.producer_id >= 0 else None
+        return None if original is None else _duplicate(original)
 
     def _wrong_epoch(self, leader_epoch: LeaderEpoch) -> QuorateError:
         state = self._state
@@ -183,23 +180,28 @@ class LogWriter:
 
     def append_as_follower(self, batches: Bytes) -> None:
         """Batches as the leader has them: offsets and epochs stay, and must follow the log's."""
-        self._state.check_appendable()
-        if not self._state.active.is_active:
+        state = self._state
+        state.check_appendable()
+        active = state.segments[-1]
+        if not active.is_active:
             self._activate()
         result = scan_batches(batches)
         if result.fault is not None:
             raise CorruptBatch(f"batch from the leader at byte {result.end}: {result.fault.reason}")
         headers = result.headers
-        if headers and headers[0].base_offset < self._state.log_end_offset:
+        if headers and headers[0].base_offset < active.next_offset:
             batches, headers = self._without_known_offsets(batches, headers)
-        self._check_own_epoch(headers)
-        group, start, end = self._new_group(), 0, 0
+        # No batch here is of a later epoch than the latest.
+        if headers and headers[0].leader_epoch < state.epochs.latest:
+            self._check_own_epoch(headers)
+        group, start, end = AppendGroup(state.producers, active.next_offset), 0, 0
         try:
             for header in headers:
-                if self._must_roll(self._state.active.size + group.size, group.next_offset, header):
+                if self._must_roll(active, active.size + group.size, group.next_offset, header):
                     self._write_slice(group, batches, start, end)
-                    group, start = self._new_group(), end
+                    group, start = AppendGroup(state.producers, active.next_offset), end
                     self.roll()
+                    active = state.active
                 self._check_follows(header, group)
                 group.stage(header)
                 end += header.size_in_bytes
@@ -208,10 +210,10 @@ class LogWriter:
             # Producers and epochs were told of batches that did not make it.
             group.undo()
             if group.epochs_before is not None:
-                if self._state.log_end_offset == group.base_offset:
-                    self._state.epochs.replace(group.epochs_before)
+                if state.log_end_offset == group.base_offset:
+                    state.epochs.replace(group.epochs_before)
                 else:
-                    self._state.epochs.truncate_from_end(self._state.log_end_offset)
+                    state.epochs.truncate_from_end(state.log_end_offset)
             raise
 
     def _without_known_offsets(
@@ -240,7 +242,7 @@ class LogWriter:
         at the epochs of what it sends. So where that cannot follow, this log is damaged.
         """
         state = self._state
-        if not headers or headers[0].base_offset != state.log_end_offset:
+        if headers[0].base_offset != state.log_end_offset:
             return
         epoch, own = headers[0].leader_epoch, state.epochs.epoch_at(Offset(state.log_end_offset - 1))
         if epoch < own:
@@ -271,12 +273,9 @@ class LogWriter:
         if start < end:
             self._write(group, memoryview(batches)[start:end])
 
-    def _new_group(self) -> AppendGroup:
-        return AppendGroup(self._state.producers, self._state.log_end_offset)
-
     def _write(self, group: AppendGroup, batches: Bytes) -> None:
         try:
-            group.write_to(self._state.active, batches)
+            group.write_to(self._state.segments[-1], batches)
         except OSError as error:
             raise self._group_failed(group, error) from error
         if self._first_append_ms is None:
@@ -335,14 +334,13 @@ class LogWriter:
             damage = Damage.found_by(error, path=segment.path, offset=segment.base_offset)
             raise self._state.quarantine(damage) from error
 
-    def _must_roll(self, filled: int, next_offset: Offset, header: BatchHeader) -> bool:
-        """Does the batch at ``next_offset`` still fit the active segment, of which ``filled`` is taken?"""
+    def _must_roll(self, active: Segment, filled: int, next_offset: Offset, header: BatchHeader) -> bool:
+        """Is there no room for the batch at ``next_offset`` in the segment, of which ``filled`` is taken?"""
         if filled == 0:
             return False
         if filled + header.size_in_bytes > self._state.config.segment_bytes:
             return True
-        base_offset = self._state.active.base_offset
-        return next_offset + header.last_offset_delta - base_offset > RELATIVE_OFFSET_MAX
+        return next_offset + header.last_offset_delta - active.base_offset > RELATIVE_OFFSET_MAX
 
     def roll_if_old(self) -> None:
         """Not checked at every append: the clock would cost more there than it is worth."""
@@ -377,3 +375,7 @@ class LogWriter:
     def forget_first_append(self) -> None:
         """The active segment is another one, or was cut."""
         self._first_append_ms = None
+
+
+def _duplicate(original: RememberedBatch) -> Appended:
+    return Appended(original.base_offset, original.last_offset, original.max_timestamp, is_duplicate=True)

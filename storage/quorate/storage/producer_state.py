@@ -132,8 +132,11 @@ class ProducerStates:
             next_sequence=expected,
         )
 
-    def apply(self, header: BatchHeader, base_offset: Offset) -> None:
-        """The batch is in the log at ``base_offset``; what the log says is true."""
+    def apply(self, header: BatchHeader, base_offset: Offset) -> ProducerEntry | None:
+        """The batch is in the log at ``base_offset``; what the log says is true.
+
+        Returns what was known of the producer before, for ``restore``.
+        """
         batch = RememberedBatch(
             header.base_sequence,
             header.last_sequence,
@@ -149,6 +152,7 @@ class ProducerStates:
             self._entries[producer_id] = ProducerEntry(entry.epoch, (*kept, batch))
         else:
             self._entries[producer_id] = ProducerEntry(header.producer_epoch, (batch,))
+        return entry
 
     def apply_all(self, headers: list[BatchHeader]) -> None:
         """As ``apply`` for batches that carry their offsets, in order. Only the last ones leave a trace."""

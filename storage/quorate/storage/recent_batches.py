@@ -26,11 +26,13 @@ _BATCHES_MIN: Final = 8
 class RecentBatches:
     """What the logs of one data directory share."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_order")
+    __slots__ = ("_bytes", "_bytes_max", "_order", "batch_bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
         """0: nothing is kept."""
         self._bytes_max = bytes_max
+        #: larger ones are not kept
+        self.batch_bytes_max = bytes_max // _BATCHES_MIN
         self._bytes = 0
         #: the oldest first; also of those that are forgotten by now
         self._order: deque[tuple[RecentTail, Offset, int]] = deque()
@@ -39,9 +41,6 @@ class RecentBatches:
     def held_bytes(self) -> int:
         """Not less than what is held: forgotten ones count until their turn comes."""
         return self._bytes
-
-    def takes(self, batch_bytes: int) -> bool:
-        return batch_bytes * _BATCHES_MIN <= self._bytes_max
 
     def added(self, tail: RecentTail, base_offset: Offset, batch_bytes: int) -> None:
         order = self._order
@@ -64,10 +63,11 @@ class RecentTail:
         #: by base offset: the next offset, and the batch as it is in the file
         self._batches: dict[Offset, tuple[Offset, bytes]] = {}
 
-    def add(self, base_offset: Offset, next_offset: Offset, prefix: bytes, rest: memoryview) -> None:
-        """A batch in two parts, as it was written."""
-        size = len(prefix) + len(rest)
-        if self._shared.takes(size):
+    def add(
+        self, base_offset: Offset, next_offset: Offset, prefix: bytes, rest: memoryview, size: int
+    ) -> None:
+        """A batch of ``size`` bytes in two parts, as it was written."""
+        if size <= self._shared.batch_bytes_max:
             self._batches[base_offset] = (next_offset, b"".join((prefix, rest)))
             self._shared.added(self, base_offset, size)
 
