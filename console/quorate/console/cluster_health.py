@@ -1,14 +1,23 @@
-"""What is wrong with a cluster, as ``quorate cluster health`` tells it."""
+"""What is wrong with a cluster, as ``quorate cluster health`` tells it.
+
+The metadata counts partitions that lack a leader or replicas. Two things it does not know well enough:
+
+- Whether a leader can write. One whose disk is full leads, serves and is in sync with its followers, so each
+  leader is asked.
+- Whether a replica that is not in sync is one that was lost, or one that a move is just adding.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.console.health_steps import next_steps
 from quorate.console.topic_documents import partition_documents
-from quorate.errors import UnknownTopicOrPartition
+from quorate.errors import ERRORS_BY_CODE, DiskFull, LogBusy, LogClosed, StorageError, UnknownTopicOrPartition
 from quorate.v1 import admin_pb2
 
 if TYPE_CHECKING:
@@ -18,7 +27,8 @@ __all__ = ["Health", "health_of", "look_at_cluster"]
 
 #: So many partitions are named at most, and so many topics are looked at for them: the counts say the rest.
 _PARTITIONS_NAMED_MAX: Final = 20
-_TOPICS_ASKED_MAX: Final = 200
+_MOVES_NAMED_MAX: Final = 3
+_TOPICS_ASKED_MAX: Final = 500
 _TOPICS_AT_ONCE: Final = 8
 
 _STATES_BY_GRAVITY: Final = ("offline", "under min.insync.replicas", "recovering", "under-replicated")
@@ -44,15 +54,24 @@ class Health:
 async def look_at_cluster(connection: ImpatientAdmin) -> Health:
     cluster = await connection.describe_cluster()
     quorum = await connection.describe_quorum()
-    health = health_of(cluster, quorum)
-    if cluster.offline_partition_count or cluster.under_replicated_partition_count:
-        health.partitions = await _ill_partitions(connection)
+    moves = await connection.list_reassignments() if cluster.reassigning_partition_count else []
+    health = health_of(cluster, quorum, moves)
+    if cluster.partition_count:
+        ill = await _ill_partitions(connection, health)
+        _look_at_errors(ill, health)
+        health.partitions = [each for each in ill if not _is_unanswered(each)][:_PARTITIONS_NAMED_MAX]
     health.next_steps = next_steps(cluster, quorum, health.partitions)
     return health
 
 
-async def _ill_partitions(connection: ImpatientAdmin) -> list[dict[str, Any]]:
-    names = [topic.name for topic in await connection.list_topics()][:_TOPICS_ASKED_MAX]
+async def _ill_partitions(connection: ImpatientAdmin, health: Health) -> list[dict[str, Any]]:
+    """The worst first."""
+    names = [topic.name for topic in await connection.list_topics()]
+    if len(names) > _TOPICS_ASKED_MAX:
+        health.warnings.append(
+            f"{_TOPICS_ASKED_MAX} of {len(names)} topics were asked about; a full disk or damage is not seen "
+            "in the others"
+        )
     at_once = asyncio.Semaphore(_TOPICS_AT_ONCE)
 
     async def look(name: str) -> list[dict[str, Any]]:
@@ -64,8 +83,35 @@ async def _ill_partitions(connection: ImpatientAdmin) -> list[dict[str, Any]]:
         documents = [{"topic": name, **each} for each in partition_documents(described)]
         return [each for each in documents if _gravity(each) < len(_STATES_BY_GRAVITY)]
 
-    found = [each for ill in await asyncio.gather(*map(look, names)) for each in ill]
-    return sorted(found, key=_gravity)[:_PARTITIONS_NAMED_MAX]
+    found = await asyncio.gather(*map(look, names[:_TOPICS_ASKED_MAX]))
+    return sorted((each for ill in found for each in ill), key=_gravity)
+
+
+def _look_at_errors(partitions: Iterable[dict[str, Any]], health: Health) -> None:
+    """Leaders that say that they cannot write or serve, and those that say nothing."""
+    told = Counter((each["error"]["code"], each["leader"]) for each in partitions if each["error"])
+    for (code, leader), count in sorted(told.items()):
+        what = f"{count} {'partition' if count == 1 else 'partitions'}"
+        if code == DiskFull.code:
+            verb = "takes" if count == 1 else "take"
+            health.problems.append(
+                f"{what} {verb} no records: no space left on the disk of broker {leader} ({code})"
+            )
+        elif _is_of_storage(code):
+            health.problems.append(f"{what} cannot be served by broker {leader} ({code})")
+        else:
+            # An election takes a moment. A broker that is gone is fenced soon, and that is a problem.
+            health.warnings.append(f"broker {leader} could not be asked about {what} that it leads ({code})")
+
+
+def _is_of_storage(code: str) -> bool:
+    """What a disk or a log has, and not what passes in a moment."""
+    error = ERRORS_BY_CODE.get(code, Exception)
+    return issubclass(error, StorageError) and not issubclass(error, LogBusy | LogClosed)
+
+
+def _is_unanswered(document: dict[str, Any]) -> bool:
+    return document["error"] is not None and not _is_of_storage(document["error"]["code"])
 
 
 def _gravity(document: dict[str, Any]) -> int:
@@ -76,13 +122,24 @@ def _gravity(document: dict[str, Any]) -> int:
     return _STATES_BY_GRAVITY.index(state) if state in _STATES_BY_GRAVITY else len(_STATES_BY_GRAVITY)
 
 
-def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse) -> Health:
+def health_of(
+    cluster: admin_pb2.DescribeClusterResponse,
+    quorum: admin_pb2.DescribeQuorumResponse,
+    moves: Sequence[admin_pb2.Reassignment] = (),
+) -> Health:
+    """``moves``: those under way; without them, what they add counts as missing."""
     health = Health()
     _look_at_quorum(quorum, health)
+    copying = [move for move in moves if _only_copies(move)]
+    _look_at_moves(copying, health)
     counts = (
         (cluster.offline_partition_count, "without a leader"),
         (cluster.under_min_isr_partition_count, "with fewer replicas in sync than min.insync.replicas"),
-        (cluster.under_replicated_partition_count, "with replicas that are not in sync"),
+        # Not below 0: the moves were asked about a moment later.
+        (
+            max(cluster.under_replicated_partition_count - len(copying), 0),
+            "with replicas that are not in sync",
+        ),
         (cluster.recovering_partition_count, "recovered, which may lack acknowledged records"),
     )
     health.problems += [
@@ -102,6 +159,25 @@ def health_of(cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.Desc
         f"unclean election is allowed on {topic}" for topic in cluster.unclean_election_topics
     ]
     return health
+
+
+def _only_copies(move: admin_pb2.Reassignment) -> bool:
+    """All that it lacks is what it adds."""
+    missing = set(move.replicas) - set(move.isr)
+    return bool(missing) and missing <= set(move.adding_replicas)
+
+
+def _look_at_moves(copying: Sequence[admin_pb2.Reassignment], health: Health) -> None:
+    if not copying:
+        return
+    names = [f"{each.partition.topic}:{each.partition.partition}" for each in copying]
+    shown = ", ".join(names[:_MOVES_NAMED_MAX])
+    more = f" and {len(names) - _MOVES_NAMED_MAX} more" if len(names) > _MOVES_NAMED_MAX else ""
+    what = "1 partition moves" if len(names) == 1 else f"{len(names)} partitions move"
+    health.warnings.append(
+        f"{what}, and new replicas are not in sync yet: {shown}{more}; "
+        f"`quorate partition reassign --list` shows how far {'it is' if len(names) == 1 else 'they are'}"
+    )
 
 
 def _look_at_quorum(quorum: admin_pb2.DescribeQuorumResponse, health: Health) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -79,17 +79,24 @@ def _about_offline(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _about_damage(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
-    codes = Counter(each["error"]["code"] for each in partitions if each["error"])
+    leaders: defaultdict[str, set[int]] = defaultdict(set)
+    for each in partitions:
+        if each["error"]:
+            leaders[each["error"]["code"]].add(each["leader"])
     known = {
         "DISK_FULL": (
-            "make room on the leader's disk: less retention, a topic deleted, a larger volume; it then "
-            "goes on by itself"
+            "make room on the disk of {}: less retention (retention.ms, retention.bytes), a topic deleted, a "
+            "larger volume; it then goes on by itself, with the next record"
         ),
         "LOG_DAMAGED": (
-            "look at the leader's disk, and run `quorate log verify` on its data directory; keep the files"
+            "look at the disk of {}, and run `quorate log verify` on its data directory; keep the files"
         ),
+        "STORAGE_FAILED": "the disk of {} refuses to be read or written: its log says why; then restart it",
+        "TOO_MANY_OPEN_FILES": "raise the limit of open files of {} (ulimit -n), and restart it",
     }
-    return [known[code] for code in codes if code in known]
+    return [
+        known[code].format(f"broker {_listed(sorted(ids))}") for code, ids in leaders.items() if code in known
+    ]
 
 
 def _about_lagging(partitions: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -142,8 +142,10 @@ def _state(document: dict[str, Any], min_isr: int) -> str:
         return "recovering"
     if document["is_sync_pending"]:
         return "not synced yet"
+    if set(document["replicas"]) - set(document["adding_replicas"]) - set(document["isr"]):
+        return "under-replicated"
     moves = [("+", document["adding_replicas"]), ("-", document["removing_replicas"])]
     changes = [f"{sign}{','.join(map(str, replicas))}" for sign, replicas in moves if replicas]
     if changes:
         return f"moving {' '.join(changes)}"
-    return "under-replicated" if in_sync < wanted else "ok"
+    return "ok"

@@ -184,7 +184,9 @@ def test_health_names_the_partitions_that_are_ill_the_worst_first(
         topic.partitions.add(partition=number, leader=1, replicas=[1, 2, 3], isr=isr)
     topic.partitions[3].ClearField("leader")
     fake = FakeAdministration(
-        describe_cluster=cluster(offline_partition_count=1, brokers=[broker(2, is_fenced=True)]),
+        describe_cluster=cluster(
+            partition_count=4, offline_partition_count=1, brokers=[broker(2, is_fenced=True)]
+        ),
         describe_quorum=SOUND_QUORUM,
         list_topics=[[admin_pb2.TopicListing(name=each) for each in ("t", "deleted")]] * 2,
         describe_topic=[topic, UnknownTopicOrPartition("gone")] * 2,
