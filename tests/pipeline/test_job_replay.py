@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+import pytest
 
-from quorate.pipeline.jobs.replay.remainder import without_written
+from quorate.pipeline.jobs.replay.remainder import Gap, compared, first_gap, missing
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, Held, fill_topic, topic_content, without_offsets
-from tests.pipeline.job_process import run_job
+from tests.pipeline.job_process import JobProcess, run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,11 +62,13 @@ def _moment(each: Held) -> datetime:
     return datetime.fromtimestamp(each.timestamp_ms / 1000, UTC)
 
 
+_COLUMNS: Final = (
+    "key binary, value binary, partition int, offset long, timestamp timestamp, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+
 def test_of_a_chunk_that_was_written_in_part_the_rest_is_written(spark: SparkSession) -> None:
-    schema = (
-        "key binary, value binary, partition int, offset long, timestamp timestamp, "
-        "headers array<struct<key:string,value:binary>>"
-    )
     at = datetime(2026, 1, 31, tzinfo=UTC)
     one, other = [("h", b"1")], [("h", b"2")]
     chunk = [
@@ -75,8 +78,8 @@ def test_of_a_chunk_that_was_written_in_part_the_rest_is_written(spark: SparkSes
         (b"k", None, 0, 13, at, one),
         (None, b"", 1, 7, at, []),
         (b"", None, 1, 8, at, None),
-        (b"k", b"headed", 1, 9, at, one),
-        (b"k", b"headed", 1, 10, at, other),
+        (b"k", b"headed", 1, 9, at, other),
+        (b"k", b"headed", 1, 10, at, one),
     ]
     # At other offsets, of course; and somebody else has written as well.
     there = [
@@ -84,12 +87,69 @@ def test_of_a_chunk_that_was_written_in_part_the_rest_is_written(spark: SparkSes
         (b"k", b"same", 0, 91, at, None),
         (b"x", b"y", 0, 92, at, None),
         (None, b"", 1, 93, at, None),
-        (b"k", b"headed", 1, 94, at, other),
+        (b"", None, 1, 94, at, None),
+        # Only the headers differ.
+        (b"k", b"headed", 1, 95, at, [("h", b"3")]),
     ]
-    frame, written = (spark.createDataFrame(rows, schema) for rows in (chunk, there))
+    frame, written = (spark.createDataFrame(rows, _COLUMNS) for rows in (chunk, there))
+    comparison = compared(frame, written, is_placed=True)
 
-    rest = without_written(frame, written, is_placed=True).orderBy("partition", "offset").collect()
-    assert [(row["partition"], row["offset"]) for row in rest] == [(0, 12), (0, 13), (1, 8), (1, 9)]
+    rest = missing(comparison).orderBy("partition", "offset").collect()
+    assert [(row["partition"], row["offset"]) for row in rest] == [(0, 12), (0, 13), (1, 9), (1, 10)]
+    assert first_gap(comparison, is_placed=True) is None
+
+
+_Row = tuple[bytes | None, bytes, int, int]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "there", "is_placed", "gap"),
+    [
+        pytest.param(
+            [(b"k", b"old", 0, 7), (b"k", b"new", 0, 8)],
+            [(b"k", b"new", 0, 1)],
+            True,
+            Gap(partition=0, first_missing=7, last_found=8),
+            id="compaction-took-the-older-value",
+        ),
+        pytest.param(
+            [(b"a", b"1", 0, 7), (b"b", b"1", 0, 8), (b"a", b"2", 0, 9)],
+            [(b"b", b"1", 2, 1)],
+            False,
+            None,
+            id="by-key-each-key-has-its-own-end",
+        ),
+        pytest.param(
+            [(b"a", b"1", 0, 7), (b"b", b"1", 0, 8), (b"a", b"2", 0, 9)],
+            [(b"a", b"2", 2, 1), (b"b", b"1", 2, 1)],
+            False,
+            Gap(partition=0, first_missing=7, last_found=9),
+            id="by-key-the-older-of-a-key-is-gone",
+        ),
+        pytest.param(
+            [(None, b"1", 0, 7), (None, b"2", 0, 8)],
+            [(None, b"2", 2, 1)],
+            False,
+            None,
+            id="without-a-key-there-is-no-order",
+        ),
+        pytest.param(
+            [(b"k", b"x", 0, 7), (b"k", b"same", 0, 8), (b"k", b"same", 1, 3)],
+            [(b"k", b"same", 2, 1)],
+            False,
+            None,
+            id="it-may-be-the-same-record-of-another-partition",
+        ),
+    ],
+)
+def test_what_is_missing_before_what_is_there_is_a_gap(
+    spark: SparkSession, chunk: list[_Row], there: list[_Row], gap: Gap | None, *, is_placed: bool
+) -> None:
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+    frame, written = (
+        spark.createDataFrame([(*row, at, None) for row in rows], _COLUMNS) for rows in (chunk, there)
+    )
+    assert first_gap(compared(frame, written, is_placed=is_placed), is_placed=is_placed) == gap
 
 
 @LONG
@@ -114,6 +174,17 @@ def test_killed_with_a_chunk_written_and_not_noted_it_writes_each_record_once_in
     # It is done: nothing is left to write.
     run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
     assert len(topic_content(quorate_cluster, target)) == len(records)
+
+
+def test_a_compacted_target_is_refused_as_the_cluster_tells_it(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    target = new_topic(1, **{"cleanup.policy": "compact"})
+    options = ["--path", str(tmp_path), "--topic", "t", "--to-topic", target]
+    options += ["--checkpoint-dir", str(tmp_path / "checkpoint")]
+    with JobProcess("replay", *options, bootstrap=quorate_cluster.bootstrap) as job:
+        assert job.wait() == 1, job.lines
+    assert f"{target} has cleanup.policy=compact" in "\n".join(job.lines)
 
 
 @LONG

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from quorate.client.admin.types import ConfigEntry, ListedOffset, TopicDescription
+from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.config import ReplayConfig
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.failures import RowsMissing
 from quorate.pipeline.jobs.replay import job as replay_job
-from quorate.pipeline.jobs.replay.notes import Notes, asked_by
+from quorate.pipeline.jobs.replay import target
+from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
+from quorate.pipeline.jobs.replay.target import Target
 from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.source.errors import TopicRecreated
 from tests.unit.pipeline.archive_stand_in import Listener
@@ -32,8 +37,25 @@ class _Cluster:
         self.recreated_at: int | None = None
         monkeypatch.setattr(replay_job, "open_session", lambda *_: None)
         monkeypatch.setattr(replay_job, "ids_of_topics", lambda _, topics: {topics[0]: self.topic_id})
-        monkeypatch.setattr(replay_job._Replay, "_target_ends", lambda _: {"0": 0})
+        monkeypatch.setattr(target, "Admin", lambda _: self)
+        self.policy = "delete"
+        self.begins = 0
         monkeypatch.setattr(replay_job._Replay, "_write", lambda _, notes, **__: self._write(notes))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def describe_topic(self, topic: str) -> TopicDescription:
+        configs = {"cleanup.policy": ConfigEntry("cleanup.policy", self.policy, "topic")}
+        return TopicDescription(topic, self.topic_id, 1, configs, ())
+
+    def list_offsets(self, topic: str, at: str) -> dict[TopicPartition, ListedOffset]:
+        offset = self.begins if at == "earliest" else 100
+        place = TopicPartition(TopicName(topic), PartitionId(0))
+        return {place: ListedOffset(offset=Offset(offset), timestamp_ms=None, leader_epoch=None)}
 
     def _write(self, notes: Notes) -> tuple[int, int]:
         assert notes.chunk is not None
@@ -144,6 +166,29 @@ def test_rows_that_were_there_at_the_start_and_are_not_found_are_told(
     # Nobody who starts it again hears that all is well.
     with pytest.raises(RowsMissing):
         _run(tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_target_that_is_compacted_is_refused_before_anything_is_written(
+    tmp_path: Path, cluster: _Cluster, policy: str
+) -> None:
+    """What compaction took of a chunk would be written again, behind what is newer."""
+    _begun(tmp_path)
+    cluster.policy = policy
+    with pytest.raises(InvalidRequest, match=r"u has cleanup\.policy=compact.*Set cleanup\.policy=delete"):
+        _run(tmp_path)
+    assert not cluster.chunks
+
+
+def test_of_a_target_that_has_forgotten_a_chunk_nobody_says_what_is_still_to_be_written(
+    cluster: _Cluster,
+) -> None:
+    chunk = Chunk({"0": (0, 10)}, target_ends={"0": 50, "1": 0})
+    cluster.begins = 50
+    Target("h:1", "u").check_holds(chunk, is_placed=True)
+    cluster.begins = 51
+    with pytest.raises(RowsMissing, match=r"u-0 begins at offset 51.*begun at 50.*another checkpoint\.dir"):
+        Target("h:1", "u").check_holds(chunk, is_placed=True)
 
 
 def test_a_replay_that_was_stopped_is_not_complete_and_says_so(tmp_path: Path, cluster: _Cluster) -> None:

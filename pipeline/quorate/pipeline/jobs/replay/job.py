@@ -3,7 +3,8 @@
 Each step, a chunk, is a range of offsets of every partition, written in order by one task for each partition.
 Before it is begun, the checkpoint says what it is and where the target ends; after it, that it is done. So
 after a kill the chunk in question is known, and what of it is written stands in the target from there on.
-What is found there is left out, as often as it is found, and the rest is written: each record once.
+What is found there is left out, as often as it is found, and the rest is written: each record once. Where
+what is missing is not the end of what was to be written, the target has lost records: that is refused.
 
 What remains: a request that a killed process sent, and that a broker takes up only when the next process has
 looked, seconds later, would be written twice. Transactions will end that.
@@ -27,7 +28,8 @@ from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.progress import Progress
 from quorate.pipeline.jobs.reading import read_whole
 from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
-from quorate.pipeline.jobs.replay.remainder import without_written
+from quorate.pipeline.jobs.replay.remainder import compared, first_gap, missing
+from quorate.pipeline.jobs.replay.target import Target
 from quorate.pipeline.jobs.running import Job, Outcome
 from quorate.pipeline.jobs.session import FORMAT, open_session
 from quorate.pipeline.source.read_options import EARLIEST
@@ -52,6 +54,7 @@ def run(config: ReplayConfig, job: Job) -> Outcome:
         if notes is not None:
             notes.check_source(_source_id(config))
             notes.check_target(_target_id(config))
+        Target(config.bootstrap_servers, config.to_topic[0]).check_keeps_all()
         return _Replay(open_session("replay", config, _NO_SECOND_ATTEMPT), config, job).run(notes)
 
 
@@ -60,6 +63,7 @@ class _Replay:
         self._spark = spark
         self._config = config
         self._job = job
+        self._target = Target(config.bootstrap_servers, config.to_topic[0])
         rate = config.rows_per_second_max
         at_once = config.rows_per_chunk_max if rate is None else rate * _SECONDS_PER_CHUNK
         self._rows_per_chunk = min(config.rows_per_chunk_max, at_once)
@@ -77,7 +81,7 @@ class _Replay:
         if not extents:
             raise InvalidRequest(f"{self._config.path} has nothing of {self._config.topic[0]} in that time")
         if self._config.placement is Placement.KEEP:
-            self._check_partitions(len(self._target_ends()), 1 + max(row[0] for row in extents))
+            self._check_partitions(len(self._target.ends()), 1 + max(row[0] for row in extents))
         notes = Notes(
             asked=asked_by(self._config),
             source_id=_source_id(self._config),
@@ -104,7 +108,7 @@ class _Replay:
             began_s = time.monotonic()
             was_begun = notes.chunk is not None
             if notes.chunk is None:
-                chunk = Chunk(notes.next_spans(self._rows_per_chunk), self._target_ends())
+                chunk = Chunk(notes.next_spans(self._rows_per_chunk), self._target.ends())
                 notes = notes.begin(chunk)
                 notes.write(self._config.checkpoint_dir)
             rows, written = self._write(notes, was_begun=was_begun)
@@ -136,7 +140,7 @@ class _Replay:
         frame = chosen
         if was_begun:
             self._job.tell("looking for what the last run has written of its last chunk")
-            frame = without_written(chosen, self._written_since(notes.chunk), is_placed=self._is_placed)
+            frame = self._remainder(chosen, notes.chunk)
         now = Observation()
         sorted_frame = (
             frame.repartition(max(1, len(notes.chunk.spans)), "partition")
@@ -175,22 +179,18 @@ class _Replay:
             frame = frame.where((f.col("date") <= f.lit(until.date())) & (f.col("timestamp") < f.lit(until)))
         return frame
 
-    def _target_ends(self) -> dict[str, int]:
-        from quorate.client import Admin
-
-        with Admin(self._config.bootstrap_servers) as admin:
-            found = admin.list_offsets(self._config.to_topic[0], "latest")
-        return {
-            str(place.partition): listed.offset
-            for place, listed in found.items()
-            if listed.offset is not None
-        }
+    def _remainder(self, chosen: DataFrame, chunk: Chunk) -> DataFrame:
+        """What of the chunk is not in the target yet."""
+        self._target.check_holds(chunk, is_placed=self._is_placed)
+        comparison = compared(chosen, self._written_since(chunk), is_placed=self._is_placed)
+        self._target.check_gap(first_gap(comparison, is_placed=self._is_placed))
+        return missing(comparison)
 
     def _written_since(self, chunk: Chunk) -> DataFrame:
         """What is in the target from where it ended before the chunk; also what others have written."""
         topic = self._config.to_topic[0]
         # Partitions that were added since are read whole.
-        starts = dict.fromkeys(self._target_ends(), EARLIEST) | chunk.target_ends
+        starts = dict.fromkeys(self._target.ends(), EARLIEST) | chunk.target_ends
         return read_whole(
             self._spark,
             self._config,
