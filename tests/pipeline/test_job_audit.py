@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +28,9 @@ from quorate.chaos.history.ledger_file import LedgerFile, read_ledger
 from quorate.chaos.live.final_state import seen_by_readers
 from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.errors import DeliveryTimedOut, InvalidRequest, NotEnoughReplicas, QuorateError
-from quorate.pipeline.jobs.audit.comparison import AuditReport, FindingKind
+from quorate.pipeline.jobs.audit.comparison import AuditReport, FindingKind, compare
 from quorate.pipeline.jobs.audit.job import audit
+from quorate.pipeline.jobs.audit.ledger import read_ledger as read_as_tables
 from quorate.pipeline.jobs.config import AuditConfig
 from quorate.pipeline.jobs.config.audit import LogFrom
 from quorate.testing import LocalCluster
@@ -36,7 +38,7 @@ from tests.pipeline.job_helpers import LONG
 from tests.pipeline.job_process import JobProcess
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 NewTopic = Callable[..., str]
 Log = list[bytes]
@@ -172,6 +174,33 @@ def test_the_log_of_a_cluster_is_held_against_the_ledger(
     assert {each.kind: each.count for each in report.findings if each.count} == {FindingKind.LOST: 1}
     assert repr(lost.value) in report.findings[0].examples[0]
     assert (report.sent, report.acknowledged, report.in_log) == (51, 51, 50)
+    assert report.not_asked == 0
+
+
+def _acknowledged(spark: SparkSession, count: int) -> DataFrame:
+    columns = (
+        "topic string, partition int, value binary, producer string, number long, acks string, "
+        "outcome string, offset long, error string, is_former boolean, is_current boolean"
+    )
+    rows = [("t", 0, b"v%d" % n, "p", n, "all", "acknowledged", n, None, False, True) for n in range(count)]
+    return spark.createDataFrame(rows, columns)
+
+
+def _log(spark: SparkSession, offsets: range) -> DataFrame:
+    rows = [("t", 0, n, b"v%d" % n) for n in offsets]
+    return spark.createDataFrame(rows, "topic string, partition int, offset long, value binary")
+
+
+def test_what_lies_below_the_log_is_counted_as_not_asked_about(spark: SparkSession) -> None:
+    sent = _acknowledged(spark, 50)
+    report = compare(sent, _log(spark, range(30, 49)), {("t", 0): 30}, examples_max=3)
+    assert {each.kind: each.count for each in report.findings if each.count} == {FindingKind.LOST: 1}
+    assert (report.sent, report.acknowledged, report.not_asked, report.in_log) == (50, 20, 30, 19)
+
+
+def test_a_log_that_begins_behind_all_that_was_promised_does_not_pass(spark: SparkSession) -> None:
+    with pytest.raises(InvalidRequest, match=r"t-0 begins at offset 50, behind all of the 50 .*no verdict"):
+        compare(_acknowledged(spark, 50), _log(spark, range(0)), {("t", 0): 50}, examples_max=3)
 
 
 @LONG
@@ -204,6 +233,23 @@ def test_killed_in_the_middle_it_says_the_same_when_it_is_run_again(
         assert job.wait() == 1, job.lines
     assert "audit: FAILED; 501 sent, 501 acknowledged, 500 in the log" in job.lines[-1]
     assert [line.split()[0] for line in job.lines if " violated " in line] == ["lost"]
+
+
+@pytest.mark.parametrize(
+    ("content", "is_refused"),
+    [
+        pytest.param('{"type":"send"}\n{"type":"se', False, id="killed-within-the-last-line"),
+        pytest.param('{"type":"se\n{"type":"send"}\n', True, id="another-line"),
+        pytest.param('{"type":"se\n{"type":"send"}', True, id="another-line-and-the-last-only-lacks-its-end"),
+        pytest.param('{"type":"se\n{"type":"sen', True, id="another-line-and-the-last"),
+    ],
+)
+def test_only_the_last_line_of_a_ledger_may_be_torn(
+    spark: SparkSession, tmp_path: Path, content: str, *, is_refused: bool
+) -> None:
+    (tmp_path / "history.jsonl").write_text('{"type": "ledger", "version": 1}\n' + content)
+    with pytest.raises(InvalidRequest, match="damaged") if is_refused else nullcontext():
+        read_as_tables(spark, str(tmp_path))
 
 
 def test_what_is_no_ledger_is_refused(spark: SparkSession, tmp_path: Path) -> None:

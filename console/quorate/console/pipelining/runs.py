@@ -104,9 +104,15 @@ def _audit(session: Session, config: AuditConfig) -> int:
         verdict = "passed" if report.passed else "FAILED"
         click.echo(
             f"audit: {verdict}; {report.sent:,} sent, {report.acknowledged:,} acknowledged, "
-            f"{report.in_log:,} in the log"
+            f"{report.in_log:,} in the log{_not_asked(report)}"
         )
     return 0 if report.passed else 1
+
+
+def _not_asked(report: AuditReport) -> str:
+    if not report.not_asked:
+        return ""
+    return f"; not asked about: {report.not_asked:,} acknowledged below where the log begins"
 
 
 def _document(report: AuditReport) -> dict[str, Any]:
@@ -114,6 +120,7 @@ def _document(report: AuditReport) -> dict[str, Any]:
         "passed": report.passed,
         "sent": report.sent,
         "acknowledged": report.acknowledged,
+        "not_asked": report.not_asked,
         "in_log": report.in_log,
         "findings": [
             {"kind": each.kind.value, "count": each.count, "examples": list(each.examples)}

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from quorate.errors import InvalidRequest
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["AuditReport", "Finding", "FindingKind", "compare"]
+__all__ = ["PROMISED", "AuditReport", "Finding", "FindingKind", "compare"]
 
+#: of what was sent: what the log has to hold, from where it begins
+PROMISED: Final = "is_current AND outcome = 'acknowledged' AND acks = 'all'"
 _VALUE_CHARACTERS_MAX: Final = 60
 
 
@@ -53,6 +57,8 @@ class AuditReport:
     sent: int
     #: with acks=all, and not below where the log begins
     acknowledged: int
+    #: acknowledged as well, but below where the log begins now: nobody can be asked about these
+    not_asked: int
     in_log: int
 
     @property
@@ -87,18 +93,49 @@ def compare(
         "topic", "partition", "offset", f.coalesce("value", f.lit(b"")).alias("value")
     ).persist()
     try:
-        promised = asked.where(
-            "is_current AND outcome = 'acknowledged' AND acks = 'all' AND offset >= log_start"
-        )
         in_ledger = _read(asked, "the ledger", tell)
+        all_promised = asked.where(PROMISED)
+        promised = all_promised.where("offset >= log_start")
+        acknowledged, not_asked = _within_the_log(all_promised)
         in_log = _read(held, "the log", tell)
         found = _findings(asked, promised, held)
         return AuditReport(
-            _collected(found, examples_max), in_ledger, acknowledged=promised.count(), in_log=in_log
+            _collected(found, examples_max),
+            in_ledger,
+            acknowledged=acknowledged,
+            not_asked=not_asked,
+            in_log=in_log,
         )
     finally:
         asked.unpersist()
         held.unpersist()
+
+
+def _within_the_log(promised: DataFrame) -> tuple[int, int]:
+    """How many there are from where the log begins, and how many below.
+
+    A partition that has to hold something, and of which nobody can be asked about anything, would pass for
+    whole with an empty log.
+    """
+    from pyspark.sql import functions as f
+
+    is_below = f.col("offset") < f.col("log_start")
+    counted = promised.groupBy("topic", "partition", "log_start").agg(
+        f.count_if(~is_below).alias("asked"), f.count_if(is_below).alias("below")
+    )
+    rows = counted.orderBy("topic", "partition").collect()
+    for row in rows:
+        if not row["asked"]:
+            raise InvalidRequest(
+                f"{row['topic']}-{row['partition']} begins at offset {row['log_start']}, behind all of the "
+                f"{row['below']:,} records that were acknowledged: there is nothing left to be asked about, "
+                f"so there is no verdict. Audit it before records are deleted, or an archive of it "
+                f"(--log archive)",
+                topic=row["topic"],
+                partition=row["partition"],
+                offset=row["log_start"],
+            )
+    return sum(row["asked"] for row in rows), sum(row["below"] for row in rows)
 
 
 def _read(frame: DataFrame, what: str, tell: Callable[[str], None] | None) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive.reading import read_archive
-from quorate.pipeline.jobs.audit.comparison import AuditReport, compare
+from quorate.pipeline.jobs.audit.comparison import PROMISED, AuditReport, compare
 from quorate.pipeline.jobs.audit.ledger import LOG_COLUMNS, Ledger, read_ledger
 from quorate.pipeline.jobs.config.audit import AuditConfig, LogFrom
 from quorate.pipeline.jobs.config.base import StoreFormat
@@ -40,8 +40,7 @@ def audit(spark: SparkSession, config: AuditConfig, tell: Callable[[str], None] 
 
 def _promised_places(ledger: Ledger) -> set[tuple[str, int]]:
     """Partitions that have to hold something: one that is not looked at would pass for whole."""
-    promised = ledger.sent.where("is_current AND outcome = 'acknowledged' AND acks = 'all'")
-    places = promised.select("topic", "partition").distinct().collect()
+    places = ledger.sent.where(PROMISED).select("topic", "partition").distinct().collect()
     return {(row["topic"], row["partition"]) for row in places}
 
 
