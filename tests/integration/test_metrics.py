@@ -133,6 +133,8 @@ def check_what_was_measured(told: dict[str, dict[str, Samples]]) -> None:
     assert total("quorate_cluster_brokers") == 3
     assert total("quorate_cluster_offline_partitions") == 0
     assert total("quorate_controller_commit_seconds_count") > PARTITIONS
+    assert total("quorate_controller_voters") == 3
+    assert total("quorate_controller_voters_unsettled") == 0
     ages = [age for each in told.values() for age in each.get(HEARTBEAT_AGE, {}).values()]
     assert len(ages) == 3
     for each in told.values():
@@ -140,6 +142,7 @@ def check_what_was_measured(told: dict[str, dict[str, Samples]]) -> None:
         assert each["quorate_controller_hears_leader"][()] == 1
         assert each["quorate_replica_log_bytes"]["orders",] > 10 * PARTITIONS * 100
         assert each["quorate_replica_failed"][()] == 0
+        assert each["quorate_broker_logs_without_room"][()] == 0
         assert each["quorate_disk_free_bytes"][()] > 0
         assert each["quorate_disk_flush_seconds_count"][()] > 0
         assert each["quorate_loop_lag_seconds_count"][()] > 0

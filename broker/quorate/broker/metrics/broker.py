@@ -39,8 +39,16 @@ OUT_OF_SYNC: Final = Metric(
     MetricKind.GAUGE,
     "Replicas of this broker that are not in the ISR, although the partition has a leader.",
 )
+LOGS_WITHOUT_ROOM: Final = Metric(
+    "quorate_broker_logs_without_room",
+    MetricKind.GAUGE,
+    "Logs of this broker whose last append was refused because the disk is full. They are read as before, "
+    "and no longer count once something was appended again.",
+)
 
-METRICS: Final = (REPLICAS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, LEADERLESS, OUT_OF_SYNC)
+METRICS: Final = (
+    REPLICAS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, LEADERLESS, OUT_OF_SYNC, LOGS_WITHOUT_ROOM,
+)  # fmt: skip
 
 
 class BrokerMetrics:

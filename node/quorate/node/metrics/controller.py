@@ -8,10 +8,13 @@ from typing import Final
 from quorate.controller.controller import Controller
 from quorate.core.clock import Clock
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
-from quorate.node.metrics.insides import heard_of_brokers, status_of_quorum
+from quorate.metadata.raft.progress import FollowerProgress, ProgressState
+from quorate.metadata.raft.quorum import QuorumStatus
+from quorate.metadata.raft.ready import Role
+from quorate.node.metrics.insides import heard_of_brokers, silence_s_max_of, status_of_quorum
 from quorate.node.node import Node
 
-__all__ = ["METRICS", "ControllerMetrics"]
+__all__ = ["METRICS", "ControllerMetrics", "unsettled_voters"]
 
 ACTIVE: Final = Metric(
     "quorate_controller_active",
@@ -40,6 +43,17 @@ COMMIT: Final = Metric(
     MetricKind.GAUGE,
     "Up to where this controller knows the metadata to be committed.",
 )
+VOTERS: Final = Metric(
+    "quorate_controller_voters",
+    MetricKind.GAUGE,
+    "Voters of the quorum. Told by the active controller alone.",
+)
+VOTERS_UNSETTLED: Final = Metric(
+    "quorate_controller_voters_unsettled",
+    MetricKind.GAUGE,
+    "Voters that neither lead nor follow: not heard of, recovering, catching up from a snapshot, or refused "
+    "because they have less than they acknowledged. Told by the active controller alone.",
+)
 UNCOMMITTED: Final = Metric(
     "quorate_controller_uncommitted_entries",
     MetricKind.GAUGE,
@@ -58,7 +72,10 @@ HEARTBEAT_AGE: Final = Metric(
     ("broker_id",),
 )
 
-METRICS: Final = (ACTIVE, STATE, HEARS_LEADER, TERM, COMMIT, UNCOMMITTED, COMMIT_SECONDS, HEARTBEAT_AGE)
+METRICS: Final = (
+    ACTIVE, STATE, HEARS_LEADER, TERM, COMMIT, VOTERS, VOTERS_UNSETTLED, UNCOMMITTED, COMMIT_SECONDS,
+    HEARTBEAT_AGE,
+)  # fmt: skip
 
 
 class ControllerMetrics:
@@ -76,8 +93,19 @@ class ControllerMetrics:
             yield Reading(ACTIVE, [Sample((), controller.is_active)])
             yield Reading(HEARS_LEADER, [Sample((), controller.hears_leader)])
             yield from _quorum(controller)
+            yield from self._voters(controller)
             yield Reading(COMMIT_SECONDS, controller.commit_seconds.samples(()))
             yield Reading(HEARTBEAT_AGE, self._heartbeat_ages(controller))
+
+    def _voters(self, controller: Controller) -> Iterator[Reading]:
+        status = status_of_quorum(controller)
+        if not controller.is_active or status.role is not Role.LEADER:
+            return
+        unsettled = unsettled_voters(
+            status, now=self._clock.monotonic(), silence_s_max=silence_s_max_of(controller)
+        )
+        yield Reading(VOTERS, [Sample((), len(status.voters))])
+        yield Reading(VOTERS_UNSETTLED, [Sample((), unsettled)])
 
     def _heartbeat_ages(self, controller: Controller) -> list[Sample]:
         if not controller.is_active:
@@ -87,6 +115,24 @@ class ControllerMetrics:
             Sample((str(broker_id),), max(0.0, now - heard_at))
             for broker_id, heard_at in sorted(heard_of_brokers(controller).items())
         ]
+
+
+def unsettled_voters(status: QuorumStatus, *, now: float, silence_s_max: float) -> int:
+    """As `quorate cluster quorum` tells it, without asking anybody: what the leader has heard."""
+    return sum(
+        not _is_settled(status.progress.get(voter.key), now=now, silence_s_max=silence_s_max)
+        for voter in status.voters
+        if voter.key != status.key
+    )
+
+
+def _is_settled(progress: FollowerProgress | None, *, now: float, silence_s_max: float) -> bool:
+    return (
+        progress is not None
+        and now - progress.last_heard <= silence_s_max
+        and progress.is_counted
+        and progress.state is not ProgressState.SNAPSHOT
+    )
 
 
 def _quorum(controller: Controller) -> Iterator[Reading]:

@@ -39,6 +39,15 @@ DAMAGE_REPAIRED: Final = Metric(
 
 METRICS: Final = (LOGGED, SUPPRESSED, DAMAGE_FOUND, DAMAGE_REPAIRED)
 
+#: Known from the beginning: a series that appears with its first event does not grow by it, and alerts that
+#: ask for growth would be silent until the second one.
+_COUNTED_FROM_0: Final = (
+    ("warning", "disk_full"),
+    ("warning", "disk_has_room"),
+    ("error", "storage_error"),
+    ("error", "sync_failed"),
+    ("error", "wall_clock_jumped"),
+)
 #: There are not half as many names in the sources.
 _NAMES_MAX: Final = 500
 _DAMAGED_MAX: Final = 100_000
@@ -47,7 +56,7 @@ _DAMAGED_MAX: Final = 100_000
 class EventMeter:
     def __init__(self, flood: FloodGuard) -> None:
         self._flood = flood
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str], int] = dict.fromkeys(_COUNTED_FROM_0, 0)
         self._damaged: set[str] = set()
         self._found = 0
         self._repaired = 0

@@ -18,7 +18,14 @@ from quorate.errors import BrokerFenced
 from quorate.metadata.image import MetadataImage
 from quorate.metadata.raft.quorum import QuorumStatus
 
-__all__ = ["debt_s_of_throttle", "followers_of", "heard_of_brokers", "image_of", "status_of_quorum"]
+__all__ = [
+    "debt_s_of_throttle",
+    "followers_of",
+    "heard_of_brokers",
+    "image_of",
+    "silence_s_max_of",
+    "status_of_quorum",
+]
 
 
 def image_of(broker: Broker) -> MetadataImage | None:
@@ -40,6 +47,11 @@ def followers_of(leadership: Leadership) -> Iterable[Follower]:
 
 def status_of_quorum(controller: Controller) -> QuorumStatus:
     return controller._quorum.status
+
+
+def silence_s_max_of(controller: Controller) -> float:
+    """A voter that the leader has not heard of for longer counts as unreachable."""
+    return controller._quorum._config.timing.election_timeout_max_s
 
 
 def heard_of_brokers(controller: Controller) -> dict[BrokerId, float]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.broker.describing import lacks_room
+from quorate.broker.metrics import broker
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replicas import Replicas
 from quorate.core.clock import Clock
@@ -64,18 +66,21 @@ class ReplicaMetrics:
         self._topics_max = topics_max
         self._told: Sequence[tuple[str, _Topic]] = ()
         self._failed = 0
+        self._without_room = 0
 
     async def look(self) -> None:
         topics: dict[str, _Topic] = {}
-        failed = 0
+        failed = without_room = 0
         for count, replica in enumerate(list(self._replicas), 1):
             failed += replica.failure is not None
+            without_room += lacks_room(replica.log)
             self._add(replica, topics.setdefault(replica.topic_partition.topic, _Topic()))
             if count % _REPLICAS_PER_TURN == 0:
                 await asyncio.sleep(0)
         by_size = sorted(topics.items(), key=lambda each: (-each[1].log_bytes, each[0]))
         self._told = sorted(by_size[: self._topics_max], key=lambda each: each[0])
         self._failed = failed
+        self._without_room = without_room
 
     def _add(self, replica: Partition, topic: _Topic) -> None:
         topic.log_bytes += replica.log.size_in_bytes
@@ -96,3 +101,5 @@ class ReplicaMetrics:
         yield Reading(LAG_RECORDS, [Sample((name,), topic.lag_records or 0) for name, topic in led])
         yield Reading(LAG_SECONDS, [Sample((name,), topic.lag_s) for name, topic in led])
         yield Reading(FAILED, [Sample((), self._failed)])
+        # Of the broker, and counted here: this is where all of its replicas are looked at.
+        yield Reading(broker.LOGS_WITHOUT_ROOM, [Sample((), self._without_room)])
