@@ -14,10 +14,13 @@ from quorate.testing import LocalCluster
 OFFSETS = StructType([StructField("offset", LongType())])
 
 
-def stream(cluster: LocalCluster, topic: str, **options: Any) -> QuorateStreamReader:
+def stream(
+    cluster: LocalCluster, topic: str, *, how: str = "subscribe", **options: Any
+) -> QuorateStreamReader:
+    """`how`: the option that names the topic, or the topics."""
     given = {
         "kafka.bootstrap.servers": cluster.bootstrap,
-        "subscribe": topic,
+        how: topic,
         "startingOffsets": "earliest",
         **{name: str(value) for name, value in options.items()},
     }

@@ -163,7 +163,8 @@ class LogThatEnds:
     def ends(self, *, is_new_query: bool) -> Positions:
         return Positions({LOST: self._ends.pop(0)}, {LOST.topic: "an id"})
 
-    def offsets(self, partitions: Mapping[TopicPartition, str], at: str) -> dict[TopicPartition, int]:
+    def beginnings(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
+        assert not partitions
         return {}
 
 

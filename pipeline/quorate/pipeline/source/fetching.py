@@ -4,6 +4,11 @@ A range is planned below the high watermark, so all of it is committed and none 
 fails meanwhile (a broker dies, a leader moves) is tried again, at the leader that is known by then, until
 nothing has come for the time that the options allow. Every request names the topic by its id: a topic that
 was made anew under the same name is never read by mistake.
+
+What was planned may be gone by now: Spark plans a batch of its checkpoint again when the query starts, with
+the range that is noted there. That some of it is gone for good is believed of the leader alone, once
+it knows how far the log is committed, and of brokers that go on denying the topic. Anything less is tried
+again: with failOnDataLoss=false whoever believes too early leaves out records that are there.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from quorate.client.cluster import ClusterView
+from quorate.client.listed_offsets import list_offsets
 from quorate.client.retrying import retrying
 from quorate.client.topology import Leader, TopicView
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
@@ -23,6 +29,7 @@ from quorate.errors import (
     OffsetOutOfRange,
     QuorateError,
     UnknownServerError,
+    UnknownTopicOrPartition,
 )
 from quorate.pipeline.source.connection import Connection
 from quorate.pipeline.source.errors import DataLost, TopicRecreated, located
@@ -44,6 +51,10 @@ _FETCH: Final = method_of(
 _CHUNK_BYTES: Final = 4 << 20
 #: What is asked for is there; only a leader of a moment ago may not know yet that it is committed.
 _WAIT_MS: Final = 500
+#: Brokers deny a topic for a while before they are believed: also who has no patience left gives them that.
+_DENIAL_S_MIN: Final = 5.0
+#: for the leader to say where the log ends; after that the range is asked for again
+_END_TIMEOUT_S: Final = 5.0
 
 
 class Chunk(NamedTuple):
@@ -96,7 +107,17 @@ class RangeFetch:
 
     async def _fetch(self, offset: int) -> Chunk:
         async def attempt(remaining_s: float) -> Chunk:
-            return await self._ask(offset, remaining_s)
+            try:
+                return await self._ask(offset, remaining_s)
+            except DataLost:
+                raise
+            except (OffsetOutOfRange, OffsetNotAvailable) as error:
+                end = await self._end_of_log(min(remaining_s, _END_TIMEOUT_S))
+                if offset < end:
+                    raise OffsetNotAvailable(f"the log ends at {end}: {error.message}") from error
+                return self._without(
+                    offset, self._range.end, f"are not there any more: the log ends at {end}"
+                )
 
         return await retrying(
             attempt,
@@ -107,9 +128,11 @@ class RangeFetch:
         )
 
     async def _ask(self, offset: int, remaining_s: float) -> Chunk:
-        topic = await self._cluster.topic(self._range.topic, timeout_s=remaining_s)
-        if topic.topic_id != self._range.topic_id:
-            raise TopicRecreated.of(topic.name, expected_id=self._range.topic_id, found_id=topic.topic_id)
+        try:
+            topic = await self._cluster.topic(self._range.topic, timeout_s=max(remaining_s, _DENIAL_S_MIN))
+        except UnknownTopicOrPartition:
+            return self._without(offset, self._range.end, "are not there any more: the topic was deleted")
+        self._check_id(topic)
         leader = self._cluster.leader_of(self._tp)
         if leader is None:
             raise NotLeaderOrFollower(f"{self._tp} has no leader right now", topic=self._range.topic)
@@ -135,6 +158,29 @@ class RangeFetch:
             # Whatever it is, the leader knows better.
             self._avoids_follower = True
             raise NotLeaderOrFollower(f"{address}, in rack {self._rack}: {error.message}") from error
+
+    async def _end_of_log(self, timeout_s: float) -> int:
+        """As the leader knows it, or an error that is retriable: a new one does not know it at first."""
+        listed = await list_offsets(
+            self._cluster,
+            [self._tp],
+            "latest",
+            clock=self._connection.clock,
+            rng=self._connection.rng,
+            timeout_s=timeout_s,
+        )
+        topic = self._cluster.known_topic(self._range.topic)
+        if topic is None:
+            raise NotLeaderOrFollower(f"{self._tp} has gone out of sight", topic=self._range.topic)
+        self._check_id(topic)
+        end = listed[self._tp].offset
+        if end is None:
+            raise UnknownServerError(f"{self._tp}: its leader does not say where it ends")
+        return end
+
+    def _check_id(self, topic: TopicView) -> None:
+        if topic.topic_id != self._range.topic_id:
+            raise TopicRecreated.of(topic.name, expected_id=self._range.topic_id, found_id=topic.topic_id)
 
     def _near_replica(self, topic: TopicView, leader: Leader) -> str | None:
         """The address of a follower in the executor's rack; None: the leader is as near, or none is."""
@@ -167,12 +213,18 @@ class RangeFetch:
         if not result.HasField("log_start_offset") or result.log_start_offset <= offset:
             raise error
         resume = min(result.log_start_offset, self._range.end)
+        log_start = result.log_start_offset
+        why = f"were deleted before they were read: the log begins at {log_start}"
+        return self._without(offset, resume, why)
+
+    def _without(self, offset: int, resume: int, why: str) -> Chunk:
+        """Goes on behind what is lost, if the query may lose something."""
         if self._fail_on_data_loss:
             raise DataLost(
-                f"records from {offset} to {resume} were deleted before they were read: the log begins at "
-                f"{result.log_start_offset}. With failOnDataLoss=false they are left out, with a warning"
+                f"records from {offset} to {resume} {why}. With failOnDataLoss=false they are left out, "
+                f"with a warning"
             )
-        log.warning("data_lost", partition=str(self._tp), from_offset=offset, to_offset=resume)
+        log.warning("data_lost", partition=str(self._tp), from_offset=offset, to_offset=resume, why=why)
         return Chunk(b"", resume)
 
     def _take_note(self, error: QuorateError) -> None:

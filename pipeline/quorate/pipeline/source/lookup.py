@@ -1,4 +1,11 @@
-"""What the driver has to know to plan: which partitions there are, and where they begin and end."""
+"""What the driver has to know to plan: which partitions there are, and where they begin and end.
+
+A topic may be deleted at any moment, also between two questions that belong together. Whoever asks for a
+leader of it would wait until the time is up, which is minutes: so while a question is under way it is watched
+whether its topics are still known, and where one is not, it begins anew with which there are. Brokers that
+deny a topic are believed once they have for a while (`ClusterView.topic`). What that means for the query is
+its own to say: a topic that is gone is left out here, and refused only where a new query names it.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +41,8 @@ _GET_METADATA: Final = method_of(
 )
 #: How soon new partitions and topics are noticed. An idle query asks 80 times a second: not each time anew.
 _METADATA_AGE_S: Final = 1.0
+#: how soon a question is given up whose topic has gone
+_GONE_AFTER_S: Final = 0.25
 
 #: each with the id of its topic
 Partitions = Mapping[TopicPartition, str]
@@ -63,8 +72,17 @@ class Lookup:
             return {}
         return self._connection.run(self._offsets(partitions, at))
 
+    def beginnings(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """The earliest offset of each; those of topics that are gone by now are left out."""
+        if not partitions:
+            return {}
+        return self._connection.run(self._beginnings(partitions))
+
     def ends(self, *, is_new_query: bool) -> Positions:
-        """Where all that is to be read ends: the leaders' word, given for this question."""
+        """Where all that is to be read ends: the leaders' word, given for this question.
+
+        What is gone has no end. Topics that are named and not there were refused when the query was new.
+        """
         ends = None if is_new_query else self._direct.ask()
         if ends is None:
             self._asked, ends, questions = self._connection.run(self._ends(is_new_query=is_new_query))
@@ -127,8 +145,7 @@ class Lookup:
         self, *, is_new_query: bool
     ) -> tuple[Partitions, dict[TopicPartition, int], list[LeaderQuestion]]:
         """With what they are of, and what their leaders may be asked again."""
-        found = await self._partitions(is_new_query=is_new_query)
-        offsets = await self._offsets(found, "latest") if found else {}
+        found, offsets = await self._of_what_is_there(is_new_query=is_new_query)
         # Without a wait since the ids were compared: it is asked about these very topics.
         try:
             questions = questions_by_leader(self._connection.cluster, found, "latest")
@@ -136,7 +153,34 @@ class Lookup:
             questions = []
         return found, cast("dict[TopicPartition, int]", offsets), questions
 
-    async def _partitions(self, *, is_new_query: bool) -> dict[TopicPartition, str]:
+    async def _of_what_is_there(
+        self, *, is_new_query: bool
+    ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, int | None]]:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            found = await self._partitions(is_new_query=is_new_query, leaves_out_what_is_gone=True)
+            try:
+                return found, await self._offsets(found, "latest") if found else {}
+            except UnknownTopicOrPartition as error:
+                if not error.retriable or time.monotonic() >= deadline:
+                    raise
+
+    async def _beginnings(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        wanted = dict(partitions)
+        deadline = time.monotonic() + self._timeout_s
+        while wanted:
+            try:
+                return cast("dict[TopicPartition, int]", await self._offsets(wanted, "earliest"))
+            except UnknownTopicOrPartition as error:
+                if not error.retriable or time.monotonic() >= deadline:
+                    raise
+            there = {each.name for each in await self._topics({each.topic for each in wanted})}
+            wanted = {each: topic_id for each, topic_id in wanted.items() if each.topic in there}
+        return {}
+
+    async def _partitions(
+        self, *, is_new_query: bool, leaves_out_what_is_gone: bool = False
+    ) -> dict[TopicPartition, str]:
         selection = self._selection
         names = sorted(selection.assigned or selection.topics or await self._matches(selection.pattern or ""))
         cluster = self._connection.cluster
@@ -146,12 +190,29 @@ class Lookup:
                 await cluster.refreshed(self._timeout_s)
             else:
                 self._refresh_what_is_old()
-        topics = await asyncio.gather(*(cluster.topic(name, timeout_s=self._timeout_s) for name in names))
+        topics = await self._topics(names)
+        missing = sorted(set(names) - {each.name for each in topics})
+        if missing and selection.pattern is None and not leaves_out_what_is_gone:
+            raise UnknownTopicOrPartition(
+                f"there is no topic {missing[0]}, as far as the brokers know", topic=missing[0]
+            )
+        self._matching = tuple(name for name in self._matching if name not in missing)
         found: dict[TopicPartition, str] = {}
         for topic in topics:
             for number in self._numbers_of(topic):
                 found[TopicPartition(topic.name, PartitionId(number))] = topic.topic_id
         return found
+
+    async def _topics(self, names: Iterable[str]) -> list[TopicView]:
+        """Of those that are there."""
+        found = await asyncio.gather(*map(self._topic, names))
+        return [each for each in found if each is not None]
+
+    async def _topic(self, name: str) -> TopicView | None:
+        try:
+            return await self._connection.cluster.topic(name, timeout_s=self._timeout_s)
+        except UnknownTopicOrPartition:
+            return None
 
     def _numbers_of(self, topic: TopicView) -> Iterable[int]:
         count = len(topic.partitions)
@@ -171,7 +232,10 @@ class Lookup:
             answer = await self._connection.cluster.call(_GET_METADATA, request, timeout_s=self._timeout_s)
             names = [topic.name for topic in answer.topics]
             # As Kafka: a pattern is not meant for the topics that the cluster keeps for itself.
-            self._matching = tuple(n for n in names if not n.startswith("__") and matcher.fullmatch(n))
+            matching = {n for n in names if not n.startswith("__") and matcher.fullmatch(n)}
+            # One broker has answered, and it may have started a moment ago and know too little: what was
+            # there before is gone once all of them deny it.
+            self._matching = tuple(sorted(matching.union(self._matching)))
             self._matched_at = now
         return self._matching
 
@@ -183,16 +247,25 @@ class Lookup:
             self._connection.cluster.needs_refresh()
 
     async def _offsets(self, partitions: Partitions, at: OffsetAt) -> dict[TopicPartition, int | None]:
-        listed = await list_offsets(
-            self._connection.cluster,
-            list(partitions),
-            at,
-            clock=self._connection.clock,
-            rng=self._connection.rng,
-            timeout_s=self._timeout_s,
+        asking = asyncio.ensure_future(
+            list_offsets(
+                self._connection.cluster,
+                list(partitions),
+                at,
+                clock=self._connection.clock,
+                rng=self._connection.rng,
+                timeout_s=self._timeout_s,
+            )
         )
-        self._check_ids(partitions)
-        return {each: found.offset for each, found in listed.items()}
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=_GONE_AFTER_S)
+                self._check_ids(partitions)
+            return {each: found.offset for each, found in asking.result().items()}
+        finally:
+            asking.cancel()
+            # Also so that nobody misses how it ended.
+            await asyncio.gather(asking, return_exceptions=True)
 
     def _check_ids(self, partitions: Partitions) -> None:
         """Offsets were asked for with the ids that are known now: those are to be the ids of the plan."""

@@ -20,8 +20,8 @@ Rules that are not obvious:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -107,6 +107,7 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin.offsets == latest.offsets:
             return start  # nothing moved, which is what most triggers of an idle query find
         new = self._beginnings(begin, latest)
+        latest = self._without_what_went(begin, latest, new)
         starts = self._known_starts(begin, latest)
         # Before where it was read to only if the log was cut off: a query that may lose data goes back then,
         # so that it reads what is written there from now on.
@@ -175,23 +176,38 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _beginnings(self, begin: Positions, latest: Positions) -> dict[TopicPartition, int]:
         """Of the partitions that are new: where they are read from."""
         new = {each: latest.ids[each.topic] for each in latest.offsets if each not in begin.offsets}
-        found = cast("dict[TopicPartition, int]", self._lookup().offsets(new, "earliest"))
+        found = self._lookup().beginnings(new)
         if begin.offsets or self._initial is None:
             return found
         # Nothing was noted yet: these are the first of a new query.
         self._initial.check_ids(latest.ids)
         return {each: self._initial.offsets.get(each, offset) for each, offset in found.items()}
 
+    def _without_what_went(
+        self, begin: Positions, latest: Positions, new: Mapping[TopicPartition, int]
+    ) -> Positions:
+        """Of what was found a moment ago, some may be gone before it was noted where it begins."""
+        went = latest.offsets.keys() - begin.offsets.keys() - new.keys()
+        if not went:
+            return latest
+        self._gone(went)
+        kept = {each: offset for each, offset in latest.offsets.items() if each not in went}
+        return Positions(kept, latest.ids)
+
     def _known_starts(self, begin: Positions, latest: Positions) -> dict[TopicPartition, int]:
         """Where to read on in each partition that was there before and still is."""
-        gone = sorted(begin.offsets.keys() - latest.offsets.keys())
+        gone = begin.offsets.keys() - latest.offsets.keys()
         if gone:
-            self._lost(gone[0], f"{', '.join(map(str, gone))}: it is not there any more")
+            self._gone(gone)
         kept = {each: offset for each, offset in begin.offsets.items() if each in latest.offsets}
         for each, offset in kept.items():
             if latest.offsets[each] < offset:
                 self._lost(each, f"{each} ends at {latest.offsets[each]}, and was read up to {offset}")
         return kept
+
+    def _gone(self, partitions: Set[TopicPartition]) -> None:
+        gone = sorted(partitions)
+        self._lost(gone[0], f"{', '.join(map(str, gone))}: it is not there any more")
 
     def _lost(self, partition: TopicPartition, what: str) -> None:
         if self._options.fail_on_data_loss:
