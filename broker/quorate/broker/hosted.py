@@ -45,6 +45,8 @@ class Hosted:
         self.lease = lease
         self._image: MetadataImage | None = None
         self._configs: dict[TopicId, TopicConfig] = {}
+        #: by what requests call them; as of this image. No more than three names for each replica here
+        self._found: dict[tuple[str, str, int], Partition] = {}
 
     @property
     def image(self) -> MetadataImage:
@@ -56,6 +58,8 @@ class Hosted:
     def image_changed(self, image: MetadataImage) -> None:
         """From when the broker has applied its own registration."""
         before, self._image = self._image, image
+        # Nothing else makes another replica of a name: one goes only because the metadata says so.
+        self._found.clear()
         if (
             before is None
             or before.topics is not image.topics
@@ -69,6 +73,13 @@ class Hosted:
 
     def find(self, name: str, topic_id: str, partition: int) -> Partition:
         """The replica on this broker; an error names the leader where there is none."""
+        known_as = (name, topic_id, partition)
+        found = self._found.get(known_as)
+        if found is None:
+            found = self._found[known_as] = self._look_up(name, topic_id, partition)
+        return found
+
+    def _look_up(self, name: str, topic_id: str, partition: int) -> Partition:
         topic = self.topic(name, topic_id)
         if not 0 <= partition < len(topic.partitions):
             raise UnknownTopicOrPartition(

@@ -11,6 +11,8 @@ class BoundedMemory:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._held_bytes = 0
+        #: for another piece, of any size
+        self.has_room = bytes_max > 0
         #: an ordered set of who wants to know when there is room again
         self._waiting: dict[Callable[[], None], None] = {}
 
@@ -19,17 +21,15 @@ class BoundedMemory:
         """Not below zero, though whoever found room may have taken more than there was."""
         return max(0, self._bytes_max - self._held_bytes)
 
-    @property
-    def has_room(self) -> bool:
-        return self._held_bytes < self._bytes_max
-
     def hold(self, size: int) -> None:
         """For whoever stops when there is no room: over the bound by one piece at most."""
         self._held_bytes += size
+        self.has_room = self._held_bytes < self._bytes_max
 
     def release(self, size: int) -> None:
         self._held_bytes -= size
         assert self._held_bytes >= 0
+        self.has_room = self._held_bytes < self._bytes_max
         if self._waiting and self.has_room:
             waiting, self._waiting = self._waiting, {}
             for wake in waiting:

@@ -161,7 +161,15 @@ def _not_committed() -> OffsetNotAvailable:
 
 
 class ProduceInProgress:
-    __slots__ = ("_on_answered", "appends", "correlation_id", "deadline", "timeout_s", "unanswered")
+    __slots__ = (
+        "_on_answered",
+        "appends",
+        "correlation_id",
+        "deadline",
+        "places",
+        "timeout_s",
+        "unanswered",
+    )
 
     def __init__(
         self,
@@ -170,6 +178,7 @@ class ProduceInProgress:
         timeout_s: float,
         deadline: float,
         correlation_id: int,
+        partition_count: int,
     ) -> None:
         self._on_answered = on_answered
         self.timeout_s = timeout_s
@@ -177,6 +186,8 @@ class ProduceInProgress:
         self.deadline = deadline
         self.correlation_id = correlation_id
         self.appends: list[PartitionAppend] = []
+        #: what it counts for where requests are bounded: one without partitions has an answer, too
+        self.places = partition_count or 1
         #: partitions that wait, and one for the request itself until all of it is appended
         self.unanswered = 1
 
@@ -199,5 +210,6 @@ class ProduceInProgress:
 
     def fill(self, response: broker_pb2.ProduceResponse, lease: Lease) -> None:
         """The answer as it leaves, now."""
+        results = response.partitions
         for append in self.appends:
-            append.fill(response.partitions.add(), lease)
+            append.fill(results.add(), lease)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.handlers.appending import Appender
@@ -64,26 +64,30 @@ class ProduceStreamHandler(ExchangeHandler):
         self._streams.stop()
 
 
-class _Refusal(NamedTuple):
+class _Refusal:
     """Of a request as a whole: nothing of it was appended."""
 
-    correlation_id: int
-    error: errors_pb2.ErrorDetail
+    __slots__ = ("correlation_id", "error", "places")
+
+    def __init__(self, correlation_id: int, error: errors_pb2.ErrorDetail) -> None:
+        self.correlation_id = correlation_id
+        self.error = error
+        #: as that of a request with one partition
+        self.places = 1
 
 
 def _message(answer: ProduceInProgress | _Refusal, lease: Lease) -> broker_pb2.ProduceStreamResponse:
-    message = broker_pb2.ProduceStreamResponse(correlation_id=answer.correlation_id)
+    message = broker_pb2.ProduceStreamResponse()
+    message.correlation_id = answer.correlation_id
     if isinstance(answer, _Refusal):
         message.error.CopyFrom(answer.error)
-    else:
+        return message
+    response = message.response
+    if not answer.appends:
         # Said even if there is nothing to say: a request without partitions has an answer without any.
-        message.response.SetInParent()
-        answer.fill(message.response, lease)
+        response.SetInParent()
+    answer.fill(response, lease)
     return message
-
-
-def _partitions_of(answer: ProduceInProgress | _Refusal) -> int:
-    return 1 if isinstance(answer, _Refusal) else max(1, len(answer.appends))
 
 
 class _ProduceStream:
@@ -123,15 +127,15 @@ class _ProduceStream:
             self._partitions += 1
             self._answer(_Refusal(correlation_id, detail_from_error(error)))
         else:
-            if not produce.is_answered:
+            if produce.unanswered:
                 self._wait_for(produce)
         if not self._has_room():
             self._exchange.pause()
 
     def _wait_for(self, produce: ProduceInProgress) -> None:
-        self._partitions += len(produce.appends)
+        self._partitions += produce.places
         self._in_progress[produce] = None
-        self._memory.hold(_HELD_BYTES_PER_PARTITION * len(produce.appends))
+        self._memory.hold(_HELD_BYTES_PER_PARTITION * produce.places)
         if produce.deadline < self._timer_due:
             self._time(produce.deadline)
 
@@ -163,12 +167,12 @@ class _ProduceStream:
             self._forget(produce)
         else:
             # It never waited.
-            self._partitions += max(1, len(produce.appends))
+            self._partitions += produce.places
         self._answer(produce)
 
     def _forget(self, produce: ProduceInProgress) -> None:
         del self._in_progress[produce]
-        self._memory.release(_HELD_BYTES_PER_PARTITION * len(produce.appends))
+        self._memory.release(_HELD_BYTES_PER_PARTITION * produce.places)
 
     def _answer(self, answer: ProduceInProgress | _Refusal) -> None:
         if self._answers or not self._exchange.is_ready:
@@ -182,7 +186,7 @@ class _ProduceStream:
         # Here it leaves, so here the lease counts (rule 37).
         self._exchange.send(_message(answer, self._lease))
         was_full = self._partitions >= _PARTITIONS_MAX
-        self._partitions -= _partitions_of(answer)
+        self._partitions -= answer.places
         if was_full:
             self._look_for_room()
 

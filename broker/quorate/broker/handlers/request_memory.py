@@ -31,7 +31,7 @@ class RequestMemory(BoundedMemory):
                 f"queued.max.request.bytes is {self._bytes_max}",
                 queued_max_request_bytes=self._bytes_max,
             )
-        self._held_bytes += size
+        self.hold(size)
         try:
             yield
         finally:

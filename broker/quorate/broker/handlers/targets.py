@@ -91,21 +91,29 @@ def find_partitions(
             request_partitions_max=partitions_max,
         )
     found: list[Partition | QuorateError] = []
-    #: by identity: there is one object for a replica
-    seen: set[Partition] = set()
     for each in named:
         try:
             partition = hosted.find(each.topic, each.topic_id, each.partition)
         except QuorateError as error:
             # Its traceback would hold this list, and with it the request, until garbage is collected.
             found.append(for_client(error, hosted).with_traceback(None))
+        else:
+            found.append(partition)
+    if len(found) > 1:
+        _check_named_once(found)
+    return found
+
+
+def _check_named_once(found: Sequence[Partition | QuorateError]) -> None:
+    #: by identity: there is one object for a replica
+    seen: set[Partition] = set()
+    for partition in found:
+        if isinstance(partition, QuorateError):
             continue
         if partition in seen:
             topic, number = partition.topic_partition
             raise InvalidRequest(f"{partition.topic_partition} is named twice", topic=topic, partition=number)
         seen.add(partition)
-        found.append(partition)
-    return found
 
 
 def answer_each(
