@@ -54,6 +54,9 @@ class CommitWaiters:
         while queue and queue[0].on_done is None:
             queue.popleft()
         waiter = CommitWaiter(next_offset, on_done)
+        if not queue or queue[-1].next_offset <= next_offset:
+            queue.append(waiter)
+            return waiter
         position = len(queue)
         while position > 0 and queue[position - 1].next_offset > next_offset:
             position -= 1

@@ -43,14 +43,15 @@ class HighWatermark:
         before = self.offset
         assert offset > before, "the high watermark never moves back (rule 13)"
         assert offset <= log_end_offset
-        # By the share of offsets: a record of its sizes would cost every append. The sum is right whenever
-        # the log is quiet, and one byte is enough for most fetches.
-        share = (offset - before) / (log_end_offset - before)
-        readable_bytes = max(1, round(self._uncommitted_bytes * share))
-        self._uncommitted_bytes = max(0, self._uncommitted_bytes - readable_bytes)
+        readable_bytes = self._uncommitted_bytes
+        if offset < log_end_offset:
+            # By the share of offsets: a record of its sizes would cost every append. The sum is right
+            # whenever the log is quiet, and one byte is enough for most fetches.
+            readable_bytes = round(readable_bytes * (offset - before) / (log_end_offset - before))
+        self._uncommitted_bytes -= readable_bytes
         self.offset = offset
         for watch in self._watches:
-            watch.add_bytes(readable_bytes)
+            watch.add_bytes(readable_bytes or 1)
 
     def forget_sizes(self) -> None:
         """A leadership begins or ends: what was appended in it is no longer counted."""

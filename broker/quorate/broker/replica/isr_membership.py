@@ -205,7 +205,7 @@ class IsrMembership:
         """Does its fetch, which was just noted, make for a wish? Much cheaper than ``has_wish``."""
         if self.isr.is_change_pending:
             return False
-        if follower.broker_id in self._leaving or self._is_sync_news():
+        if follower.broker_id in self._leaving or (self._is_synced_epoch and self._is_sync_news()):
             return self.has_wish(now)
         return follower.broker_id not in self.isr.committed and self.can_admit(follower)
 

@@ -147,9 +147,11 @@ class Partition:
 
         Also if the log is damaged: a follower repairs it, by a reset.
         """
+        state = self.state
         return (
-            self.leader not in (NO_LEADER, self._broker_id)
-            and self.leader_epoch == leader_epoch
+            state is not None
+            and state.image.leader_epoch == leader_epoch
+            and state.image.leader not in (NO_LEADER, self._broker_id)
             and self._failure is None
             and not self._is_stopped
         )
@@ -273,6 +275,8 @@ class Partition:
     def advance_high_watermark_from_leader(self, leader_high_watermark: Offset) -> None:
         """No further than this log reaches, and never back."""
         assert self.leadership is None, "only the leader moves the high watermark (rule 13)"
+        if leader_high_watermark <= self._high_watermark.offset:
+            return
         offset = min(leader_high_watermark, self.log.log_end_offset)
         if offset > self._high_watermark.offset:
             self._high_watermark.advance(offset)
