@@ -63,6 +63,7 @@ class _Served:
         "key",
         "leader_epoch",
         "leadership",
+        "log",
         "log_start_told",
         "offset",
         "partition",
@@ -71,6 +72,7 @@ class _Served:
     def __init__(self, key: ReplicaKey, partition: Partition, leadership: Leadership) -> None:
         self.key = key
         self.partition = partition
+        self.log = partition.log
         self.leadership = leadership
         self.leader_epoch: LeaderEpoch = leadership.epoch
         #: where the follower's log ends (exclusive)
@@ -84,17 +86,13 @@ class _Served:
         #: where its log is to begin, as it was told, or begins already
         self.log_start_told = Offset(0)
 
-    @property
-    def has_records(self) -> bool:
-        return self.offset < self.partition.log.log_end_offset
-
-    @property
-    def has_high_watermark(self) -> bool:
-        return self.partition.high_watermark > self.high_watermark_told
-
-    @property
-    def has_log_start(self) -> bool:
-        return self.leadership.wanted_log_start > self.log_start_told
+    def has_news(self) -> bool:
+        """Beside records. It is led as it was, which whoever asks has seen."""
+        leadership = self.leadership
+        return (
+            leadership.high_watermark > self.high_watermark_told
+            or leadership.wanted_log_start > self.log_start_told
+        )
 
 
 class FollowerStream:
@@ -116,7 +114,8 @@ class FollowerStream:
         self._clock = clock
         self._response_bytes_max = response_bytes_max
         self._partition_bytes_max = partition_bytes_max
-        self._served: dict[ReplicaKey, _Served] = {}
+        #: looked up by plain tuples, which are equal to their keys
+        self._served: dict[tuple[str, int], _Served] = {}
         #: waiting, with something to be told; in the order in which they are served
         self._ready: dict[ReplicaKey, _Served] = {}
         #: waiting, with nothing but a new high watermark
@@ -134,14 +133,14 @@ class FollowerStream:
         if self._is_ended:
             # Its connection had more to say, but another stream of the same broker has taken its place.
             return
-        for replica in request.stopped:
+        # As lists: an iteration over protobuf's own ends by an exception, and that costs more.
+        for replica in request.stopped[:]:
             self._drop(ReplicaKey(TopicId(replica.topic_id), PartitionId(replica.partition)))
-        for position in request.positions:
+        for position in request.positions[:]:
             self._take_position(position)
 
     def _take_position(self, position: FollowerPosition) -> None:
-        key = ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition))
-        served = self._served.get(key)
+        served = self._served.get((position.topic_id, position.partition))
         try:
             # Nearly always the partition is known here, and led as it was.
             if (
@@ -149,15 +148,12 @@ class FollowerStream:
                 or position.leader_epoch != served.leader_epoch
                 or served.partition.leadership is not served.leadership
             ):
-                served = self._serving(key, position)
+                served = self._serving(position)
             fetch_offset, log_start_offset = Offset(position.fetch_offset), Offset(position.log_start_offset)
+            last_epoch = LeaderEpoch(position.last_fetched_epoch)
             # An acknowledgement, unless it turns out that the logs have parted (rules 8 and 16).
             divergence = served.leadership.follower_at(
-                self.broker_id,
-                self.broker_epoch,
-                fetch_offset,
-                LeaderEpoch(position.last_fetched_epoch),
-                log_start_offset,
+                self.broker_id, self.broker_epoch, fetch_offset, last_epoch, log_start_offset
             )
         except StaleBrokerEpoch:
             # Whoever speaks here has been replaced by a later run of the same broker (rule 25).
@@ -166,25 +162,27 @@ class FollowerStream:
             self._refuse(position, error)
             return
         if divergence is not None:
-            self._answer(key, _diverging(position, divergence, served.partition))
+            self._answer(served.key, _diverging(position, divergence, served.partition))
             return
         if self._refusals:
-            self._refusals.pop(key, None)
+            self._refusals.pop(served.key, None)
         served.offset = fetch_offset
-        served.is_empty = position.last_fetched_epoch < 0
+        served.is_empty = last_epoch < 0
         served.compacted = (
             compacted_from(position.compacted) if position.HasField("compacted") else NOT_COMPACTED
         )
         served.is_waiting = True
         if log_start_offset > served.log_start_told:
             served.log_start_told = log_start_offset
-        if served.has_records or served.has_log_start:
+        leadership = served.leadership
+        if fetch_offset < served.log.log_end_offset or leadership.wanted_log_start > served.log_start_told:
             self._serve(served)
-        elif served.has_high_watermark:
+        elif leadership.high_watermark > served.high_watermark_told:
             self._serve_in_a_moment(served)
 
-    def _serving(self, key: ReplicaKey, position: FollowerPosition) -> _Served:
+    def _serving(self, position: FollowerPosition) -> _Served:
         """As of now: the partition, or the leader epoch, is another one."""
+        key = ReplicaKey(TopicId(position.topic_id), PartitionId(position.partition))
         partition = self._find(position.topic_id, position.partition)
         leadership = partition.require_leadership(position.leader_epoch)
         known = self._served.get(key)
@@ -237,7 +235,8 @@ class FollowerStream:
             self._serve(served)
 
     def _serve(self, served: _Served) -> None:
-        self._quiet.pop(served.key, None)
+        if self._quiet:
+            self._quiet.pop(served.key, None)
         self._ready[served.key] = served
         self._wake()
 
@@ -275,38 +274,48 @@ class FollowerStream:
 
     def on_ready(self) -> None:
         """The follower takes more again."""
-        self._send()
+        if self._ready or self._refusals:
+            self._send()
 
     def _make_response(self) -> ReplicateResponse | None:
         """None: there was nothing to say after all."""
-        response = ReplicateResponse(updates=self._refusals.values())
-        self._refusals.clear()
-        # A message leaves anyway.
-        self._hurry_quiet()
-        room = self._response_bytes_max
+        response = ReplicateResponse()
+        updates, places = response.updates, _UPDATES_PER_RESPONSE_MAX
+        if self._refusals:
+            updates.extend(self._refusals.values())
+            places -= len(self._refusals)
+            self._refusals.clear()
+        if self._quiet:
+            # A message leaves anyway.
+            self._hurry_quiet()
+        room, partition_bytes_max = self._response_bytes_max, self._partition_bytes_max
         for key, served in list(self._ready.items()):
-            if room <= 0 or len(response.updates) >= _UPDATES_PER_RESPONSE_MAX:
+            if room <= 0 or places <= 0:
                 break
             compacted = None
-            if served.offset < served.partition.log.compacted.superseded_below:
+            if served.offset < served.log.compacted.superseded_below:
                 compacted = self._untold_compaction(served)
             if compacted is not None:
                 del self._ready[key]
+                places -= 1
                 _add_compaction(response, served, compacted)
                 continue
             error = None
             try:
-                batches = self._read(served, min(room, self._partition_bytes_max))
+                batches = self._read(served, partition_bytes_max if partition_bytes_max < room else room)
             except QuorateError as raised:
                 batches, error = b"", raised
-            if batches is not None and len(batches) > room < self._response_bytes_max:
+            size = len(batches) if batches else 0
+            if size > room < self._response_bytes_max:
                 # A batch larger than all that is left goes alone, so that a message has a largest size.
                 break
             del self._ready[key]
             if batches is not None:
-                room -= len(batches)
-                _add_update(response, served, batches, error)
-        return response if response.updates else None
+                room -= size
+                places -= 1
+                # In place: a message that is put into another one is copied, with all its records.
+                _fill_update(updates.add(), served, batches, error)
+        return response if places < _UPDATES_PER_RESPONSE_MAX else None
 
     def _read(self, served: _Served, bytes_max: int) -> bytes | None:
         """Empty: there are no records. None: nothing is new, it goes on waiting."""
@@ -315,14 +324,14 @@ class FollowerStream:
             # Asked again, it says what is the case now.
             partition.require_leadership(served.leader_epoch)
             raise NotLeaderOrFollower(f"{partition.topic_partition}: leader epoch {leadership.epoch} is over")
-        if served.has_records:
+        if served.offset < served.log.log_end_offset:
             return leadership.read_for_follower(served.offset, bytes_max=bytes_max).batches
-        return b"" if served.has_high_watermark or served.has_log_start else None
+        return b"" if served.has_news() else None
 
     def _untold_compaction(self, served: _Served) -> Compacted | None:
         """Looked at when it is read, for it may have been compacted since the position was named."""
         leadership = served.leadership
-        if not served.has_records or served.partition.leadership is not leadership:
+        if served.offset >= served.log.log_end_offset or served.partition.leadership is not leadership:
             return None
         return leadership.untold_compaction(
             self.broker_id, end_offset=served.offset, known=served.compacted, is_empty=served.is_empty
@@ -347,8 +356,8 @@ class FollowerStream:
         self._is_ended = True
         if self._quiet_timer is not None:
             self._quiet_timer.cancel()
-        for key in list(self._served):
-            self._drop(key)
+        for served in list(self._served.values()):
+            self._drop(served.key)
 
 
 def _diverging(position: FollowerPosition, divergence: Divergence, partition: Partition) -> ReplicaUpdate:
@@ -367,27 +376,24 @@ def _add_compaction(response: ReplicateResponse, served: _Served, compacted: Com
         topic_id=served.key.topic_id,
         partition=served.key.partition,
         leader_epoch=served.leader_epoch,
-        log_start_offset=served.partition.log.log_start_offset,
+        log_start_offset=served.log.log_start_offset,
         compacted=compacted_to(compacted),
     )
     served.is_waiting = False
 
 
-def _add_update(
-    response: ReplicateResponse, served: _Served, batches: bytes, error: QuorateError | None
-) -> None:
-    # In place: a message that is put into another one is copied, with all its records.
-    partition = served.partition
-    high_watermark, log_start = partition.high_watermark, served.leadership.wanted_log_start
-    response.updates.add(
-        topic_id=served.key.topic_id,
-        partition=served.key.partition,
-        leader_epoch=served.leader_epoch,
-        error=None if error is None else detail_from_error(error),
-        batches=batches,
-        high_watermark=high_watermark,
-        log_start_offset=log_start,
-    )
+def _fill_update(update: ReplicaUpdate, served: _Served, batches: bytes, error: QuorateError | None) -> None:
+    """Field by field: by its name in a call, each takes protobuf longer."""
+    leadership = served.leadership
+    high_watermark, log_start = leadership.high_watermark, leadership.wanted_log_start
+    update.topic_id, update.partition = served.key
+    update.leader_epoch = served.leader_epoch
+    if error is not None:
+        update.error.CopyFrom(detail_from_error(error))
+    if batches:
+        update.batches = batches
+    update.high_watermark = high_watermark
+    update.log_start_offset = log_start
     served.is_waiting = False
     served.high_watermark_told = high_watermark
     served.log_start_told = log_start
