@@ -165,7 +165,8 @@ class PartitionLog:
     @property
     def failure(self) -> LogDamaged | None:
         """The same as the error that every use of a quarantined log ends in."""
-        return self._state.failure
+        state = self._state
+        return None if state.damage is None else state.failure
 
     @property
     def log_start_offset(self) -> Offset:

@@ -54,7 +54,7 @@ from quorate.broker.replication.throttle import ReplicationThrottle
 from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.exchange import Exchange, open_exchange
-from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, ReplicaKey, TopicId
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaKey
 from quorate.core.logging import get_logger
 from quorate.core.transport import Transport, method_of
 from quorate.errors import LeadershipError, QuorateError
@@ -148,7 +148,8 @@ class LeaderFetcher:
         self._context = context
         self.leader_id = leader_id
         self.address = address
-        self._followed: dict[ReplicaKey, _Followed] = {}
+        #: looked up by plain tuples, which are equal to their keys
+        self._followed: dict[tuple[str, int], _Followed] = {}
         #: None: there is no connection, nor one in the making
         self._outbox: PositionOutbox | None = None
         self._exchange: Exchange[ReplicateRequest] | None = None
@@ -256,11 +257,13 @@ class LeaderFetcher:
         self._send()
 
     def on_response(self, response: ReplicateResponse) -> None:
-        self._redials.reset()
+        if self._redials.failures:
+            self._redials.reset()
         try:
             # One request acknowledges all that this answer has brought.
             self._is_send_due = True
-            for update in response.updates:
+            # As a list: an iteration over protobuf's own ends by an exception, and that costs more.
+            for update in response.updates[:]:
                 self._take(update)
             self._send()
         except Exception as error:  # noqa: BLE001 - a mistake of ours: it ends ``run``, and with it the broker
@@ -293,25 +296,29 @@ class LeaderFetcher:
         followed = self._followed.get(key)
         # What was named in an earlier epoch may still wait in the outbox. In this one the log may have to be
         # synced or cut first, and a position is an acknowledgement (rule 16).
-        if followed is None or followed.state is not _State.READY or not self._is_current(followed):
+        if (
+            followed is None
+            or followed.state is not _State.READY
+            or not followed.partition.is_following(followed.leader_epoch)
+        ):
             return None
         followed.state = _State.NAMED
         return position_of(followed.partition, followed.leader_epoch)
 
     def _take(self, update: ReplicaUpdate) -> None:
-        followed = self._followed.get(ReplicaKey(TopicId(update.topic_id), PartitionId(update.partition)))
+        followed = self._followed.get((update.topic_id, update.partition))
         if (
             followed is None
             or followed.state is not _State.NAMED
             or update.leader_epoch != followed.leader_epoch
-            or not self._is_current(followed)
+            or not followed.partition.is_following(followed.leader_epoch)
         ):
             # Of an epoch that is over, or to a question that was taken back (rule 10).
             return
         if is_throttled(followed.partition, self._context.broker_id):
             self._context.throttle.took(len(update.batches))
         what = take_update(followed.partition, update)
-        if not isinstance(what, TryAgain):
+        if followed.backoff.failures and not isinstance(what, TryAgain):
             followed.backoff.reset()
         self._proceed(followed, what)
 
@@ -359,7 +366,8 @@ class LeaderFetcher:
         followed.state = _State.READY
         if self._outbox is not None:
             self._outbox.name(followed.key)
-            self._send_soon()
+            if not self._is_send_due:
+                self._send_soon()
 
     def _try_again(self, followed: _Followed, error: QuorateError) -> None:
         pause_s = followed.backoff.next_s()

@@ -6,11 +6,11 @@ of the leader brought forward are acknowledged by one message, not by one each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 from quorate.core.ids import ReplicaKey
-from quorate.v1.controller_pb2 import ReplicaName
 from quorate.v1.replica_pb2 import FollowerHello, FollowerPosition, ReplicateRequest
 
 __all__ = ["PositionOutbox"]
@@ -31,29 +31,46 @@ class PositionOutbox:
         #: ordered sets
         self._ready: dict[ReplicaKey, None] = {}
         self._stopped: dict[ReplicaKey, None] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._ready and self._hello is None and not self._stopped
+        #: there is nothing to say
+        self.is_empty = False
 
     def name(self, key: ReplicaKey) -> None:
-        self._stopped.pop(key, None)
+        if self._stopped:
+            self._stopped.pop(key, None)
         self._ready[key] = None
+        self.is_empty = False
 
     def stop(self, key: ReplicaKey) -> None:
         self._ready.pop(key, None)
         self._stopped[key] = None
+        self.is_empty = False
 
     def next_request(self) -> ReplicateRequest | None:
         """None: all that was ready is no longer wanted."""
-        keys = list(self._ready)
-        del keys[_POSITIONS_PER_REQUEST_MAX:]
+        request, is_wanted = ReplicateRequest(), False
+        if self._hello is not None:
+            request.hello.CopyFrom(self._hello)
+            self._hello, is_wanted = None, True
+        positions = request.positions
+        for key in self._take_ready():
+            position = self._position_of(key)
+            if position is not None:
+                positions.append(position)
+                is_wanted = True
+        if self._stopped:
+            for key in self._stopped:
+                request.stopped.add(topic_id=key.topic_id, partition=key.partition)
+            self._stopped.clear()
+            is_wanted = True
+        self.is_empty = not self._ready
+        return request if is_wanted else None
+
+    def _take_ready(self) -> Iterable[ReplicaKey]:
+        """As many as one request takes."""
+        if len(self._ready) <= _POSITIONS_PER_REQUEST_MAX:
+            ready, self._ready = self._ready, {}
+            return ready
+        keys = list(islice(self._ready, _POSITIONS_PER_REQUEST_MAX))
         for key in keys:
             del self._ready[key]
-        positions = [position for key in keys if (position := self._position_of(key)) is not None]
-        stopped = [ReplicaName(topic_id=key.topic_id, partition=key.partition) for key in self._stopped]
-        hello, self._hello = self._hello, None
-        self._stopped.clear()
-        if hello is None and not positions and not stopped:
-            return None
-        return ReplicateRequest(hello=hello, positions=positions, stopped=stopped)
+        return keys
