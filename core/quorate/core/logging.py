@@ -123,7 +123,7 @@ def _choosing_steps(
         assert flood is not None
         if method == "debug":
             return event
-        left_out = flood.admit_event(event)
+        left_out = flood.admit_event(event, level=method)
         if left_out is None:
             raise structlog.DropEvent
         if left_out:
