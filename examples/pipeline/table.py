@@ -4,6 +4,9 @@
 
 A batch is one merge. Delta notes its number in the same step (a transaction id), so a batch that Spark asks
 for again after a kill is left alone.
+
+A key is known by its partition, in which offsets tell what is newer. A topic that gets more partitions sends
+keys to others, and their old rows stay: `quorate pipeline run table` refuses one.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string()), ("offset", pa.int64())])
+SCHEMA = pa.schema(
+    [("partition", pa.int32()), ("key", pa.string()), ("value", pa.string()), ("offset", pa.int64())]
+)
 
 
 def merge(path: str, latest: pa.Table, query_id: str, number: int) -> None:
@@ -26,7 +31,7 @@ def merge(path: str, latest: pa.Table, query_id: str, number: int) -> None:
     (
         table.merge(
             latest,
-            predicate="target.key = source.key",
+            predicate="target.partition = source.partition AND target.key = source.key",
             source_alias="source",
             target_alias="target",
             commit_properties=CommitProperties(app_transactions=[Transaction(query_id, number)]),
@@ -50,10 +55,13 @@ def main(bootstrap: str, topic: str, path: str, checkpoint: str) -> None:
 
     def on_batch(batch: DataFrame, number: int) -> None:
         newest = f.max_by(f.struct(f.col("value").cast("string").alias("value"), "offset"), "offset")
-        latest = batch.groupBy(f.col("key").cast("string").alias("key")).agg(newest.alias("newest"))
+        latest = batch.groupBy("partition", f.col("key").cast("string").alias("key")).agg(
+            newest.alias("newest")
+        )
         # Numbers are the checkpoint's: with a new one they begin again, under another id.
         query_id = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        merge(path, latest.select("key", "newest.value", "newest.offset").toArrow(), query_id, number)
+        columns = latest.select("partition", "key", "newest.value", "newest.offset")
+        merge(path, columns.toArrow(), query_id, number)
 
     query = (
         records.writeStream.foreachBatch(on_batch)

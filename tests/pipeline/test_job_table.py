@@ -15,7 +15,7 @@ from quorate.pipeline.jobs.table.delta_table import DeltaLatest
 from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content
-from tests.pipeline.job_process import run_job
+from tests.pipeline.job_process import JobProcess, run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,6 +129,30 @@ def test_a_merge_is_one_entry_of_the_tables_log_with_how_far_it_goes(
     assert (store.end_of(0), store.end_of(1)) == (5, 2)
     # Made, and two batches.
     assert deltalake.DeltaTable(tmp_path).version() == 2
+
+
+@LONG
+def test_a_topic_that_has_grown_is_refused_and_its_table_stays_as_it_is(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(partitions=1)
+    options = ["--topic", topic, "--path", str(tmp_path), "--once"]
+    with quorate_cluster.producer() as producer:
+        producer.send(topic, b"old", key=b"k").result()
+    run_job("table", *options, bootstrap=quorate_cluster.bootstrap)
+    with quorate_cluster.admin() as admin:
+        admin.create_partitions(topic, 5)
+    with quorate_cluster.producer() as producer:
+        # To the partition that its key belongs to from now on, or to any other one.
+        producer.send(topic, None, key=b"k", partition=4).result()
+
+    with JobProcess("table", *options, bootstrap=quorate_cluster.bootstrap) as job:
+        assert job.wait() == 1, job.lines
+    assert f"{topic} had 1 partitions" in "\n".join(job.lines)
+    assert _parquet(tmp_path) == {(0, b"k"): (b"old", 0)}
+    # As whoever asks for it is told: the row of where the key was stays.
+    run_job("table", *options, "--grown-topic", "take", bootstrap=quorate_cluster.bootstrap)
+    assert _parquet(tmp_path) == {(0, b"k"): (b"old", 0)}
 
 
 @LONG

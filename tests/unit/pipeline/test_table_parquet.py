@@ -98,7 +98,7 @@ def test_what_is_in_it_is_known_by_offsets_and_not_by_the_number_of_a_batch(
     table.apply(_FRAME, {0: 5}, Batch("q", 0))
     looked_at: list[Batch] = []
     monkeypatch.setattr(_Keeping, "_merge", lambda _, __, batch: looked_at.append(batch))
-    _Keeping(table, NullKeys.FAIL, Listener()).on_batch(MagicMock(), Batch("q", 0))
+    _Keeping(table, MagicMock(), NullKeys.FAIL, Listener()).on_batch(MagicMock(), Batch("q", 0))
     assert looked_at == [Batch("q", 0)]
 
 

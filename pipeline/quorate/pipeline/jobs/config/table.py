@@ -10,12 +10,17 @@ from quorate.core.config.schema import REQUIRED, setting
 from quorate.pipeline.jobs.config.base import StoreFormat, StreamingConfig
 from quorate.pipeline.jobs.config.kinds import TopicNames
 
-__all__ = ["NullKeys", "TableConfig"]
+__all__ = ["GrownTopic", "NullKeys", "TableConfig"]
 
 
 class NullKeys(StrEnum):
     FAIL = "fail"
     SKIP = "skip"
+
+
+class GrownTopic(StrEnum):
+    FAIL = "fail"
+    TAKE = "take"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,15 @@ class TableConfig(StreamingConfig):
         default=NullKeys.FAIL,
         about="What to do with records that have no key.",
         trade_off="`skip` leaves them out of the table and says how many.",
+    )
+
+    grown_topic: GrownTopic = setting(
+        "grown.topic",
+        Choice(GrownTopic),
+        default=GrownTopic.FAIL,
+        about="What to do when the topic has more partitions than when the table was begun.",
+        trade_off="`take` goes on: for writers that choose the partition of a key themselves. A key that "
+        "moves has a row of each of its partitions then.",
     )
 
     @property

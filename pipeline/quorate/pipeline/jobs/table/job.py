@@ -1,7 +1,8 @@
 """``quorate pipeline run table``.
 
-What a key is: a key in a partition. Whoever writes by key always writes a key to the same one; a key that was
-written to two has two rows, as it has two records after compaction.
+What a key is: a key in a partition. Whoever writes by key always writes a key to the same one, as long as the
+topic does not grow: see ``growth``. A key that was written to two has two rows, as it has two records after
+compaction.
 
 What is in the table is known by offsets, never by the number of a batch: see ``Archiving``.
 """
@@ -21,6 +22,7 @@ from quorate.pipeline.jobs.reading import read_stream
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
 from quorate.pipeline.jobs.session import open_session
 from quorate.pipeline.jobs.table.delta_table import DeltaLatest
+from quorate.pipeline.jobs.table.growth import KnownPartitions
 from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
 from quorate.pipeline.jobs.table.store import TableStore
 
@@ -41,15 +43,26 @@ def run(config: TableConfig, job: Job) -> Outcome:
         )
         store.open(topic_ids)
         claim_for_place("table", config, is_empty=store.is_empty)
+        (topic,) = config.topic
+        partitions = KnownPartitions(config.path, topic, config.grown_topic)
+        partitions.open(_partition_count(config.bootstrap_servers, topic), is_empty=store.is_empty)
         spark = open_session("table", config)
         frame = read_stream(spark, config, config.topic)
-        keeping = _Keeping(store, config.null_keys, job)
+        keeping = _Keeping(store, partitions, config.null_keys, job)
         return run_stream(job, frame, config, checkpoint=config.checkpoint, on_batch=keeping.on_batch)
 
 
+def _partition_count(bootstrap: str, topic: str) -> int:
+    from quorate.client import Admin
+
+    with Admin(bootstrap) as admin:
+        return len(admin.describe_topic(topic).partitions)
+
+
 class _Keeping:
-    def __init__(self, store: TableStore, null_keys: NullKeys, job: Job) -> None:
+    def __init__(self, store: TableStore, partitions: KnownPartitions, null_keys: NullKeys, job: Job) -> None:
         self._store = store
+        self._partitions = partitions
         self._null_keys = null_keys
         self._job = job
 
@@ -70,6 +83,8 @@ class _Keeping:
             f.min(f.when(f.col("key").isNull(), f.col("offset"))).alias("first_null_key"),
         )
         found = reached.collect()
+        # It may have grown since the start.
+        self._partitions.look_at(1 + max((row["partition"] for row in found), default=-1))
         for row in found:
             self._look_at_null_keys(row)
         known = {row["partition"]: self._store.end_of(row["partition"]) for row in found}
