@@ -94,6 +94,47 @@ def test_windows_are_of_event_time_and_sums_are_exact(spark: SparkSession) -> No
     ]
 
 
+def _results(spark: SparkSession, *records: tuple[bytes | None, bytes]) -> list[tuple[Any, Any]]:
+    """Keys and values of one window with sums of `$.n`."""
+    at = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    frame = spark.createDataFrame(
+        [(*record, at) for record in records], "key binary, value binary, timestamp timestamp"
+    )
+    config = AggregateConfig(topics=("t",), to_topic=("u",), checkpoint_dir="/c", sums=("$.n",))
+    rows = aggregated(frame, config).collect()
+    return sorted(
+        ((json.loads(row["key"]), json.loads(row["value"], parse_float=str)) for row in rows), key=str
+    )
+
+
+def test_keys_that_are_no_text_are_told_apart_in_hexadecimal(spark: SparkSession) -> None:
+    found = _results(
+        spark,
+        (b"\xff\x01", b"{}"),
+        (b"\xff\x01", b"{}"),
+        (b"\xfe\x01", b"{}"),
+        (None, b"{}"),
+        (b"FE01", b"{}"),
+    )
+    start = "2026-01-31T12:00:00Z"
+    assert [key for key, _ in found] == [
+        {"group": "FE01", "start": start},
+        {"group_hex": "FE01", "start": start},
+        {"group_hex": "FF01", "start": start},
+        {"start": start},
+    ]
+    assert [value["count"] for _, value in found] == [1, 1, 2, 1]
+    assert [value.get("group_hex") for _, value in found] == [None, "FE01", "FF01", None]
+    assert [value["group"] for _, value in found if "group" in value] == ["FE01", None]
+
+
+def test_a_sum_that_is_too_large_is_null_and_ends_nothing(spark: SparkSession) -> None:
+    big = b'{"n": 99999999999999999999999999999}'
+    found = _results(spark, *[(b"k", big)] * 3, (b"other", b'{"n": 1}'))
+    assert [value["sums"]["$.n"] for _, value in found] == [None, "1.000000000"]
+    assert [value["count"] for _, value in found] == [3, 1]
+
+
 @LONG
 def test_killed_in_the_middle_the_last_result_of_every_window_is_right(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path

@@ -89,12 +89,16 @@ def aggregated(frame: DataFrame, config: AggregateConfig) -> DataFrame:
     )
     start, end = (_as_text(f.col(f"window.{side}")).alias(side) for side in ("start", "end"))
     named = [f.col(f"sum_{index}").alias(path) for index, path in enumerate(config.sums)]
-    group = f.col("group")
-    result = f.struct(group, start, end, f.col("count"), f.struct(*named).alias("sums"))
-    return counted.select(
-        f.to_json(f.struct(group, start)).alias("key"),
-        f.to_json(result, {"ignoreNullFields": "false"}).alias("value"),
-    )
+
+    def told(group: Column) -> tuple[Column, Column]:
+        result = f.struct(group, start, end, f.col("count"), f.struct(*named).alias("sums"))
+        return f.to_json(f.struct(group, start)), f.to_json(result, {"ignoreNullFields": "false"})
+
+    # JSON has no other bytes: all that are no text would become the same group.
+    as_text, as_hex = told(f.col("group")), told(f.hex(f.col("group").cast("binary")).alias("group_hex"))
+    is_text = f.coalesce(f.is_valid_utf8("group"), f.lit(True))  # noqa: FBT003 - a literal of SQL
+    key, value = (f.when(is_text, text).otherwise(other) for text, other in zip(as_text, as_hex, strict=True))
+    return counted.select(key.alias("key"), value.alias("value"))
 
 
 def _owner(config: AggregateConfig) -> dict[str, str]:
@@ -116,7 +120,8 @@ def _owner(config: AggregateConfig) -> dict[str, str]:
 def _sums(config: AggregateConfig) -> list[Column]:
     from pyspark.sql import functions as f
 
-    return [f.sum(f"number_{index}").alias(f"sum_{index}") for index in range(len(config.sums))]
+    # What does not fit is null: an error would end the job, and come again with every start.
+    return [f.try_sum(f"number_{index}").alias(f"sum_{index}") for index in range(len(config.sums))]
 
 
 def _as_text(moment: Column) -> Column:
