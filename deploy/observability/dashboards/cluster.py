@@ -18,9 +18,23 @@ CLUSTER_DASHBOARD: Final = Dashboard(
             [
                 Panel(
                     "Active controllers",
-                    [q("sum(quorate_controller_active{%})")],
+                    [
+                        # Of each cluster, also of one all of whose controllers are gone. None at all is none.
+                        q(
+                            "sum by (cluster) (quorate_controller_active{%}) "
+                            'or sum by (cluster) (0 * up{job="quorate", %}) or on() vector(0)',
+                            "{{cluster}}",
+                        )
+                    ],
                     about="One. None: nobody elects leaders. Two for more than a moment: one is cut off.",
                     red_below=1,
+                    red_from=2,
+                ),
+                Panel(
+                    "Voters that do not follow",
+                    [q("sum(quorate_controller_voters_unsettled{%})")],
+                    about="As the active controller counts; without a majority of all there is none.",
+                    red_from=1,
                 ),
                 Panel(
                     "Offline partitions",
@@ -42,8 +56,21 @@ CLUSTER_DASHBOARD: Final = Dashboard(
                 ),
                 Panel("Fenced brokers", [q("sum(quorate_cluster_fenced_brokers{%})")], red_from=1),
                 Panel(
+                    "Nodes that do not answer",
+                    [q('count(up{job="quorate", %} == 0) or vector(0)')],
+                    about="Of those that Prometheus asks: a pod that waits for a machine is not among them.",
+                    red_from=1,
+                ),
+                Panel(
                     "Nodes not ready",
                     [q("count(quorate_node_ready{%} == 0) or vector(0)")],
+                    about="Of those that answer.",
+                    red_from=1,
+                ),
+                Panel(
+                    "Brokers without room",
+                    [q("count(quorate_broker_logs_without_room{%} > 0) or vector(0)")],
+                    about="They have refused a write because their disk is full.",
                     red_from=1,
                 ),
             ],

@@ -31,7 +31,7 @@ class Panel:
     about: str = ""
     #: one number, red from this on; None: a graph
     red_from: float | None = None
-    #: one number, red below this
+    #: one number, red below this; with ``red_from`` green only in between
     red_below: float | None = None
     #: a number that is neither good nor bad
     is_number: bool = False
@@ -156,6 +156,9 @@ def _panel(panel: Panel) -> dict[str, Any]:
                 "datasource": _DATASOURCE,
                 "expr": query.expression,
                 "legendFormat": query.legend,
+                # A number is what is so now: the last one of the hour that is shown would stay green when
+                # nobody tells any more.
+                **({"instant": True, "range": False} if panel.is_stat else {}),
             }
             for number, query in enumerate(panel.queries)
         ],
@@ -163,17 +166,20 @@ def _panel(panel: Panel) -> dict[str, Any]:
 
 
 def _steps(panel: Panel) -> list[dict[str, Any]]:
-    if panel.red_from is not None:
-        return [{"color": "green", "value": None}, {"color": "red", "value": panel.red_from}]
+    if panel.is_number:
+        return [{"color": "blue", "value": None}]
+    steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
     if panel.red_below is not None:
-        return [{"color": "red", "value": None}, {"color": "green", "value": panel.red_below}]
-    return [{"color": "blue", "value": None}]
+        steps = [{"color": "red", "value": None}, {"color": "green", "value": panel.red_below}]
+    if panel.red_from is not None:
+        steps.append({"color": "red", "value": panel.red_from})
+    return steps
 
 
 _STAT_OPTIONS: Final = {
     "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     "colorMode": "background",
-    "graphMode": "area",
+    "graphMode": "none",
 }
 _GRAPH_OPTIONS: Final = {
     "legend": {"displayMode": "table", "placement": "right", "calcs": ["lastNotNull", "max"]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from deploy.observability.dashboards import DASHBOARDS
 from deploy.observability.dashboards.__main__ import contents
 from quorate.core.metrics import MetricKind
 from quorate.node.metrics.catalogue import CATALOGUE
+from tools.check_alerts import find_tool
 
 ROOT = Path(__file__).parents[3]
 PROMETHEUS = ROOT / "deploy" / "observability" / "prometheus"
@@ -117,6 +119,79 @@ def test_dashboards_are_what_their_source_says() -> None:
     assert {path.name for path in next(iter(written)).parent.iterdir()} == {path.name for path in written}
     for path, text in written.items():
         assert path.read_text() == text
+
+
+STATS = [
+    panel for text in contents().values() for panel in json.loads(text)["panels"] if panel["type"] == "stat"
+]
+
+
+@pytest.mark.parametrize("panel", STATS, ids=lambda panel: panel["title"])
+def test_a_number_is_what_is_so_now_and_not_the_last_that_was_told(panel: dict[str, Any]) -> None:
+    for target in panel["targets"]:
+        assert target["instant"] is True
+        assert target["range"] is False
+
+
+def test_one_active_controller_is_green_and_neither_none_nor_two() -> None:
+    [panel] = [each for each in STATS if each["title"] == "Active controllers"]
+    steps = [
+        (step["color"], step["value"]) for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    ]
+    assert steps == [("red", None), ("green", 1), ("red", 2)]
+
+
+def test_the_cluster_is_seen_to_be_ill_when_nobody_tells_anything(tmp_path: Path) -> None:
+    """What stands where all controllers, or all nodes, are gone; promtool is asked, as Grafana would ask."""
+    promtool = find_tool("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool: `make check` builds it where Go is installed")
+    asked = {
+        panel["title"]: panel["targets"][0]["expr"].replace("$cluster", ".*")
+        for panel in STATS
+        if panel["title"] in ("Active controllers", "Nodes that do not answer", "Brokers without room")
+    }
+    well = 'quorate_controller_active{cluster="c", instance="1"}'
+    gone = {
+        "Active controllers": [('{cluster="c"}', 0.0)],
+        "Nodes that do not answer": [("{}", 2.0)],
+        "Brokers without room": [("{}", 0.0)],
+    }
+    nobody = {
+        "Active controllers": [("{}", 0.0)],
+        "Nodes that do not answer": [("{}", 0.0)],
+        "Brokers without room": [("{}", 0.0)],
+    }
+    up = [
+        {"series": f'up{{job="quorate", cluster="c", instance="{number}"}}', "values": "1 0x20"}
+        for number in (1, 2)
+    ]
+    two = [
+        {"series": f'quorate_controller_active{{cluster="{cluster}", instance="1"}}', "values": "1x20"}
+        for cluster in ("c", "d")
+    ]
+    healthy = {"Active controllers": [('{cluster="c"}', 1.0), ('{cluster="d"}', 1.0)]}
+    stopped = [{"series": well, "values": "1 stale"}, *up]
+    cases = [(stopped, gone), ([], nobody), (two, healthy)]
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": series,
+            "promql_expr_test": [
+                {
+                    "expr": asked[title],
+                    "eval_time": "15m",
+                    "exp_samples": [{"labels": labels, "value": value} for labels, value in samples],
+                }
+                for title, samples in expected.items()
+            ],
+        }
+        for series, expected in cases
+    ]
+    path = tmp_path / "dashboards.yaml"
+    path.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": tests}))
+    answer = subprocess.run([promtool, "test", "rules", str(path)], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 def test_units_of_panels_are_known_to_grafana() -> None:
