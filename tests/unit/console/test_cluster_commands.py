@@ -290,11 +290,25 @@ def test_answer_about_a_restart_is_the_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys, is_safe: bool, status: int
 ) -> None:
     answer = admin_pb2.CheckBrokerRestartResponse(is_safe=is_safe, reasons=["because"])
-    FakeAdministration(check_broker_restart=answer).install(monkeypatch)
+    FakeAdministration(check_broker_restart=answer, describe_quorum=SOUND_QUORUM).install(monkeypatch)
     document = json_of(capsys, "broker", "safe-to-restart", "3", status=status)
     assert document == {"id": 3, "is_safe": is_safe, "reasons": ["because"]}
     assert main(["broker", "safe-to-restart", "3"]) == status
     assert capsys.readouterr().out.split() == ["yes" if is_safe else "no", "because"]
+
+
+def test_broker_that_the_quorum_needs_is_not_safe_to_restart(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    """All partitions can do without it, and without a quorum they soon have no leader either."""
+    answer = admin_pb2.CheckBrokerRestartResponse(is_safe=True)
+    one_away = quorum(voter(1, "leader"), voter(2, "follower"), voter(3, "unreachable"))
+    FakeAdministration(check_broker_restart=answer, describe_quorum=one_away).install(monkeypatch)
+    document = json_of(capsys, "broker", "safe-to-restart", "1", status=1)
+    assert (document["is_safe"], len(document["reasons"])) == (False, 1)
+    assert "no majority is left without broker 1 (voter 3 is unreachable)" in document["reasons"][0]
+    # Of the four, this one has no vote.
+    assert json_of(capsys, "broker", "safe-to-restart", "4")["is_safe"] is True
 
 
 def draining(*left: int) -> admin_pb2.DrainBrokerResponse:

@@ -47,16 +47,34 @@ async def test_broker_does_not_ask_for_every_voter() -> None:
     assert await objections(1, "broker", check_broker_restart=SAFE, describe_quorum=away) == []
 
 
-@pytest.mark.parametrize("state", ["unreachable", "refused", "recovering"])
-async def test_controller_stays_while_another_voter_is_away(state: str) -> None:
+@pytest.mark.parametrize("state", ["unreachable", "refused", "recovering", "catching up"])
+async def test_voter_stays_while_another_one_is_needed_and_away(state: str) -> None:
     assert await objections(101, "controller", describe_quorum=SOUND) == []
     found = await objections(101, "controller", describe_quorum=quorum("leader", state, "follower"))
-    assert found == [f"Voter 102 is {state}."]
+    who = f"voter 102 is {state}"
+    assert found == [
+        f"Of 3 voters no majority is left without node 101 ({who}): nothing is decided meanwhile."
+    ]
+
+
+async def test_voter_may_stop_where_a_majority_follows_without_it() -> None:
+    one_away = quorum("leader", "follower", "unreachable", "follower", "follower")
+    assert await objections(101, "controller", describe_quorum=one_away) == []
+    assert await objections(103, "controller", describe_quorum=one_away) == []
+    two_away = quorum("leader", "follower", "unreachable", "catching up", "follower")
+    [found] = await objections(101, "controller", describe_quorum=two_away)
+    assert "(voter 103 is unreachable, voter 104 is catching up)" in found
+
+
+async def test_node_with_both_roles_is_asked_about_both() -> None:
+    away = quorum("leader", "unreachable", "follower")
+    found = await objections(101, "broker", check_broker_restart=UNSAFE, describe_quorum=away)
+    assert len(found) == 2
 
 
 async def test_only_controller_is_told_that_nobody_is_left() -> None:
     [found] = await objections(101, "controller", describe_quorum=quorum("leader"))
-    assert "no majority" in found
+    assert found == "Of 1 voter no majority is left without node 101: nothing is decided meanwhile."
 
 
 def test_node_is_asked_on_this_machine_whatever_it_advertises(tmp_path: Path) -> None:

@@ -110,8 +110,11 @@ def recovery_from(message: admin_pb2.RecoverPartitionResponse) -> RecoveryResult
     return from_message(RecoveryResult, message, candidates=candidates)
 
 
-def restart_check_from(message: admin_pb2.CheckBrokerRestartResponse) -> RestartCheck:
-    return from_message(RestartCheck, message)
+def restart_check_from(
+    message: admin_pb2.CheckBrokerRestartResponse, objections: Sequence[str]
+) -> RestartCheck:
+    """``objections``: of the quorum; the message knows about partitions."""
+    return RestartCheck(message.is_safe and not objections, (*message.reasons, *objections))
 
 
 def partition_from(message: admin_pb2.PartitionName) -> TopicPartition:

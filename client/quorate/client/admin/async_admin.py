@@ -56,6 +56,7 @@ from quorate.client.failover import Failover
 from quorate.client.from_message import from_message
 from quorate.client.groups.offsets import OffsetAndMetadata
 from quorate.client.listed_offsets import OFFSETS_TIMEOUT_S, OffsetAt, list_offsets
+from quorate.client.quorum_objections import quorum_objections
 from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import TopicPartition
@@ -337,8 +338,11 @@ class AsyncAdmin:
     # -- brokers
 
     async def check_broker_restart(self, broker_id: int) -> RestartCheck:
-        """Whether it can stop without making a partition unavailable."""
-        return restart_check_from(await self._calls.check_broker_restart(_broker_id(broker_id)))
+        """Whether it can stop without making a partition, or the metadata quorum, unavailable."""
+        answer = await self._calls.check_broker_restart(_broker_id(broker_id))
+        # It may be a voter as well; the controllers look at partitions alone.
+        quorum = await self._calls.describe_quorum()
+        return restart_check_from(answer, quorum_objections(broker_id, quorum, name=f"broker {broker_id}"))
 
     async def drain_broker(self, broker_id: int, *, cancel: bool = False) -> list[TopicPartition]:
         """Move leaders away; returns the partitions that it still leads. ``cancel`` takes it back."""

@@ -49,21 +49,29 @@ def list_brokers(session: Session) -> None:
 @_broker_id
 @pass_session
 def safe_to_restart(session: Session, broker_id: int) -> int:
-    """Say whether broker ID can stop without making a partition unavailable.
+    """Say whether broker ID can stop without making a partition, or the metadata quorum, unavailable.
 
     Exit status 0: yes, 1: no.
     """
+    from quorate.client.quorum_objections import quorum_objections
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
 
-    answer = with_connection(session.bootstrap, lambda connection: connection.check_broker_restart(broker_id))
+    async def work(connection: ImpatientAdmin) -> tuple[bool, list[str]]:
+        answer = await connection.check_broker_restart(broker_id)
+        # It may be a voter as well; the controllers look at partitions alone.
+        quorum = await connection.describe_quorum()
+        objections = quorum_objections(broker_id, quorum, name=f"broker {broker_id}")
+        return answer.is_safe and not objections, [*answer.reasons, *objections]
+
+    is_safe, reasons = with_connection(session.bootstrap, work)
     if session.json:
-        print_json({"id": broker_id, "is_safe": answer.is_safe, "reasons": list(answer.reasons)})
+        print_json({"id": broker_id, "is_safe": is_safe, "reasons": reasons})
     else:
-        click.echo("yes" if answer.is_safe else "no")
-        for reason in answer.reasons:
+        click.echo("yes" if is_safe else "no")
+        for reason in reasons:
             click.echo(f"  {reason}")
-    return 0 if answer.is_safe else 1
+    return 0 if is_safe else 1
 
 
 @broker.command()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.impatient_admin import connect
-from quorate.console.rolling.safety import quorum_objections
+from quorate.client.quorum_objections import quorum_objections
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["StoppingNode", "objections_to_stop", "wait_until_safe"]
 
 _POLL_S: Final = 1.0
-_AWAY: Final = frozenset({"unreachable", "refused", "recovering"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,4 @@ async def objections_to_stop(node: StoppingNode, connection: AdminCalls) -> list
         answer = await connection.check_broker_restart(node.id)
         objections += [] if answer.is_safe else answer.reasons
     quorum = await connection.describe_quorum()
-    objections += quorum_objections(node, quorum)
-    if "controller" in node.roles:
-        objections += [
-            f"Voter {voter.node_id} is {voter.state}."
-            for voter in quorum.voters
-            if voter.node_id != node.id and voter.state in _AWAY
-        ]
-    return objections
+    return objections + quorum_objections(node.id, quorum, name=node.name)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.impatient_admin import connect
+from quorate.client.quorum_objections import quorum_objections
 from quorate.console.output import CodedError
 from quorate.console.rolling.restarters import Restarter
-from quorate.console.rolling.safety import RollingNode, next_node, quorum_objections, unsettled
+from quorate.console.rolling.safety import RollingNode, next_node, unsettled
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Roll:
             if "broker" in node.roles:
                 answer = await connection.check_broker_restart(node.id)
                 objections += [] if answer.is_safe else answer.reasons
-            objections += quorum_objections(node, await connection.describe_quorum())
+            objections += quorum_objections(node.id, await connection.describe_quorum(), name=node.name)
         if objections and not self._is_forced:
             raise UnsafeToRestart(
                 f"{node.name}: {' '.join(objections)}",

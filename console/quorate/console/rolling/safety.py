@@ -11,16 +11,13 @@ the next replica away while the first one still catches up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
+from quorate.client.quorum_objections import SETTLED_VOTERS
 from quorate.console.cluster_health import health_of
 from quorate.v1 import admin_pb2
 
-__all__ = ["RollingNode", "next_node", "quorum_objections", "unsettled"]
-
-#: With fewer there is no majority without the one that is restarted.
-_VOTERS_MIN: Final = 3
-_SETTLED_VOTERS: Final = frozenset({"leader", "follower"})
+__all__ = ["RollingNode", "next_node", "unsettled"]
 
 
 class RollingNode(Protocol):
@@ -48,15 +45,6 @@ def unsettled(
     found += [
         f"voter {voter.node_id} is {voter.state}"
         for voter in quorum.voters
-        if voter.state not in _SETTLED_VOTERS and voter.state not in ("unreachable", "refused")
+        if voter.state not in SETTLED_VOTERS and voter.state not in ("unreachable", "refused")
     ]
     return found
-
-
-def quorum_objections(node: RollingNode, quorum: admin_pb2.DescribeQuorumResponse) -> list[str]:
-    voters = {voter.node_id for voter in quorum.voters}
-    if node.id not in voters or len(voters) >= _VOTERS_MIN:
-        return []
-    return [
-        f"Of {len(voters)} voter(s) no majority is left without {node.name}: nothing is decided meanwhile."
-    ]
