@@ -21,6 +21,7 @@ from quorate.core.config import NodeConfig, NodeRole, VoterAddress
 from quorate.core.disk import Disk
 from quorate.core.logging import get_logger
 from quorate.core.transport import Server, Service, Transport
+from quorate.node.metrics.insides import status_of_quorum
 from quorate.node.stop_times import BROKERS_FIRST_S
 
 __all__ = ["Node", "Surroundings"]
@@ -112,9 +113,7 @@ class Node:
         """What keeps this node from doing all that it is there for, in sentences; empty: it is ready."""
         if self._is_stopping:
             return ["the node is stopping"]
-        missing = []
-        if self._controller is not None and not self._controller.hears_leader:
-            missing.append("no controller is known to be active")
+        missing = [] if self._controller is None else _missing_to(self._controller)
         if self._broker is not None:
             missing += await self._broker.readiness.missing()
         return missing
@@ -182,6 +181,18 @@ class Node:
         controller, self._controller = self._controller, None
         if controller is not None:
             await controller.close()
+
+
+def _missing_to(controller: Controller) -> list[str]:
+    """To hear the leader is not enough: whoever replaces voters one by one must not take the next one yet."""
+    if not controller.hears_leader:
+        return ["no controller is known to be active"]
+    status = status_of_quorum(controller)
+    if status.key not in status.voters:
+        return ["this controller has no vote in the quorum: its disk is another one, or it was not added yet"]
+    if status.is_recovering:
+        return ["this controller lost the end of its journal: it does not count until it has caught up"]
+    return []
 
 
 def _is_anybody_leaving(controller: Controller) -> bool:

@@ -1,4 +1,4 @@
-"""Private parts of brokers and controllers that metrics read: all of them, and no other file here does.
+"""Private parts of brokers and controllers that metrics and readiness read, and no other file here does.
 
 Public properties would say it better. But these classes are among the sources that simulated seeds vouch
 for, and a line that is added there begins that evidence at nothing (ADR 25). So metrics look inside, change
