@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -48,6 +49,14 @@ class _Query:
         self.isActive = False
 
 
+def _behind(batch: int, rows: int, *, end: int, latest: int) -> dict[str, Any]:
+    def offsets(offset: int) -> dict[str, Any]:
+        return {"t": {"id": "x", "offsets": {"0": offset}}}
+
+    sources = [{"endOffset": offsets(end), "latestOffset": offsets(latest)}]
+    return {"batchId": batch, "numInputRows": rows, "processedRowsPerSecond": rows / 2, "sources": sources}
+
+
 def _run(job: Listener, *queries: _Query, gate: Gate | None = None) -> Any:
     left = iter(queries)
     return run_query(job, lambda: cast("Any", next(left)), _CONFIG, gate or Gate())
@@ -59,6 +68,31 @@ def test_rows_of_all_batches_are_counted_once_and_told() -> None:
 
     assert (outcome.rows, outcome.was_stopped) == (15, False)
     assert [each.rows_in_all for each in job.progress][-1] == 15
+
+
+def test_news_that_comes_too_soon_for_a_line_is_told_when_it_is_time() -> None:
+    job = Listener()
+    config = replace(_CONFIG, progress_interval_ms=1000)
+    reports = [
+        _behind(0, 50, end=50, latest=120),
+        _behind(1, 50, end=100, latest=120),
+        _behind(2, 20, end=120, latest=120),
+        # Nothing comes any more: Spark tells that now and then.
+        *[_behind(3, 0, end=120, latest=120)] * 12,
+    ]
+    seen: list[list[str]] = []
+
+    class Watched(_Query):
+        def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
+            seen.append([str(each) for each in job.progress])
+            return super().awaitTermination(timeout)
+
+    run_query(job, lambda: cast("Any", Watched(*reports)), config, Gate())
+    first = "batch 0: 50 rows, 25/s, lag 70"
+    assert seen[4] == [first], "a line a second at most"
+    # Long before the end; and then nothing that is not news.
+    assert seen[8] == seen[-1] == [first, "batch 2: 120 rows, 10/s, lag 0"]
+    assert [str(each) for each in job.progress] == seen[-1]
 
 
 def test_a_worker_that_could_not_start_in_time_is_no_reason_to_fail() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from quorate.pipeline.jobs.batch import Batch
@@ -96,9 +97,8 @@ def _follow(job: Job, query: StreamingQuery, telling: _Telling, gate: Gate) -> b
     if was_stopped:
         job.tell("stopping: the batch that is being written is finished first")
         is_finished = gate.close(job.stop)
-        # From here on Spark would report the batch that came too late.
-        _silence(query)
-        query.stop()
+        with _silence(query):
+            query.stop()
         if is_finished and gate.failure is not None:
             # It was not the stop that ended this batch: the next run would fail the same way.
             raise gate.failure
@@ -113,39 +113,58 @@ def _ends_within(query: StreamingQuery, seconds: float) -> bool | None:
     return query.awaitTermination(seconds)  # type: ignore[arg-type]  # says whole seconds, and takes parts
 
 
-def _silence(query: StreamingQuery) -> None:
+@contextmanager
+def _silence(query: StreamingQuery) -> Iterator[None]:
+    """Spark would report the batch that came too late; the session may be somebody else's as well."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
-    if session is not None and query.isActive:
-        session.sparkContext.setLogLevel("OFF")
+    if session is None or not query.isActive:
+        yield
+        return
+    context = session.sparkContext
+    jvm = context._jvm  # noqa: SLF001 - PySpark sets the level, and does not tell it
+    assert jvm is not None
+    before = jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
+    context.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        context.setLogLevel(before)
 
 
 class _Telling:
-    """Each batch counts once; lines come at most so often."""
+    """Each batch counts once; lines come at most so often, and what came in between is in the next one."""
 
     def __init__(self, job: Job, every_s: float) -> None:
         self._job = job
         self._looks_between = max(1, round(every_s / _LOOK_EVERY_S))
         self._looks_left = 0
+        #: of the last batch that had rows, with the lag that was told last
+        self._newest: Progress | None = None
         self._shown: Progress | None = None
         #: rows of the batches that Spark still tells of
         self._counted: dict[int, int] = {}
         self.rows = 0
 
     def look_at(self, query: StreamingQuery, *, is_last: bool = False) -> None:
-        news = [progress_of(each) for each in query.recentProgress]
-        before = self.rows
-        for each in news:
+        self._hear([progress_of(each) for each in query.recentProgress])
+        self._looks_left -= 1
+        if self._newest is None or self._newest == self._shown:
+            return
+        if is_last or self._looks_left <= 0:
+            self._looks_left = self._looks_between
+            self._shown = self._newest
+            self._job.show(self._newest)
+
+    def _hear(self, told: Sequence[Progress]) -> None:
+        for each in told:
             self.rows += each.rows - self._counted.get(each.batch, 0)
             self._counted[each.batch] = each.rows
-        for batch in list(self._counted)[: -len(news) or None]:
+            # One without rows says how far it is, not how fast.
+            of_batch = each if each.rows or self._newest is None else self._newest
+            self._newest = replace(of_batch, lag=each.lag)
+        for batch in list(self._counted)[: -len(told) or None]:
             del self._counted[batch]
-        self._looks_left -= 1
-        if not news or not (is_last or (self.rows > before and self._looks_left <= 0)):
-            return
-        self._looks_left = self._looks_between
-        newest = news[-1].adding_up_to(self.rows)
-        if newest != self._shown:
-            self._shown = newest
-            self._job.show(newest)
+        if self._newest is not None:
+            self._newest = self._newest.adding_up_to(self.rows)
