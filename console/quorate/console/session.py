@@ -8,7 +8,7 @@ nearer to the command wins.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
 import click
@@ -35,6 +35,8 @@ class Session:
     bootstrap: str = DEFAULT_BOOTSTRAP
     output: Literal["table", "json"] = "table"
     quiet: bool = False
+    #: which of these somebody has said: a file may say otherwise where nobody has
+    given: set[str] = field(default_factory=set)
 
     @property
     def json(self) -> bool:
@@ -57,7 +59,9 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
     # Not given: what was said nearer to the program's name stays.
     if value not in (None, False):
         assert parameter.name is not None
-        setattr(context.ensure_object(Session), parameter.name, value)
+        session = context.ensure_object(Session)
+        setattr(session, parameter.name, value)
+        session.given.add(parameter.name)
 
 
 def _global_options(*, environment: bool = False, asks_cluster: bool = True) -> list[click.Parameter]:

@@ -12,8 +12,10 @@ import pytest
 from quorate.console.main import main
 from quorate.core.config.schema import settings_of
 from quorate.errors import InvalidConfig
+from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.config import JOBS, AggregateConfig, ArchiveConfig, AuditConfig, ReplayConfig
 from quorate.pipeline.jobs.config.base import StoreFormat, load
+from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.jobs.session import open_session
 
 _REPLAY = {"path": "/a", "topic": "t", "to.topic": "u", "checkpoint.dir": "/c"}
@@ -100,6 +102,39 @@ def test_wrong_settings_end_the_command_before_spark_is_started(capsys: pytest.C
     error = capsys.readouterr().err
     assert "INVALID_CONFIG" in error
     assert "buckets" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "asked"),
+    [
+        (["--bootstrap", "127.0.0.1:9092"], None, "127.0.0.1:9092"),
+        ([], "127.0.0.1:9092", "127.0.0.1:9092"),
+        (["--bootstrap", "b:1"], "c:1", "b:1"),
+        ([], None, "a:1"),
+    ],
+)
+def test_servers_that_are_given_win_over_the_file_also_if_they_are_the_usual_ones(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    variable: str | None,
+    asked: str,
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    file = tmp_path / "archive.toml"
+    file.write_text('topics = ["a"]\npath = "/srv"\nbootstrap.servers = "a:1"\n')
+    seen: list[str] = []
+
+    def run(config: ArchiveConfig, _job: object) -> Outcome:
+        seen.append(config.bootstrap_servers)
+        return Outcome(rows=0, was_stopped=False)
+
+    monkeypatch.setattr(archive_job, "run", run)
+    monkeypatch.delenv("QUORATE_BOOTSTRAP", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("QUORATE_BOOTSTRAP", variable)
+    assert main(["pipeline", "run", "archive", "--config", str(file), *options]) == 0
+    assert seen == [asked]
 
 
 def test_a_zone_of_ones_own_is_refused_since_dates_of_directories_are_in_utc() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quorate.console.output import print_json, print_table
-from quorate.console.session import DEFAULT_BOOTSTRAP, Session
+from quorate.console.session import Session
 from quorate.pipeline.jobs.config import (
     JOBS,
     AggregateConfig,
@@ -42,7 +42,7 @@ _KILLED_BY: Final = 128
 def run_one(session: Session, name: str, config_file: str | None, flags: Mapping[str, Any]) -> int:
     """Returns the exit status."""
     given = dict(flags)
-    if session.bootstrap != DEFAULT_BOOTSTRAP:
+    if "bootstrap" in session.given:
         given["bootstrap.servers"] = session.bootstrap
     config = load(JOBS[name], config_file, given)
     need_package("pyspark", "spark")
