@@ -167,6 +167,49 @@ async def test_next_node_waits_until_the_last_one_is_in_sync_again() -> None:
     assert len([names for names in seen if names == ("node-1",)]) >= 3
 
 
+async def test_broker_of_which_nobody_has_noticed_yet_that_it_is_gone_is_waited_for() -> None:
+    """It looks as before for a session: only a new epoch says that what is seen is the new process."""
+    restarter = FakeRestarter(APART[:2])
+
+    def registered(*epochs: int) -> admin_pb2.DescribeClusterResponse:
+        brokers = [
+            admin_pb2.BrokerDescription(broker_id=id_, broker_epoch=epoch)
+            for id_, epoch in enumerate(epochs, 1)
+        ]
+        return described(brokers=brokers)
+
+    seen: list[tuple[int, int]] = []
+
+    class Registering(FakeAdministration):
+        async def describe_cluster(self) -> admin_pb2.DescribeClusterResponse:
+            looks = [(10, 11)] * 8 + [(20, 11)] * 8 + [(20, 21)] * 8
+            seen.append((looks[len(seen)][0], len(restarter.restarted)))
+            return registered(*looks[len(seen) - 1])
+
+    in_turn = Roll(
+        restarter,
+        timeout_s=60.0,
+        is_forced=False,
+        tell=lambda _line: None,
+        connected=lambda _bootstrap: Registering(describe_quorum=SOUND, check_broker_restart=SAFE),  # type: ignore[arg-type,return-value]  # as above
+    )
+    await in_turn.run(restarter.nodes)
+    assert restarter.restarted == ["broker-1", "broker-2"]
+    assert {restarted for epoch, restarted in seen if epoch == 10} == {0, 1}
+
+
+async def test_broker_that_does_not_register_again_stops_the_roll() -> None:
+    same = described(brokers=[admin_pb2.BrokerDescription(broker_id=1, broker_epoch=10)])
+    with pytest.raises(NotSettled, match="broker-1 has not registered again"):
+        await roll(
+            FakeRestarter(APART[:2]),
+            timeout_s=0.01,
+            describe_cluster=same,
+            describe_quorum=SOUND,
+            check_broker_restart=SAFE,
+        )
+
+
 async def test_node_that_does_not_come_back_stops_the_roll_and_the_rest_is_named() -> None:
     restarter = FakeRestarter(COMBINED)
     gone = described(9, brokers=[admin_pb2.BrokerDescription(broker_id=1, address="b1", is_fenced=True)])

@@ -18,11 +18,13 @@ from quorate.errors import QuorateError
 
 if TYPE_CHECKING:
     from quorate.client.admin_calls import AdminCalls
+    from quorate.v1 import admin_pb2
 
 __all__ = ["NotSettled", "Restarted", "Roll", "UnsafeToRestart"]
 
 _POLL_S: Final = 0.25
-#: It has to look well for this long: a node that has just stopped may pass for its former self for a moment.
+#: It has to look well for this long: a voter that has just stopped may pass for its former self for a moment.
+#: For brokers, whose sessions are longer than that, there is their epoch.
 _STEADY_S: Final = 1.0
 #: Of whom nothing is known to be wrong, somebody hears this much later what is waited for.
 _SILENCE_S: Final = 5.0
@@ -61,6 +63,28 @@ class Restarted:
     settle_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """A node that was restarted."""
+
+    node: RollingNode
+    #: before that; None: it was no broker, or not registered
+    broker_epoch: int | None
+
+    def is_back(self, cluster: admin_pb2.DescribeClusterResponse) -> bool:
+        """Until its session lapses a broker that is gone looks as before; each registration has a new epoch."""
+        if self.broker_epoch is None:
+            return True
+        epoch = _broker_epoch(cluster, self.node)
+        return epoch is not None and epoch > self.broker_epoch
+
+
+def _broker_epoch(cluster: admin_pb2.DescribeClusterResponse, node: RollingNode) -> int | None:
+    if "broker" not in node.roles:
+        return None
+    return next((each.broker_epoch for each in cluster.brokers if each.broker_id == node.id), None)
+
+
 class Roll:
     """``tell`` gets a line for each step."""
 
@@ -88,11 +112,12 @@ class Roll:
                 "`quorate cluster health` says what to do; begin when it is healthy",
             )
         while left:
-            node = next_node(left.values(), await self._controller_id())
+            before = await self._look()
+            node = next_node(left.values(), before.controller if before.HasField("controller") else None)
             await self._check(node)
             del left[node.name]
             self._tell(f"{len(done) + 1}/{len(nodes)} {node.name}: stopping and starting it")
-            restart_s, settle_s = await self._restart(node, list(left))
+            restart_s, settle_s = await self._restart(node, before, list(left))
             done.append(Restarted(node.name, node.id, restart_s, settle_s))
             self._tell(
                 f"{len(done)}/{len(nodes)} {node.name}: back after {restart_s:.1f} s, "
@@ -100,43 +125,48 @@ class Roll:
             )
         return done
 
-    async def _restart(self, node: RollingNode, left: Sequence[str]) -> tuple[float, float]:
+    async def _restart(
+        self, node: RollingNode, before: admin_pb2.DescribeClusterResponse, left: Sequence[str]
+    ) -> tuple[float, float]:
         began = time.monotonic()
         await self._restarter.restart(node.name)
         started = time.monotonic()
-        await self._settled(node, left)
+        await self._settled(_Awaited(node, _broker_epoch(before, node)), left)
         return started - began, time.monotonic() - started
 
-    async def _settled(self, node: RollingNode, left: Sequence[str]) -> None:
+    async def _settled(self, awaited: _Awaited, left: Sequence[str]) -> None:
         began = time.monotonic()
         well_since: float | None = None
         told: list[str] = []
         while well_since is None or time.monotonic() - well_since < _STEADY_S:
-            problems = await self._problems()
+            problems = await self._problems(awaited)
             now = time.monotonic()
             if not problems:
                 well_since = well_since if well_since is not None else now
             else:
                 well_since = None
                 if now - began > self._timeout_s:
-                    raise NotSettled(node.name, problems, left, self._timeout_s)
+                    raise NotSettled(awaited.node.name, problems, left, self._timeout_s)
                 if now - began > _SILENCE_S and problems != told:
                     self._tell(f"  waiting: {'; '.join(problems)}")
                     told = problems
             await asyncio.sleep(_POLL_S)
 
-    async def _problems(self) -> list[str]:
+    async def _problems(self, awaited: _Awaited | None = None) -> list[str]:
         """Nobody who could be asked is a problem like others: it passes, or it does not."""
         try:
             async with self._connected(self._restarter.bootstrap) as connection:
-                return unsettled(await connection.describe_cluster(), await connection.describe_quorum())
+                cluster = await connection.describe_cluster()
+                problems = unsettled(cluster, await connection.describe_quorum())
         except QuorateError as error:
             return [f"{error.code}: {error.message}"]
+        if awaited is not None and not awaited.is_back(cluster):
+            problems.append(f"{awaited.node.name} has not registered again")
+        return problems
 
-    async def _controller_id(self) -> int | None:
+    async def _look(self) -> admin_pb2.DescribeClusterResponse:
         async with self._connected(self._restarter.bootstrap) as connection:
-            found = await connection.describe_cluster()
-        return found.controller if found.HasField("controller") else None
+            return await connection.describe_cluster()
 
     async def _check(self, node: RollingNode) -> None:
         objections: list[str] = []
