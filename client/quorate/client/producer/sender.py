@@ -423,9 +423,10 @@ def _too_large(batch: ProducerBatch, refusal: BatchTooLarge) -> BatchTooLarge:
     )
     limit = refusal.facts.get("max_message_bytes")
     why = refusal.message if limit is None else f"max.message.bytes is {limit}"
+    topic, partition = batch.queue.topic_partition
     told = BatchTooLarge(
         f"{batch.queue.topic_partition}: {what}: {len(batch.encoded)} bytes as a batch; {why}",
-        **refusal.facts,
+        **refusal.facts | {"topic": topic, "partition": partition},
     )
     told.__cause__ = refusal
     return told
