@@ -91,6 +91,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     cuts = any(step.name == "cut" for step in options.steps)
     if cuts and (options.cut is None or options.heal is None):
         parser.error("only you know the network: give --cut and --heal, or --skip cut")
+    wanted = {step.name for step in options.steps}
+    if "shrink" in wanted and "scale" not in wanted:
+        parser.error("shrink takes away the broker that scale adds: run both, or --skip both")
     return options
 
 

@@ -70,10 +70,13 @@ class Errands:
             raise CannotTest(f"{name}: {answer['error']}")
         return answer
 
-    async def quorate(self, *arguments: str, timeout_s: float = 300.0) -> str:
-        """The command line, in the same pod."""
+    async def quorate(self, *arguments: str, timeout_s: float = 300.0, is_checked: bool = True) -> str:
+        """The command line, in the same pod; ``is_checked``: its status has to be 0."""
         return await self._kubernetes.inside(
-            *("exec", LOAD_POD, "--", "quorate", "--bootstrap", _BOOTSTRAP), *arguments, timeout_s=timeout_s
+            *("exec", LOAD_POD, "--", "quorate", "--bootstrap", _BOOTSTRAP),
+            *arguments,
+            timeout_s=timeout_s,
+            is_checked=is_checked,
         )
 
 

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from deploy.test.commands import CannotTest, run
 
-__all__ = ["NAMESPACE", "SETS", "Kubernetes", "Pod"]
+__all__ = ["NAMESPACE", "SETS", "ZONE", "Kubernetes", "Pod"]
 
 NAMESPACE: Final = "quorate"
 SETS: Final = ("quorate-controller", "quorate-broker")
+#: the label of a machine that says where it stands
+ZONE: Final = "topology.kubernetes.io/zone"
 _POLL_S: Final = 0.5
 #: The image's Python runs the node and nothing else; process 1 is tini, which ends when its child does.
 _KILL: Final = (
@@ -67,9 +69,11 @@ class Kubernetes:
             *self.command(*arguments), timeout_s=timeout_s, is_checked=is_checked, has_errors=False
         )
 
-    async def inside(self, *arguments: str, timeout_s: float = 120.0) -> str:
+    async def inside(self, *arguments: str, timeout_s: float = 120.0, is_checked: bool = True) -> str:
         """In the namespace of the test."""
-        return await self.call("--namespace", NAMESPACE, *arguments, timeout_s=timeout_s)
+        return await self.call(
+            "--namespace", NAMESPACE, *arguments, timeout_s=timeout_s, is_checked=is_checked
+        )
 
     async def create(self, documents: str) -> None:
         """None of them may be there: what is somebody else's is not changed."""
@@ -91,7 +95,7 @@ class Kubernetes:
 
     async def zone(self, machine: str) -> str | None:
         labels = json.loads(await self.call("get", "node", machine, "--output", "json"))["metadata"]["labels"]
-        zone: str | None = labels.get("topology.kubernetes.io/zone")
+        zone: str | None = labels.get(ZONE)
         return zone
 
     async def ready(self, counts: dict[str, int], *, but: Sequence[str] = ()) -> None:

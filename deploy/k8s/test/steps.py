@@ -20,6 +20,7 @@ from deploy.k8s.test.images import Images
 from deploy.k8s.test.installing import Volumes
 from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
 from deploy.k8s.test.one_at_a_time import one_at_a_time
+from deploy.k8s.test.zones import try_zones
 from deploy.test.commands import CannotTest
 
 __all__ = ["STEPS", "Scene", "Step", "judge"]
@@ -28,6 +29,9 @@ _CONTROLLERS, _BROKERS = SETS
 _LOOK_S: Final = 0.5
 _EVICTION_TIMEOUT_S: Final = 300.0
 _CUT_S: Final = 60.0
+_DECOMMISSION_S: Final = 120.0
+#: and replicas of a partition
+_BROKERS_AT_FIRST: Final = 3
 _MIN_ISR: Final = 2
 #: the default of replica.lag.time.max.ms
 _REPLICA_LAG_S: Final = 10.0
@@ -42,7 +46,7 @@ class Scene:
     volumes: Volumes | None
     #: nobody may be without a leader for longer
     failover_s: float
-    brokers: int = 3
+    brokers: int = _BROKERS_AT_FIRST
     #: what the step that runs wants to have told
     remarks: list[str] = field(default_factory=list)
 
@@ -71,14 +75,7 @@ class Step:
 
 
 async def compare_racks(scene: Scene) -> None:
-    told = json.loads(await scene.errands.quorate("broker", "list", "--output", "json"))
-    racks = {f"{_BROKERS}-{each['id']}": each["rack"] for each in told["brokers"]}
-    zones = {
-        pod.name: await scene.kubernetes.zone(pod.machine) for pod in await scene.kubernetes.pods(_BROKERS)
-    }
-    if racks != zones:
-        raise CannotTest(f"the machines of brokers are in the zones {zones}, and their racks are {racks}")
-    scene.remarks.append(f"zones: {', '.join(sorted({zone or 'none' for zone in zones.values()}))}")
+    scene.remarks.append(await try_zones(scene.kubernetes, scene.errands))
 
 
 async def kill_a_leader(scene: Scene) -> None:
@@ -164,6 +161,37 @@ async def add_a_broker(scene: Scene) -> None:
     scene.remarks.append(f"the new broker holds {held} of {len(partitions)} partitions")
 
 
+async def take_a_broker_away(scene: Scene) -> None:
+    """The three steps of README.md; after the last the cluster knows nothing of it, and so misses nobody."""
+    if scene.brokers == _BROKERS_AT_FIRST:
+        raise CannotTest("there is no broker too many: `scale` adds one, and comes first")
+    leaving = scene.brokers
+    await _decommissioned(scene, leaving, "empty")
+    scene.brokers -= 1
+    await scene.kubernetes.inside("scale", f"statefulset/{_BROKERS}", f"--replicas={scene.brokers}")
+    name = f"{_BROKERS}-{leaving}"
+    await scene.kubernetes.until(lambda pods: all(pod.name != name for pod in pods), f"{name} is still there")
+    await _decommissioned(scene, leaving, "forgotten")
+    await scene.settled()
+    await scene.errands.quorate("cluster", "health")
+    scene.remarks.append(f"broker {leaving} is forgotten, and the cluster healthy")
+
+
+async def _decommissioned(scene: Scene, broker_id: int, wanted: str) -> None:
+    """Asked until it comes to that; its status is 0 only at the very end."""
+    deadline = time.monotonic() + _DECOMMISSION_S
+    while True:
+        answer = await scene.errands.quorate(
+            "broker", "decommission", str(broker_id), "--output", "json", is_checked=False
+        )
+        outcome = json.loads(answer)["outcome"] if answer.strip() else "no answer"
+        if outcome == wanted:
+            return
+        if time.monotonic() > deadline:
+            raise CannotTest(f"broker {broker_id} is {outcome} after {_DECOMMISSION_S:g} s, not {wanted}")
+        await asyncio.sleep(_LOOK_S)
+
+
 async def upgrade_the_image(scene: Scene) -> None:
     async with one_at_a_time(scene.kubernetes, scene.counts):
         for name in SETS:
@@ -190,13 +218,18 @@ async def run_the_single_node(scene: Scene) -> None:
 
 
 STEPS: Final = (
-    Step("racks", "compare racks of brokers with the zones of their machines", compare_racks),
+    Step(
+        "racks",
+        "compare racks of brokers with zones of machines, given some if there are none",
+        compare_racks,
+    ),
     Step("kill", "delete the pod of a leader, without grace", kill_a_leader),
     Step("crash", "kill -9 of a leader's process, in its pod", crash_a_leader),
     Step("roll", "restart both sets under load", roll_everything),
     Step("cut", "cut a leader and a follower apart, and heal it", cut_two_apart, patience_s=_REPLICA_LAG_S),
     Step("evict", "evict two brokers against the budget", evict_against_the_budget),
     Step("scale", "a fourth broker, and partitions for it", add_a_broker),
+    Step("shrink", "the fourth broker away again, by the three steps of the page", take_a_broker_away),
     Step("upgrade", "another image for both sets, under load", upgrade_the_image),
     Step("all", "delete every pod at once, without grace", delete_all_at_once, is_outage=True),
     Step("dev", "the overlay for a single node, beside it", run_the_single_node),

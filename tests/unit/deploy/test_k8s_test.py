@@ -47,6 +47,7 @@ def test_without_a_cluster_it_fails_and_says_so(tmp_path: Path) -> None:
         (["--image", "q:1", "--skip", "cut"], "go together"),
         (IMAGES, "give --cut and --heal, or --skip cut"),
         ([*IMAGES, "--only", "dance"], "invalid choice"),
+        ([*IMAGES, "--only", "shrink"], "shrink takes away the broker that scale adds"),
     ],
 )
 def test_what_it_has_to_know_is_asked_for(
