@@ -2,9 +2,9 @@
 
     python audit.py 127.0.0.1:9092 orders ledger.jsonl
 
-The ledger has a line of JSON for each record that was acknowledged: `{"id": "…", "number": 7}`, where
-values in the topic begin with the id. `quorate pipeline run audit` does this, and more, with the ledger of
-a drill.
+The ledger has a line of JSON for each record that was acknowledged: `{"id": "…", "number": 7}`. Values in the
+topic are JSON with that `id`; what has none was not promised, and is not asked about. `quorate pipeline run
+audit` does this, and more, with the ledger of a drill.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def main(bootstrap: str, topic: str, ledger_file: str) -> None:
         .load()
         .select("partition", "offset", f.get_json_object(f.col("value").cast("string"), "$.id").alias("id"))
     )
+    log = log.where("id IS NOT NULL")
     lost = promised.join(log, "id", "left_anti")
     twice = log.groupBy("id").count().where("count > 1")
     before = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)

@@ -8,10 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.dataset as ds  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
+from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.archive import job as archive_job
+from quorate.pipeline.jobs.config import ArchiveConfig
+from quorate.pipeline.jobs.files import only_one_job
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content, without_offsets
+from tests.unit.pipeline.archive_stand_in import Listener
 
 NewTopic = Callable[..., str]
 
@@ -41,6 +47,41 @@ def test_what_archive_wrote_replay_writes_back(
 
 
 @pytest.mark.usefixtures("spark")
+def test_a_copy_of_archive_changes_columns_of_an_archive_and_is_guarded_as_the_job_is(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(1, **KEPT)
+    path = tmp_path / "archive"
+    config = ArchiveConfig(
+        bootstrap_servers=quorate_cluster.bootstrap,
+        topics=(topic,),
+        path=str(path),
+        compact_files_min=2,
+        is_once=True,
+    )
+    fill_topic(quorate_cluster, topic, 100)
+    archive_job.run(config, Listener())
+    fill_topic(quorate_cluster, topic, 100, first=100)
+    run("archive", quorate_cluster.bootstrap, topic, path)
+    fill_topic(quorate_cluster, topic, 100, first=200)
+    job = Listener()
+    archive_job.run(config, job)
+    # All of one date: files with the column, and without it.
+    assert job.lines == ["compacted 3 small files"]
+    rows = ds.dataset(str(path), partitioning="hive").to_table().to_pylist()
+    assert sorted(row["offset"] for row in rows) == list(range(300))
+    by_offset = {row["offset"]: row["customer"] for row in rows}
+    assert by_offset[99] is by_offset[200] is None
+    assert by_offset[100] == f"k{100 * 31 % 40}"
+
+    with only_one_job(config.checkpoint), pytest.raises(InvalidRequest, match="another job"):
+        run("archive", quorate_cluster.bootstrap, topic, path)
+    (path / "_id.json").write_text('{"id": "another"}')
+    with pytest.raises(InvalidRequest, match="is a checkpoint of something else"):
+        run("archive", quorate_cluster.bootstrap, topic, path)
+
+
+@pytest.mark.usefixtures("spark")
 def test_audit_finds_what_is_lost_and_what_is_there_twice(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,6 +89,9 @@ def test_audit_finds_what_is_lost_and_what_is_there_twice(
     with quorate_cluster.producer() as producer:
         for number in (1, 3, 2, 2):
             producer.send(topic, json.dumps({"id": f"order-{number}"}))
+        # Somebody else's: there is no id in them.
+        for value in ("no json", "{}", "{}"):
+            producer.send(topic, value)
     ledger = tmp_path / "ledger.jsonl"
     ledger.write_text("".join(f'{{"id": "order-{n}", "number": {n}}}\n' for n in range(1, 5)))
     run("audit", quorate_cluster.bootstrap, topic, ledger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quorate.pipeline.jobs.archive.delta_store import DeltaStore
@@ -23,24 +24,37 @@ from quorate.pipeline.jobs.session import open_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Archiving", "run", "store_for"]
+__all__ = ["Archiving", "run"]
 
 
-def run(config: ArchiveConfig, job: Job) -> Outcome:
-    """Until everything is done (``once``) or the job is asked to stop."""
+def _as_they_are(records: DataFrame) -> DataFrame:
+    return records
+
+
+def run(
+    config: ArchiveConfig, job: Job, *, prepared: Callable[[DataFrame], DataFrame] = _as_they_are
+) -> Outcome:
+    """Until everything is done (``once``) or the job is asked to stop.
+
+    ``prepared``: what is archived of the records of a batch. It keeps each of them, with its topic,
+    partition, offset and timestamp; other columns may be changed, left out, added.
+    """
     topic_ids = ids_of_topics(config.bootstrap_servers, config.topics)
     with only_one_job(config.path), only_one_job(config.checkpoint):
-        store = store_for(config)
+        store = _store_for(config)
         store.open(topic_ids)
         claim_for_place("archive", config, is_empty=store.is_empty)
         spark = open_session("archive", config)
         frame = read_stream(spark, config, config.topics)
-        return run_stream(
-            job, frame, config, checkpoint=config.checkpoint, on_batch=Archiving(store, job).on_batch
-        )
+        archiving = Archiving(store, job)
+
+        def on_batch(records: DataFrame, batch: Batch) -> None:
+            archiving.on_batch(prepared(records), batch)
+
+        return run_stream(job, frame, config, checkpoint=config.checkpoint, on_batch=on_batch)
 
 
-def store_for(config: ArchiveConfig) -> ArchiveStore:
+def _store_for(config: ArchiveConfig) -> ArchiveStore:
     kind = DeltaStore if config.store_format is StoreFormat.DELTA else ParquetStore
     return kind(config.path, files_min=config.compact_files_min, bytes_max=config.compact_bytes_max)
 
