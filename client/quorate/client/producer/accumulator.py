@@ -50,6 +50,10 @@ class TopicQueues:
         self.sticky = sticky
         self._next_in_turn = 0
 
+    def has(self, partition: object) -> bool:
+        """As an application names it."""
+        return type(partition) is int and 0 <= partition < len(self.queues)
+
     def in_turn(self) -> int:
         self._next_in_turn = (self._next_in_turn + 1) % len(self.queues)
         return self._next_in_turn

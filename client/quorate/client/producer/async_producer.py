@@ -79,7 +79,7 @@ class AsyncProducer:
         end is ``OffsetMismatch``, with the actual offset.
         """
         queues = self._accumulator.topics.get(topic) if type(topic) is str else None
-        if queues is None or partition is not None:
+        if queues is None or (partition is not None and not queues.has(partition)):
             queues = await self._topic(topic, partition)
         appended = self._engine.append(
             queues, value, key, headers, partition, timestamp_ms, acks, expected_offset, on_delivery
@@ -135,7 +135,7 @@ class AsyncProducer:
         found = self._accumulator.topics.get(name) if type(name) is str else None
         if found is None:
             found = await self._engine.find_topic(name)
-        if partition is not None and not (type(partition) is int and 0 <= partition < len(found.queues)):
+        if partition is not None and not found.has(partition):
             await self._engine.check_partition(found, partition)
         return found
 

@@ -92,10 +92,11 @@ class Producer:
         end is ``OffsetMismatch``, with the actual offset.
         """
         queues = self._topics.get(topic) if type(topic) is str else None
-        if queues is None or partition is not None:
+        if queues is None or (partition is not None and not queues.has(partition)):
             queues = self._topic(topic, partition)
         elif (
-            type(value) is bytes
+            partition is None
+            and type(value) is bytes
             and key is None
             and headers is None
             and on_delivery is None
@@ -166,7 +167,7 @@ class Producer:
         found = self._topics.get(name) if type(name) is str else None
         if found is None:
             found = self._background.call(self._engine.find_topic(name))
-        if partition is not None and not (type(partition) is int and 0 <= partition < len(found.queues)):
+        if partition is not None and not found.has(partition):
             self._background.call(self._engine.check_partition(found, partition))
         return found
 
