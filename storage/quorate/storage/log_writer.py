@@ -198,14 +198,16 @@ class LogWriter:
         try:
             for header in headers:
                 if self._must_roll(active, active.size + group.size, group.next_offset, header):
-                    self._write_slice(group, batches, start, end)
+                    if start < end:
+                        self._write(group, memoryview(batches)[start:end])
                     group, start = AppendGroup(state.producers, active.next_offset), end
                     self.roll()
                     active = state.active
                 self._check_follows(header, group)
                 group.stage(header)
                 end += header.size_in_bytes
-            self._write_slice(group, batches, start, end)
+            if start < end:
+                self._write(group, memoryview(batches)[start:end])
         except QuorateError:
             # Producers and epochs were told of batches that did not make it.
             group.undo()
@@ -268,10 +270,6 @@ class LogWriter:
         epochs.assign(epoch, due)
         if not epochs.is_saved:
             self._save_epochs()
-
-    def _write_slice(self, group: AppendGroup, batches: Bytes, start: int, end: int) -> None:
-        if start < end:
-            self._write(group, memoryview(batches)[start:end])
 
     def _write(self, group: AppendGroup, batches: Bytes) -> None:
         try:

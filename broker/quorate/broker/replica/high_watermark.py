@@ -44,7 +44,7 @@ class HighWatermark:
         assert offset > before, "the high watermark never moves back (rule 13)"
         assert offset <= log_end_offset
         readable_bytes = self._uncommitted_bytes
-        if offset < log_end_offset:
+        if readable_bytes and offset < log_end_offset:
             # By the share of offsets: a record of its sizes would cost every append. The sum is right
             # whenever the log is quiet, and one byte is enough for most fetches.
             readable_bytes = round(readable_bytes * (offset - before) / (log_end_offset - before))

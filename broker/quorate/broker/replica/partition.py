@@ -277,7 +277,8 @@ class Partition:
         assert self.leadership is None, "only the leader moves the high watermark (rule 13)"
         if leader_high_watermark <= self._high_watermark.offset:
             return
-        offset = min(leader_high_watermark, self.log.log_end_offset)
+        log_end_offset = self.log.log_end_offset
+        offset = leader_high_watermark if leader_high_watermark < log_end_offset else log_end_offset
         if offset > self._high_watermark.offset:
             self._high_watermark.advance(offset)
             self._high_watermark.wake_watches()

@@ -254,7 +254,8 @@ class LeaderFetcher:
             await channel.close()
 
     def on_ready(self) -> None:
-        self._send()
+        if self._outbox is not None and not self._outbox.is_empty:
+            self._send()
 
     def on_response(self, response: ReplicateResponse) -> None:
         if self._redials.failures:
