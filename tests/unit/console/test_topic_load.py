@@ -65,10 +65,24 @@ def test_partition_that_was_seen_once_has_no_rate() -> None:
     assert rates_of({0: Seen(0, 1, 1)}, {1: Seen(0, 1, 1)}, seconds=1.0) == []
 
 
-def test_hot_is_twice_the_average_and_nothing_is_hot_alone() -> None:
-    def of(*rates: float) -> list[PartitionRate]:
-        return [PartitionRate(number, 1.0, rate, is_estimated=False) for number, rate in enumerate(rates)]
+def of(*rates: float) -> list[PartitionRate]:
+    return [PartitionRate(number, 1.0, rate, is_estimated=False) for number, rate in enumerate(rates)]
 
+
+@pytest.mark.parametrize(
+    ("rates", "hot"),
+    [((10.0, 90.0), (1,)), ((40.0, 60.0), ()), ((0.0, 5.0), (1,)), ((10.0, 10.0, 20.0), (2,))],
+)
+def test_hot_is_twice_the_mean_of_the_others_however_few_they_are(
+    rates: tuple[float, ...], hot: tuple[int, ...]
+) -> None:
+    """Of two partitions none can have twice the mean of both, short of all."""
+    skew = skew_of(of(*rates))
+    assert skew is not None
+    assert skew.hot == hot
+
+
+def test_factor_is_of_the_average_and_nothing_is_hot_alone() -> None:
     skew = skew_of(of(10.0, 10.0, 100.0))
     assert skew is not None
     assert (skew.heaviest, skew.hot, skew.factor) == (2, (2,), 2.5)

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 __all__ = ["PartitionRate", "Seen", "Skew", "rates_of", "skew_of"]
 
-#: So many times the average is a hot partition, where there are others to be compared with.
+#: So many times the mean of the *others* is a hot partition. Of two partitions, none could have twice the
+#: mean of both but by having all.
 HOT_FACTOR: Final = 2.0
 
 
@@ -69,5 +70,9 @@ def skew_of(rates: Sequence[PartitionRate]) -> Skew | None:
         return None
     average = total / len(rates)
     heaviest = max(rates, key=lambda each: each.bytes_per_s)
-    hot = tuple(each.partition for each in rates if each.bytes_per_s >= HOT_FACTOR * average)
+    hot = tuple(each.partition for each in rates if _is_hot(each.bytes_per_s, total, others=len(rates) - 1))
     return Skew(heaviest.partition, heaviest.bytes_per_s / average, hot)
+
+
+def _is_hot(rate: float, total: float, *, others: int) -> bool:
+    return rate > 0 and rate * others >= HOT_FACTOR * (total - rate)

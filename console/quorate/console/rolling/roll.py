@@ -72,7 +72,7 @@ class _Awaited:
     broker_epoch: int | None
 
     def is_back(self, cluster: admin_pb2.DescribeClusterResponse) -> bool:
-        """Until its session lapses a broker that is gone looks as before; each registration has a new epoch."""
+        """A broker that is gone looks as before until its session lapses; a new process has a new epoch."""
         if self.broker_epoch is None:
             return True
         epoch = _broker_epoch(cluster, self.node)
