@@ -114,6 +114,16 @@ def test_a_time_that_spark_has_no_number_for_is_told_with_its_place() -> None:
         rows_of(chunk, 0, 10)
 
 
+def test_a_mistake_of_our_own_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ArrowRows, "_decoded", broken)
+    with pytest.raises(ZeroDivisionError) as caught:
+        rows_of(batch(7, 2), 5, 9)
+    assert caught.value.__notes__ == ["while handling t-3 at offset 7"]
+
+
 def test_many_small_batches_become_few_large_ones() -> None:
     chunk = b"".join(batch(100 * n, 100) for n in range(50))
     wanted = to_arrow_schema(SCHEMA, timezone="UTC")

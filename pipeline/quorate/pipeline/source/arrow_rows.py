@@ -20,7 +20,7 @@ from quorate.core.records import (
     parse_header,
 )
 from quorate.errors import InvalidRecord, QuorateError
-from quorate.pipeline.source.errors import located
+from quorate.pipeline.source.errors import located, noting
 from quorate.pipeline.source.ranges import OffsetRange
 
 __all__ = ["ArrowRows"]
@@ -52,13 +52,16 @@ class ArrowRows:
 
         Raises with topic, partition and offset.
         """
-        try:
-            yield from self._of_chunk(batches)
-        except (QuorateError, pa.ArrowInvalid) as error:
-            fault = error if isinstance(error, QuorateError) else InvalidRecord(f"it makes no row: {error}")
-            raise located(
-                fault, topic=self._range.topic, partition=self._range.partition, offset=self._offset
-            ) from error
+        with noting(lambda: f"{self._range.topic}-{self._range.partition} at offset {self._offset}"):
+            try:
+                yield from self._of_chunk(batches)
+            except (QuorateError, pa.ArrowInvalid) as error:
+                fault = (
+                    error if isinstance(error, QuorateError) else InvalidRecord(f"it makes no row: {error}")
+                )
+                raise located(
+                    fault, topic=self._range.topic, partition=self._range.partition, offset=self._offset
+                ) from error
 
     def _of_chunk(self, batches: bytes) -> Iterator[pa.RecordBatch]:
         gathered: list[pa.RecordBatch] = []

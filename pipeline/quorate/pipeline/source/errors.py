@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from quorate.core.error_base import QuorateError
 from quorate.errors import OffsetOutOfRange, UnknownTopicOrPartition
 
-__all__ = ["DataLost", "TopicRecreated", "located"]
+__all__ = ["DataLost", "TopicRecreated", "at_row", "located", "noting"]
 
 
 class DataLost(OffsetOutOfRange):
@@ -34,3 +37,27 @@ def located(error: QuorateError, *, topic: str, partition: int, offset: int | No
     where = f"{topic}-{partition}" + ("" if offset is None else f" at offset {offset}")
     facts = error.facts | {"topic": topic, "partition": partition, "offset": offset}
     return type(error)(f"{where}: {error.message}", **facts)
+
+
+def at_row(error: QuorateError, *, topic: str | None, partition: int | None, row: int) -> QuorateError:
+    """The same of a row that is to be written: it has no offset yet, but a number in its task, from 0.
+
+    None where that is not known yet: a row without a topic, or one whose key was to decide.
+    """
+    place = "" if topic is None else topic if partition is None else f"{topic}-{partition}"
+    where = f"row {row} of the task"
+    facts = error.facts | {"topic": topic, "partition": partition, "row": row}
+    message = error.message.removeprefix(f"{place}: ")
+    return type(error)(f"{place}, {where}: {message}" if place else f"{where}: {message}", **facts)
+
+
+@contextmanager
+def noting(where: Callable[[], str]) -> Iterator[None]:
+    """For what is no error of ours by name: Spark shows its traceback, and the place as a note below it."""
+    try:
+        yield
+    except QuorateError:
+        raise  # it says where
+    except Exception as error:
+        error.add_note(f"while handling {where()}")
+        raise

@@ -14,6 +14,7 @@ again: with failOnDataLoss=false whoever believes too early leaves out records t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from quorate.client.cluster import ClusterView
@@ -32,7 +33,7 @@ from quorate.errors import (
     UnknownTopicOrPartition,
 )
 from quorate.pipeline.source.connection import Connection
-from quorate.pipeline.source.errors import DataLost, TopicRecreated, located
+from quorate.pipeline.source.errors import DataLost, TopicRecreated, located, noting
 from quorate.pipeline.source.ranges import OffsetRange
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import broker_pb2
@@ -92,7 +93,8 @@ class RangeFetch:
         coming = self._connection.start(self._fetch(offset))
         try:
             while offset < self._range.end:
-                chunk = coming.result()
+                with noting(partial("{} at offset {}".format, self._tp, offset)):
+                    chunk = coming.result()
                 offset = chunk.next_offset
                 if offset < self._range.end:
                     coming = self._connection.start(self._fetch(offset))

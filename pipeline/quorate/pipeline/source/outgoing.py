@@ -1,18 +1,23 @@
-"""Rows on their way out: which columns they have, and which topic and partition they go to."""
+"""Rows on their way out: which columns they have, and which topic and partition they go to.
+
+Each keeps its number in the task, from 0, however rows are put together: nothing else says of a row that
+cannot be written which one it was.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark.sql.types import StructType
 
-from quorate.errors import InvalidConfig, InvalidRecord
+from quorate.errors import InvalidConfig, InvalidRecord, QuorateError
+from quorate.pipeline.source.errors import at_row
 from quorate.pipeline.source.write_options import WriteOptions
 
-__all__ = ["Columns", "OutgoingRows"]
+__all__ = ["Columns", "OutgoingRows", "Place"]
 
 _BYTES: Final = ("binary", "string")
 #: what each column may be; others are none of our business, as for Spark's Kafka sink
@@ -27,6 +32,52 @@ _ACCEPTED: Final = {
 
 #: as `send_many` takes them, and perhaps `timestamps` and `partitions`, which it has no columns for
 Columns = dict[str, Any]
+
+
+class _Numbers(NamedTuple):
+    """Of some rows, in their order: which ones of the task they are."""
+
+    #: of the first one of the Arrow batch that they were picked from
+    first_row: int
+    #: which ones of that batch they are; None: all
+    picked: pa.Array | None = None
+
+    def of(self, index: int) -> int:
+        return self.first_row + (index if self.picked is None else int(self.picked[index].as_py()))
+
+    def where(self, mask: pa.Array) -> _Numbers:
+        # A mask is null where the column is, and that picks nothing.
+        picked = pc.indices_nonzero(mask) if self.picked is None else self.picked.filter(mask)
+        return _Numbers(self.first_row, picked)
+
+
+class _Rows(NamedTuple):
+    batch: pa.RecordBatch
+    numbers: _Numbers
+
+    def column(self, name: str) -> pa.Array:
+        return self.batch.column(name)
+
+    def where(self, mask: pa.Array) -> _Rows:
+        return _Rows(self.batch.filter(mask), self.numbers.where(mask))
+
+
+class Place(NamedTuple):
+    """Where some rows go, and which ones they are. Kept until they are written: nothing of what they hold."""
+
+    topic: str
+    #: None: by the key, or as the next field says
+    partition: int | None
+    numbers: _Numbers
+    #: of each row, where they differ
+    partitions: list[int | None] | None = None
+
+    def told(self, error: QuorateError, index: int) -> QuorateError:
+        """The error of one of them, with its place."""
+        partition = error.facts.get("partition")
+        if not isinstance(partition, int):
+            partition = self.partition if self.partitions is None else self.partitions[index]
+        return at_row(error, topic=self.topic, partition=partition, row=self.numbers.of(index))
 
 
 class OutgoingRows:
@@ -57,43 +108,46 @@ class OutgoingRows:
             return self._options.keeps_timestamps
         return not (name == "topic" and self._options.topic is not None)
 
-    def of(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int | None, Columns]]:
-        """Topic, partition (None: by the key, or as the columns say) and the columns.
+    def of(self, batch: pa.RecordBatch, *, first_row: int) -> Iterator[tuple[Place, Columns]]:
+        """``first_row``: the number of its first row in the task. Raises with topic, partition and row.
 
         Rows that go to the same partition stay in their order. Where some rows name their partition and
         others have a key for that, who goes where is the producer's to say, so these stay together.
         """
         if not batch.num_rows:
             return
-        for topic, of_topic in self._by_topic(batch):
-            if self._is_mixed(of_topic):
+        for topic, of_topic in self._by_topic(_Rows(batch, _Numbers(first_row))):
+            if self._is_mixed(of_topic.batch):
                 partitions = of_topic.column("partition").to_pylist()
-                yield topic, None, {**self._sendable(of_topic), "partitions": partitions}
+                place = Place(topic, None, of_topic.numbers, partitions)
+                yield place, {**self._sendable(of_topic, place), "partitions": partitions}
                 continue
             for partition, rows in self._by_partition(of_topic):
-                yield topic, partition, self._sendable(rows)
+                place = Place(topic, partition, rows.numbers)
+                yield place, self._sendable(rows, place)
 
     def _is_mixed(self, batch: pa.RecordBatch) -> bool:
         return "partition" in self._columns and 0 < batch.column("partition").null_count < batch.num_rows
 
-    def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def _by_topic(self, rows: _Rows) -> Iterator[tuple[str, _Rows]]:
         if self._options.topic is not None:
-            yield self._options.topic, batch
+            yield self._options.topic, rows
             return
-        for topic, rows in _groups(batch, "topic"):
+        for topic, of_topic in _groups(rows, "topic"):
             if topic is None:
-                raise InvalidRecord(
+                refused = InvalidRecord(
                     "a row has no topic: its column topic is null, and the option topic not given"
                 )
-            yield topic, rows
+                raise at_row(refused, topic=None, partition=None, row=of_topic.numbers.of(0))
+            yield topic, of_topic
 
-    def _by_partition(self, batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    def _by_partition(self, rows: _Rows) -> Iterator[tuple[int | None, _Rows]]:
         if "partition" not in self._columns:
-            yield None, batch
+            yield None, rows
             return
-        yield from _groups(batch, "partition")
+        yield from _groups(rows, "partition")
 
-    def _sendable(self, rows: pa.RecordBatch) -> Columns:
+    def _sendable(self, rows: _Rows, place: Place) -> Columns:
         columns: Columns = {"values": _byte_strings(rows.column("value"))}
         if "key" in self._columns:
             keys = rows.column("key")
@@ -102,22 +156,24 @@ class OutgoingRows:
         if "headers" in self._columns:
             headers = rows.column("headers")
             if headers.null_count < len(headers):
-                columns["headers"] = [_headers(each) for each in headers.to_pylist()]
+                columns["headers"] = [
+                    _headers(each, place, index) for index, each in enumerate(headers.to_pylist())
+                ]
         if self._options.keeps_timestamps:
-            columns["timestamps"] = _milliseconds(rows.column("timestamp"))
+            columns["timestamps"] = _milliseconds(rows.column("timestamp"), place)
         return columns
 
 
-def _groups(batch: pa.RecordBatch, column: str) -> Iterator[tuple[Any, pa.RecordBatch]]:
+def _groups(rows: _Rows, column: str) -> Iterator[tuple[Any, _Rows]]:
     """The rows with each value of the column, in their order."""
-    found = batch.column(column)
+    found = rows.column(column)
     values = pc.unique(found).to_pylist()
     if len(values) == 1:
-        yield values[0], batch
+        yield values[0], rows
         return
     for value in values:
         is_one = pc.is_null(found) if value is None else pc.equal(found, value)
-        yield value, batch.filter(is_one)
+        yield value, rows.where(is_one)
 
 
 def _byte_strings(column: pa.Array) -> list[bytes | None]:
@@ -125,14 +181,16 @@ def _byte_strings(column: pa.Array) -> list[bytes | None]:
     return found
 
 
-def _headers(found: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+def _headers(found: list[dict[str, Any]] | None, place: Place, index: int) -> list[tuple[str, bytes | None]]:
     if found is not None and None in found:
-        raise InvalidRecord("a row has a header that is null: it has to have a key, and may have a value")
+        why = "a row has a header that is null: it has to have a key, and may have a value"
+        raise place.told(InvalidRecord(why), index)
     return [(each["key"], each["value"]) for each in found or ()]
 
 
-def _milliseconds(column: pa.Array) -> list[int]:
+def _milliseconds(column: pa.Array, place: Place) -> list[int]:
     if column.null_count:
-        raise InvalidRecord("a row has no timestamp, and includeTimestamp asks for one in every row")
+        why = "a row has no timestamp, and includeTimestamp asks for one in every row"
+        raise place.told(InvalidRecord(why), pc.index(column.is_null(), value=True).as_py())
     found: list[int] = pc.floor_temporal(column, unit="millisecond").cast(pa.int64()).to_pylist()
     return [each // 1000 for each in found]

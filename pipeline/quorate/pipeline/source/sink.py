@@ -17,14 +17,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from quorate.core.error_base import QuorateError
-from quorate.pipeline.source.errors import located
-from quorate.pipeline.source.outgoing import Columns, OutgoingRows
+from quorate.pipeline.source.errors import noting
+from quorate.pipeline.source.outgoing import Columns, OutgoingRows, Place
 from quorate.pipeline.source.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Sent(Protocol):
 
     def done(self) -> bool: ...
 
-    def exception(self) -> QuorateError | None: ...
+    def errors(self) -> dict[int, QuorateError]:
+        """Of those that were not delivered, by their index; waits for all."""
 
 
 class _SentOneByOne:
@@ -55,9 +57,9 @@ class _SentOneByOne:
     def done(self) -> bool:
         return all(each.done() for each in self._records)
 
-    def exception(self) -> QuorateError | None:
-        errors = (each.exception() for each in self._records)
-        return next((error for error in errors if error is not None), None)
+    def errors(self) -> dict[int, QuorateError]:
+        found = ((index, each.exception()) for index, each in enumerate(self._records))
+        return {index: error for index, error in found if error is not None}
 
 
 @dataclass(frozen=True)
@@ -80,33 +82,33 @@ def _write(options: WriteOptions, schema: StructType, batches: Iterator[pa.Recor
     outgoing = OutgoingRows(options, schema)
     settings: dict[str, Any] = asdict(options.producer)
     records = 0
-    under_way: deque[tuple[str, Sent]] = deque()
+    under_way: deque[tuple[Place, Sent]] = deque()
     with Producer(
         list(options.bootstrap), transport=client_transport(RpcTransport.LEAN), **settings
     ) as producer:
         for batch in batches:
-            for topic, partition, columns in outgoing.of(batch):
-                records += len(columns["values"])
-                under_way.append((topic, _send(producer, topic, partition, columns)))
-                while under_way and (under_way[0][1].done() or len(under_way) > _SENDS_MAX):
-                    _settle(*under_way.popleft())
-        for topic, sent in under_way:
-            _settle(topic, sent)
+            first, end = records, records + batch.num_rows
+            with noting(partial("rows {} to {} (exclusive) of the task".format, first, end)):
+                for place, columns in outgoing.of(batch, first_row=first):
+                    under_way.append((place, _send(producer, place, columns)))
+                    while under_way and (under_way[0][1].done() or len(under_way) > _SENDS_MAX):
+                        _settle(*under_way.popleft())
+            records = end
+        for place, sent in under_way:
+            _settle(place, sent)
     return Written(records)
 
 
-def _send(producer: Producer, topic: str, partition: int | None, columns: Columns) -> Sent:
+def _send(producer: Producer, place: Place, columns: Columns) -> Sent:
+    if "timestamps" in columns or "partitions" in columns:
+        return _SentOneByOne(_send_one_by_one(producer, place, columns))
     try:
-        if "timestamps" in columns or "partitions" in columns:
-            return _SentOneByOne(_send_one_by_one(producer, topic, partition, columns))
-        return producer.send_many(topic, partition=partition, **columns)
+        return producer.send_many(place.topic, partition=place.partition, **columns)
     except QuorateError as error:
-        raise _told(error, topic) from error
+        raise place.told(error, 0) from error
 
 
-def _send_one_by_one(
-    producer: Producer, topic: str, partition: int | None, columns: Columns
-) -> list[RecordFuture]:
+def _send_one_by_one(producer: Producer, place: Place, columns: Columns) -> list[RecordFuture]:
     """Each record has its own timestamp or partition, for which the producer's bulk call has no column."""
     values = columns["values"]
     nothing: list[None] = [None] * len(values)
@@ -115,26 +117,26 @@ def _send_one_by_one(
         columns.get("keys", nothing),
         columns.get("headers", nothing),
         columns.get("timestamps", nothing),
-        columns.get("partitions", [partition] * len(values)),
+        columns.get("partitions", [place.partition] * len(values)),
         strict=True,
     )
-    return [
-        producer.send(topic, value, key=key, headers=headers, partition=place, timestamp_ms=timestamp_ms)
-        for value, key, headers, timestamp_ms, place in rows
-    ]
+    sent: list[RecordFuture] = []
+    try:
+        for value, key, headers, timestamp_ms, partition in rows:
+            record = producer.send(
+                place.topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+            )
+            sent.append(record)
+    except QuorateError as error:
+        raise place.told(error, len(sent)) from error
+    return sent
 
 
-def _settle(topic: str, sent: Sent) -> None:
-    error = sent.exception()
-    if error is not None:
-        raise _told(error, topic) from error
-
-
-def _told(error: QuorateError, topic: str) -> QuorateError:
-    partition = error.facts.get("partition")
-    if not isinstance(partition, int):
-        return type(error)(f"{topic}: {error.message}", **error.facts | {"topic": topic})
-    return located(error, topic=topic, partition=partition, offset=None)
+def _settle(place: Place, sent: Sent) -> None:
+    errors = sent.errors()
+    if errors:
+        first = min(errors)
+        raise place.told(errors[first], first) from errors[first]
 
 
 class QuorateWriter(DataSourceArrowWriter):
