@@ -1,8 +1,14 @@
-"""The image that is tested, from a base that is made here: no registry has to be asked for one."""
+"""The image that is tested, from the base that its build file names.
+
+No registry has to be asked for that one: where the engine has none of that name, Debian with Python is made
+here and imported under it, so that the build file is tried as it stands. One that is there is somebody's, and
+is taken as it is; only what was made here, which a label tells, is removed afterwards.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,34 +16,33 @@ from typing import Final
 
 from deploy.test.commands import CannotTest, has_program, run, say
 
-__all__ = ["IMAGE", "build_image", "check_image", "remove_images"]
+__all__ = ["IMAGE", "build_image", "check_image", "default_base", "remove_images"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 IMAGE: Final = "quorate-deploy-test"
-_BASE: Final = "quorate-deploy-test-base"
+_DOCKERFILE: Final = ROOT / "deploy" / "Dockerfile"
+#: on a base that was made here
+_LABEL: Final = "quorate-deploy-test"
+_MADE_HERE: Final = "base"
 _SUITE: Final = "bookworm"
 _INCLUDED: Final = "python3,python3-venv,ca-certificates"
+#: What the image adds to its base: the program, what it depends on, and tini. With a compiler, or the cache
+#: of a package manager, it would be twice as much.
+_ADDED_MAX: Final = 150_000_000
+_MB: Final = 1_000_000
 _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 
 
 async def build_image() -> None:
-    base = os.environ.get("BASE_IMAGE")
-    if base is None:
-        base = _BASE
-        await _make_base()
-    say("image", f"building it from {base}")
+    chosen = os.environ.get("BASE_IMAGE")
+    if chosen is None and await _size(default_base()) is None:
+        await _make_base(default_base())
+    say("image", f"building it from {_base()}")
     # The older builder is there in every engine; the newer one is a plugin that may be missing.
     await run(
-        *("docker", "build", "--network", "host", "--file", str(ROOT / "deploy/Dockerfile")),
-        *(
-            "--build-arg",
-            f"BASE_IMAGE={base}",
-            "--build-arg",
-            "VERSION=deploy-test",
-            "--tag",
-            IMAGE,
-            str(ROOT),
-        ),
+        *("docker", "build", "--network", "host", "--file", str(_DOCKERFILE)),
+        *(() if chosen is None else ("--build-arg", f"BASE_IMAGE={chosen}")),
+        *("--build-arg", "VERSION=deploy-test", "--tag", IMAGE, str(ROOT)),
         environment={"DOCKER_BUILDKIT": "0"},
         timeout_s=1_800,
     )
@@ -58,14 +63,58 @@ async def check_image() -> str:
     version = await run("docker", "run", "--rm", "--network", "none", "--read-only", IMAGE, "--version")
     if "compiled" not in version:
         raise CannotTest(f"the image has no compiled codec: {version.strip()}")
-    return f"no compiler, no root; {version.strip()}"
+    return f"no compiler, no root; {version.strip()}; {await _check_size()}"
 
 
 async def remove_images() -> None:
-    await run("docker", "image", "rm", "--force", IMAGE, _BASE, is_checked=False)
+    await run("docker", "image", "rm", "--force", IMAGE, is_checked=False)
+    label = await run(
+        *(
+            "docker",
+            "image",
+            "inspect",
+            "--format",
+            f'{{{{index .Config.Labels "{_LABEL}"}}}}',
+            default_base(),
+        ),
+        is_checked=False,
+        has_errors=False,
+    )
+    if label.strip() == _MADE_HERE:
+        await run("docker", "image", "rm", "--force", default_base(), is_checked=False)
 
 
-async def _make_base() -> None:
+def default_base() -> str:
+    """That the build file names."""
+    [name] = re.findall(r"^ARG BASE_IMAGE=(\S+)$", _DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
+    return str(name)
+
+
+def _base() -> str:
+    return os.environ.get("BASE_IMAGE") or default_base()
+
+
+async def _size(image: str) -> int | None:
+    """None: the engine has no such image."""
+    told = await run(
+        *("docker", "image", "inspect", "--format", "{{.Size}}", image), is_checked=False, has_errors=False
+    )
+    return int(told) if told.strip() else None
+
+
+async def _check_size() -> str:
+    """The base is whatever it is; what is added to it is ours."""
+    whole, base = await _size(IMAGE), await _size(_base())
+    if whole is None or base is None:
+        raise CannotTest(f"the engine tells no size of {IMAGE} or {_base()}")
+    if whole - base > _ADDED_MAX:
+        raise CannotTest(
+            f"the image adds {(whole - base) / _MB:.0f} MB to its base; {_ADDED_MAX / _MB:.0f} MB are allowed"
+        )
+    return f"{whole / _MB:.0f} MB, of which {(whole - base) / _MB:.0f} MB on top of {_base()}"
+
+
+async def _make_base(name: str) -> None:
     """Debian with Python; it trusts whom this machine trusts, which may be a proxy on the way out."""
     if not has_program("debootstrap"):
         raise CannotTest("debootstrap is not installed: install it, or name an image with BASE_IMAGE")
@@ -78,6 +127,7 @@ async def _make_base() -> None:
             shutil.copy(_CERTIFICATES, f"{tree}{_CERTIFICATES}")
         archive = f"{directory}/base.tar"
         await run("tar", "--create", "--file", archive, "--directory", tree, ".")
-        await run("docker", "import", "--change", f"ENV PIP_CERT={_CERTIFICATES}", archive, _BASE)
+        changes = (f"ENV PIP_CERT={_CERTIFICATES}", f"LABEL {_LABEL}={_MADE_HERE}")
+        await run("docker", "import", *(f"--change={each}" for each in changes), archive, name)
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,98 @@
+"""`make deploy-test` and the image: from which base it is built, how large it may be, what is left of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deploy.test import image
+from deploy.test.commands import CannotTest
+
+BASE = "python:3.11-slim"
+
+
+class Engine:
+    """Images by name, with their size and the label that says that the test made them."""
+
+    def __init__(self, **images: tuple[int, str]) -> None:
+        self.images = {name.replace("__", ":").replace("_", "-"): each for name, each in images.items()}
+        self.build_arguments: list[str] = []
+        self.commands: list[tuple[str, ...]] = []
+        self.added = 90_000_000
+
+    async def run(self, *command: str, **_: Any) -> str:
+        self.commands.append(command)
+        match command:
+            case ("docker", "image", "inspect", "--format", wanted, name):
+                if name not in self.images:
+                    return ""
+                size, label = self.images[name]
+                return f"{size}\n" if wanted == "{{.Size}}" else f"{label}\n"
+            case ("docker", "import", *changes, _, name):
+                assert "--change=LABEL quorate-deploy-test=base" in changes
+                self.images[name] = (250_000_000, "base")
+            case ("docker", "build", *arguments):
+                self.build_arguments = [arg for arg in arguments if arg.startswith("BASE_IMAGE=")]
+                base = self.build_arguments[0].partition("=")[2] if self.build_arguments else BASE
+                self.images[image.IMAGE] = (self.images[base][0] + self.added, "")
+            case ("docker", "image", "rm", "--force", *names):
+                for name in names:
+                    self.images.pop(name, None)
+            case ("docker", "run", *_, "id", _, "-u"):
+                return "10001\n"
+            case ("docker", "run", *_, "--version"):
+                return "quorate 0.1.0, codec compiled\n"
+            case ("docker", "run", *_):
+                return ""
+            case ("debootstrap" | "tar", *_):
+                pass
+            case _:
+                raise AssertionError(command)
+        return ""
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    fake = Engine()
+    monkeypatch.setattr(image, "run", fake.run)
+    monkeypatch.setattr(image, "has_program", lambda _: True)
+    monkeypatch.setattr(image, "_CERTIFICATES", "/no/such/file")
+    monkeypatch.delenv("BASE_IMAGE", raising=False)
+    return fake
+
+
+async def test_base_that_the_build_file_names_is_made_under_its_name(engine: Engine) -> None:
+    assert image.default_base() == BASE
+    await image.build_image()
+    assert BASE in engine.images
+    assert engine.build_arguments == [], "the build file is tried as it stands"
+    await image.remove_images()
+    assert engine.images == {}
+
+
+async def test_base_that_somebody_has_is_taken_as_it_is_and_stays(engine: Engine) -> None:
+    engine.images[BASE] = (130_000_000, "")
+    await image.build_image()
+    assert not [command for command in engine.commands if command[0] == "debootstrap"]
+    await image.remove_images()
+    assert engine.images == {BASE: (130_000_000, "")}
+
+
+async def test_another_base_can_be_named(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE_IMAGE", "registry/python:3.12")
+    engine.images["registry/python:3.12"] = (130_000_000, "")
+    await image.build_image()
+    assert engine.build_arguments == ["BASE_IMAGE=registry/python:3.12"]
+    assert "220 MB, of which 90 MB on top of registry/python:3.12" in await image.check_image()
+    await image.remove_images()
+    assert set(engine.images) == {"registry/python:3.12"}
+
+
+async def test_size_is_told_and_has_a_bound(engine: Engine) -> None:
+    await image.build_image()
+    assert "340 MB, of which 90 MB on top of python:3.11-slim" in await image.check_image()
+    engine.added = 151_000_000
+    await image.build_image()
+    with pytest.raises(CannotTest, match="adds 151 MB to its base; 150 MB are allowed"):
+        await image.check_image()
