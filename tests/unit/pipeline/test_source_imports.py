@@ -34,3 +34,18 @@ def test_who_plans_a_stream_does_not_load_what_talks_to_the_cluster() -> None:
         "QuorateDataSource(given).streamReader(StructType())"
     )
     assert not _loaded_by(program) & set(_TALKS)
+
+
+def test_who_reads_or_writes_on_an_executor_needs_no_patterns_of_topics() -> None:
+    """Executors need pyarrow, grpcio, protobuf and this package, and no google-re2."""
+    program = (
+        "import pickle\n"
+        "from pyspark.sql.types import StructType\n"
+        "from quorate.pipeline.source.data_source import QuorateDataSource\n"
+        "import quorate.client\n"
+        "from quorate.pipeline.source import arrow_rows, connection, fetching, sink, tasks, write_options\n"
+        "given = {'kafka.bootstrap.servers': 'h:1', 'subscribe': 't'}\n"
+        "for reader in (QuorateDataSource(given).streamReader, QuorateDataSource(given).reader):\n"
+        "    pickle.loads(pickle.dumps(reader(StructType())))"
+    )
+    assert "re2" not in _loaded_by(program)

@@ -8,7 +8,6 @@ from typing import Final, Literal
 
 from quorate.errors import InvalidConfig
 from quorate.pipeline.source.options import BOOTSTRAP, Options, refusal
-from quorate.pipeline.source.patterns import compiled
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions", "Selection", "read_options"]
 
@@ -142,6 +141,9 @@ def _selection(options: Options) -> Selection:
     if given[0] == "subscribePattern":
         if not text:
             raise refusal("subscribePattern", "it is empty")
+        # Executors load this module, and need no patterns: by then it is known which topics there are.
+        from quorate.pipeline.source.patterns import compiled
+
         compiled(text)
         return Selection(pattern=text)
     topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
