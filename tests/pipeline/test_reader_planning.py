@@ -223,7 +223,7 @@ def test_a_topic_made_anew_is_refused_by_the_plan_and_by_tasks(
     with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and made anew"):
         list(reader.read(planned))
     fresh = stream(quorate_cluster, topic)
-    with pytest.raises(TopicRecreated, match="new checkpointLocation"):
+    with pytest.raises(TopicRecreated, match=r"run a batch query again, .* new checkpointLocation"):
         latest(fresh, start)
 
 
@@ -273,8 +273,27 @@ def test_a_batch_of_nothing_has_one_task_that_reads_nothing(
     assert list(reader.read(nothing)) == []
 
 
-def test_offsets_of_a_stream_name_every_partition(quorate_cluster: LocalCluster, new_topic: NewTopic) -> None:
+@pytest.mark.parametrize("option", ["startingOffsets", "startingOffsetsByTimestamp"])
+def test_where_a_stream_begins_names_every_partition_but_those_that_came_later(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, option: str
+) -> None:
+    """Spark asks for it anew after a kill before the first batch is done; the topic may have grown since."""
     topic = new_topic(2)
-    reader = stream(quorate_cluster, topic, startingOffsets=f'{{"{topic}": {{"0": 3}}}}')
-    with pytest.raises(InvalidConfig, match=f"nothing about {topic}-1"):
-        reader.initialOffset()
+    send(quorate_cluster, topic, 5)
+    only_last = stream(quorate_cluster, topic, **{option: f'{{"{topic}": {{"1": 0}}}}'})
+    with pytest.raises(InvalidConfig, match=f"option {option}: it says nothing about {topic}-0"):
+        only_last.initialOffset()
+
+    given = {option: f'{{"{topic}": {{"0": 0, "1": 0}}}}', "startingOffsetsByTimestampStrategy": "latest"}
+    reader = stream(quorate_cluster, topic, **given)
+    start = reader.initialOffset()
+    noted = latest(reader, start)
+    with quorate_cluster.admin() as admin:
+        admin.create_partitions(topic, 3)
+    send(quorate_cluster, topic, 2, partition=2)
+    again = stream(quorate_cluster, topic, **given)
+    assert offsets_in(again, again.initialOffset(), noted) == ([0, 1, 2, 3, 4] if start else [])
+    assert latest(again, noted)[topic]["offsets"]["2"] == 0
+    given |= {"kafka.bootstrap.servers": quorate_cluster.bootstrap, "subscribe": topic}
+    with pytest.raises(InvalidConfig, match=f"option {option}: it says nothing about {topic}-2"):
+        QuorateReader(read_options(given, is_streaming=False), OFFSETS).partitions()

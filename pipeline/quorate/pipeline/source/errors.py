@@ -24,8 +24,8 @@ class TopicRecreated(UnknownTopicOrPartition):
     def of(cls, topic: str, *, expected_id: str, found_id: str) -> TopicRecreated:
         return cls(
             f"topic {topic} was deleted and made anew: the offsets are of the topic with the id "
-            f"{expected_id}, and the one that is there now has the id {found_id}. To read the new one, start "
-            f"the query with a new checkpointLocation",
+            f"{expected_id}, and the one that is there now has the id {found_id}. To read the new one, run a "
+            f"batch query again, and start a streaming query with a new checkpointLocation",
             topic=topic,
             expected_id=expected_id,
             found_id=found_id,

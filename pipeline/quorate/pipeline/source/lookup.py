@@ -89,6 +89,21 @@ class Lookup:
             self._direct.keep(questions)
         return Positions.of(ends, self._asked)
 
+    def resolve_start_of_stream(
+        self, partitions: Partitions, bound: Bound, *, late_timestamp: str, fail_on_data_loss: bool
+    ) -> dict[TopicPartition, int]:
+        """As `resolve`; partitions that have come since the option was written begin at their beginning.
+
+        Spark asks for the start of a query anew until a batch is done. To refuse it then, because its topic
+        has grown, would keep a query from starting that is right.
+        """
+        named = bound.offsets if bound.timestamps_ms is None else bound.timestamps_ms
+        came_later = {} if named is None else _numbered_above(partitions, named)
+        rest = {each: topic_id for each, topic_id in partitions.items() if each not in came_later}
+        return self._found(came_later, "earliest") | self.resolve(
+            rest, bound, late_timestamp=late_timestamp, fail_on_data_loss=fail_on_data_loss
+        )
+
     def resolve(
         self, partitions: Partitions, bound: Bound, *, late_timestamp: str, fail_on_data_loss: bool
     ) -> dict[TopicPartition, int]:
@@ -275,6 +290,18 @@ class Lookup:
                 raise UnknownTopicOrPartition(f"topic {each.topic} was deleted", topic=each.topic)
             if topic.topic_id != topic_id:
                 raise TopicRecreated.of(each.topic, expected_id=topic_id, found_id=topic.topic_id)
+
+
+def _numbered_above(partitions: Partitions, named: Iterable[tuple[str, int]]) -> dict[TopicPartition, str]:
+    """Those with a number above all that are named of their topic."""
+    last: dict[str, int] = {}
+    for topic, number in named:
+        last[topic] = max(number, last.get(topic, number))
+    return {
+        each: topic_id
+        for each, topic_id in partitions.items()
+        if each.topic in last and each.partition > last[each.topic]
+    }
 
 
 def _covering(

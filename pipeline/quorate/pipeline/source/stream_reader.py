@@ -75,7 +75,7 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         if self._initial is None:
             found = self._lookup().partitions(is_new_query=True)
-            offsets = self._lookup().resolve(
+            offsets = self._lookup().resolve_start_of_stream(
                 found,
                 options.starting,
                 late_timestamp=options.late_timestamp,
