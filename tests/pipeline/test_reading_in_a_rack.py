@@ -66,9 +66,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def reading(cluster: LocalCluster, rack: str) -> Iterator[list[int]]:
+def reading(cluster: LocalCluster, rack: str | None) -> Iterator[list[int]]:
     """The offsets of one Arrow batch after the other, as a task reads them."""
-    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": TOPIC, "kafka.client.rack": rack}
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": TOPIC}
+    given |= {} if rack is None else {"kafka.client.rack": rack}
     schema = StructType([StructField("offset", LongType())])
     reader = QuorateReader(read_options(given, is_streaming=False), schema)
     (task,) = reader.partitions()
@@ -91,6 +92,20 @@ def test_batches_come_from_the_replica_in_the_rack_and_from_the_leader_where_the
         assert found == list(range(RECORDS))
         assert set(asked) == {address_of(cluster_in_racks, node_id)}
         assert len(asked) > 1
+
+
+def test_an_executor_knows_its_rack_by_its_environment_unless_the_query_says_one(
+    cluster_in_racks: LocalCluster, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors of one query may be in several racks, and an option is the same for all."""
+    leader = cluster_in_racks.leader_of(TOPIC)
+    near, other = (each for each in (1, 2, 3) if each != leader)
+    monkeypatch.setenv("QUORATE_CLIENT_RACK", f"rack-{near}")
+    assert sum(map(len, reading(cluster_in_racks, None))) == RECORDS
+    assert set(asked) == {address_of(cluster_in_racks, near)}
+    asked.clear()
+    assert sum(map(len, reading(cluster_in_racks, f"rack-{other}"))) == RECORDS
+    assert set(asked) == {address_of(cluster_in_racks, other)}
 
 
 def test_when_the_replica_in_the_rack_dies_the_leader_is_asked_for_the_rest(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 
 __all__ = ["RangePartition", "check_schema", "read_range"]
+
+
+#: Where an executor is, no option can say: it is the same for all executors of a query.
+_RACK_VARIABLE: Final = "QUORATE_CLIENT_RACK"
 
 
 class RangePartition(InputPartition):
@@ -59,7 +64,7 @@ def read_range(
     fetch = RangeFetch(
         connection_to(options.bootstrap),
         wanted,
-        rack=options.rack,
+        rack=options.rack or os.environ.get(_RACK_VARIABLE) or None,
         patience_s=options.patience_s,
         request_timeout_s=options.request_timeout_s,
         fail_on_data_loss=options.fail_on_data_loss,
