@@ -1,7 +1,8 @@
 """Lets promtool check the alert rules, and run their tests; and checks that the dashboards are current.
 
 promtool is Prometheus's own: from the system, or built by `make check` where Go is there. Elsewhere this says
-so, and ends with the status that means "skipped"; what needs no promtool is among the unit tests.
+so, and ends with the status that means "skipped", a failure where CI is set; what needs no promtool is among
+the unit tests.
 """
 
 from __future__ import annotations

@@ -166,9 +166,35 @@ def test_writing_stubs_makes_the_folder_equal_to_what_was_generated(tmp_path: Pa
     assert (tmp_path / "kept.proto").exists()
 
 
-def test_check_that_was_skipped_passes_and_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    command = (sys.executable, "-c", f"print('skipped: no such tool'); raise SystemExit({check.SKIPPED})")
-    outcome = check.run(check.Part("tool", "some tool", command))
+NO_TOOL = check.Part(
+    "tool",
+    "some tool",
+    (sys.executable, "-c", f"print('skipped: no such tool'); raise SystemExit({check.SKIPPED})"),
+)
+
+
+@pytest.mark.parametrize("value", ["true", "1"])
+def test_check_that_was_skipped_fails_where_nobody_reads_what_was_left_out(
+    value: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", value)
+    outcome = check.run(NO_TOOL)
+    check.report(outcome)
+    assert check.conclude([outcome], 1.0) == 1
+    out = capsys.readouterr().out
+    assert "FAILED" in out
+    assert "skipped: no such tool" in out
+    assert "check failed: some tool" in out
+
+
+@pytest.mark.parametrize("value", [None, "", "false", "0"])
+def test_check_that_was_skipped_passes_and_is_told_apart(
+    value: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    if value is not None:
+        monkeypatch.setenv("CI", value)
+    outcome = check.run(NO_TOOL)
     check.report(outcome)
     assert check.conclude([outcome], 1.0) == 0
     out = capsys.readouterr().out
