@@ -76,5 +76,6 @@ class ReplicaSizes:
         return {
             (broker_id, ReplicaOf(each.replica.topic_id, each.replica.partition)): each.size_bytes
             for each in answer.replicas
-            if not each.HasField("error")
+            # One that has no room for more has an error, and tells its size all the same.
+            if each.size_bytes or not each.HasField("error")
         }
