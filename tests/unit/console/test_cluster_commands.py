@@ -413,7 +413,6 @@ def test_move_is_waited_for_whatever_else_moves(monkeypatch: pytest.MonkeyPatch,
     [
         (["--replicas", "1", "--no-wait"], [1], "started"),
         (["--replicas", "1", "--dry-run"], [1], "checked"),
-        (["--cancel"], [], "cancelled"),
     ],
 )
 def test_move_is_not_waited_for_if_there_is_nothing_to_wait_for(
@@ -424,6 +423,45 @@ def test_move_is_not_waited_for_if_there_is_nothing_to_wait_for(
     [request] = fake.asked("reassign_partitions")
     assert list(request.moves[0].replicas) == replicas
     assert request.validate_only == (outcome == "checked")
+
+
+def test_only_moves_that_were_under_way_are_told_as_cancelled(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    running = moving(name("t", 0), name("other", 0))
+    fake = FakeAdministration(reassign_partitions=None, list_reassignments=[running, [], []])
+    fake.install(monkeypatch)
+    told = json_of(capsys, *MOVE, "--cancel")
+    assert (told["outcome"], told["partitions"]) == ("cancelled", [{"topic": "t", "partition": 0}])
+    assert [len(each.moves) for each in fake.asked("reassign_partitions")] == [1]
+    told = json_of(capsys, *MOVE, "--cancel")
+    assert told["partitions"] == []
+    assert main([*MOVE, "--cancel"]) == 0
+    assert "0 move(s) cancelled; not under way (any more): t:0" in capsys.readouterr().err
+
+
+def test_move_that_somebody_else_called_off_is_not_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    here = admin_pb2.PartitionDescription(partition=0, replicas=[1, 2])
+    FakeAdministration(
+        reassign_partitions=None,
+        list_reassignments=[[]],
+        describe_topic=admin_pb2.TopicDescription(name="t", partitions=[here]),
+    ).install(monkeypatch)
+    assert main([*MOVE, "--replicas", "3,1,2"]) == 1
+    assert "error: MOVE_NOT_DONE: t:0 is on 1,2, and was to be on 3,1,2" in capsys.readouterr().err
+
+
+def test_throttle_of_moves_that_were_not_waited_for_to_the_end_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    answers: dict[str, Any] = {"list_reassignments": NoController("nobody"), "alter_configs": [[]]}
+    FakeAdministration(reassign_partitions=None, **answers).install(monkeypatch)
+    assert main([*MOVE, "--replicas", "1", "--throttle", "1MiB"]) == 1
+    told = capsys.readouterr().err
+    assert "moves are held to 1MiB/s" in told
+    assert "NO_CONTROLLER" in told
 
 
 def test_moves_are_throttled_before_they_begin(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
@@ -465,7 +503,7 @@ def test_plan_of_many_moves_is_read_from_a_file(
     plan = tmp_path / "plan.json"
     moves = [{"topic": "t", "partition": each, "replicas": [1, 2]} for each in (0, 1)]
     plan.write_text(json.dumps({"version": 1, "partitions": moves}))
-    fake = FakeAdministration(reassign_partitions=None).install(monkeypatch)
+    fake = FakeAdministration(reassign_partitions=None, list_reassignments=[[]]).install(monkeypatch)
     assert main(["partition", "reassign", "--file", str(plan), "--no-wait"]) == 0
     assert main(["partition", "reassign", "--file", str(plan), "--cancel"]) == 0
     started, cancelled = fake.asked("reassign_partitions")

@@ -10,11 +10,13 @@ import pytest
 from quorate.client.replica_sizes import ReplicaOf, ReplicaSizes
 from quorate.console.main import main
 from quorate.console.moving import watch
-from quorate.errors import InvalidConfig
+from quorate.errors import InvalidConfig, NoController
 from quorate.v1 import admin_pb2
 from tests.unit.console.fake_administration import FakeAdministration, json_of
 
 Capsys = pytest.CaptureFixture[str]
+
+THROTTLE = "follower.replication.throttled.rate"
 
 CLUSTER = admin_pb2.DescribeClusterResponse(
     brokers=[admin_pb2.BrokerDescription(broker_id=number, address=f"b{number}:9092") for number in (1, 2)]
@@ -69,6 +71,18 @@ def rebalanced(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> FakeAdministr
     return FakeAdministration(**(defaults | answers)).install(monkeypatch)
 
 
+def executed(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> FakeAdministration:
+    """Each partition is where it was to be when it is looked at for the second time."""
+    done = topic([2], [2], [1], [1])
+    return rebalanced(monkeypatch, describe_topic=[topic([1], [1], [1], [1]), *[done] * 9], **answers)
+
+
+def throttles(fake: FakeAdministration) -> list[str | None]:
+    changes = [change for each in fake.asked("alter_configs") for change in each.changes]
+    assert {change.name for change in changes} <= {THROTTLE}
+    return [change.value if change.HasField("value") else None for change in changes]
+
+
 def test_plan_is_shown_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     fake = rebalanced(monkeypatch)
     told = json_of(capsys, "cluster", "rebalance")
@@ -88,7 +102,7 @@ def test_no_more_partitions_move_at_a_time_than_was_said(
 ) -> None:
     # Looked for before; then: none yet, the first, none again, the second, none.
     running = [[], [], moving(0), [], moving(1), []]
-    fake = rebalanced(monkeypatch, list_reassignments=running)
+    fake = executed(monkeypatch, list_reassignments=running)
     told = json_of(capsys, "cluster", "rebalance", "--execute", "--at-a-time", "1")
     check, *begun = fake.asked("reassign_partitions")
     assert check.validate_only
@@ -104,11 +118,46 @@ def test_no_more_partitions_move_at_a_time_than_was_said(
 def test_throttle_of_a_rebalancing_is_lifted_when_it_is_done(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
-    fake = rebalanced(monkeypatch, list_reassignments=[[], [], []], alter_configs=[[], []])
+    fake = executed(monkeypatch, list_reassignments=[[], [], []], alter_configs=[[], [], []])
     json_of(capsys, "cluster", "rebalance", "--execute", "--throttle", "10MiB")
-    changes = [change for each in fake.asked("alter_configs") for change in each.changes]
-    assert [change.name for change in changes] == ["follower.replication.throttled.rate"] * 2
-    assert [change.value if change.HasField("value") else None for change in changes] == ["10MiB", None]
+    assert throttles(fake) == ["10MiB", None]
+
+
+def test_throttle_that_somebody_had_set_before_is_in_force_again_afterwards(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    before = [
+        admin_pb2.ConfigEntry(name=THROTTLE, value="5242880", source=admin_pb2.CONFIG_SOURCE_CLUSTER),
+        admin_pb2.ConfigEntry(name="other", value="1", source=admin_pb2.CONFIG_SOURCE_CLUSTER),
+    ]
+    fake = executed(monkeypatch, list_reassignments=[[], [], []], alter_configs=[before, [], []])
+    json_of(capsys, "cluster", "rebalance", "--execute", "--throttle", "10MiB")
+    assert throttles(fake) == ["10MiB", "5242880"]
+
+
+def test_rebalancing_that_is_not_ended_leaves_its_throttle_to_the_moves_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    """What was begun goes on, and without the bound it would take all that there is."""
+    running: list[Any] = [[], [], moving(0), NoController("nobody leads")]
+    fake = executed(monkeypatch, list_reassignments=running, alter_configs=[[], []])
+    assert main(["cluster", "rebalance", "--execute", "--throttle", "10MiB"]) == 1
+    assert throttles(fake) == ["10MiB"]
+    told = capsys.readouterr().err
+    assert (
+        f"moves are held to 10MiB/s until `quorate cluster alter-config --delete-config {THROTTLE}`" in told
+    )
+    assert "NO_CONTROLLER" in told
+
+
+def test_rebalancing_whose_moves_were_called_off_is_not_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    rebalanced(monkeypatch, list_reassignments=[[], [], []])
+    assert main(["cluster", "rebalance", "--execute"]) == 1
+    told = capsys.readouterr().err
+    assert "error: MOVE_NOT_DONE: t:" in told
+    assert "is on 1, and was to be on 2" in told
 
 
 def test_throttle_that_is_none_is_refused_when_the_plan_is_shown(

@@ -152,7 +152,7 @@ def decommission(
     """
     from quorate.console.advice import AdvisedError
     from quorate.console.connecting import with_connection
-    from quorate.console.moving.throttling import note_throttle, set_throttle
+    from quorate.console.moving.throttling import note_throttle, set_throttle, telling_what_is_left
     from quorate.console.output import print_json
     from quorate.console.waiting import wait_until_none_left
 
@@ -173,13 +173,14 @@ def decommission(
             return answer.remaining_replica_count
 
         if not cancel and not no_wait:
-            await wait_until_none_left(
-                session,
-                f"replicas of broker {broker_id}",
-                replicas_left,
-                first=answer.remaining_replica_count,
-                timeout_s=timeout_s,
-            )
+            with telling_what_is_left(session, throttle):
+                await wait_until_none_left(
+                    session,
+                    f"replicas of broker {broker_id}",
+                    replicas_left,
+                    first=answer.remaining_replica_count,
+                    timeout_s=timeout_s,
+                )
         return answer
 
     try:

@@ -135,9 +135,11 @@ def reassign(
     quorate partition reassign --list
     """
     from quorate.console.connecting import with_connection
-    from quorate.console.moving.throttling import note_throttle
+    from quorate.console.moving.outcome import check_done
+    from quorate.console.moving.throttling import note_throttle, telling_what_is_left
     from quorate.console.moving.watch import wait_for_moves
     from quorate.console.output import print_json
+    from quorate.v1 import admin_pb2
 
     if lists:
         _list_moves(session)
@@ -155,39 +157,48 @@ def reassign(
     moves = _moves(options)
     names = {(each.partition.topic, each.partition.partition) for each in moves}
 
-    async def work(connection: ImpatientAdmin) -> None:
-        await _begin_moves(connection, moves, options)
+    async def work(connection: ImpatientAdmin) -> list[admin_pb2.PartitionName]:
+        """Of which partitions the outcome is told."""
+        affected = [each.partition for each in moves]
+        if cancel:
+            running = [each.partition for each in await connection.list_reassignments()]
+            affected = [each for each in affected if each in running]
+        await _prepare_moves(connection, moves, options)
+        if dry_run:
+            return affected
+        with telling_what_is_left(session, throttle):
+            await connection.reassign_partitions(admin_pb2.ReassignPartitionsRequest(moves=moves))
+            if options.waits:
+                await wait_for_moves(session, connection, names, timeout_s=timeout_s)
+                await check_done(connection, moves)
+        return affected
 
-        if options.waits:
-            await wait_for_moves(session, connection, names, timeout_s=timeout_s)
-
-    with_connection(session.bootstrap, work)
+    affected = with_connection(session.bootstrap, work)
     outcome = _outcome(options)
     if session.json:
-        partitions = [_name_document(each.partition) for each in moves]
+        partitions = [_name_document(each) for each in affected]
         print_json({"outcome": outcome, "partitions": partitions, "throttle": throttle})
         return
-    session.note(f"{len(moves)} move(s) {outcome}")
+    others = [_text(each.partition) for each in moves if each.partition not in affected]
+    besides = f"; not under way (any more): {', '.join(others)}" if others else ""
+    session.note(f"{len(affected)} move(s) {outcome}{besides}")
     if throttle is not None and not dry_run:
         note_throttle(session, throttle)
 
 
-async def _begin_moves(
+async def _prepare_moves(
     connection: ImpatientAdmin, moves: list[admin_pb2.PartitionMove], options: _ReassignOptions
 ) -> None:
     """The throttle first, and everything checked before it: a refused move leaves no throttle behind."""
     from quorate.console.moving.throttling import set_throttle
     from quorate.v1 import admin_pb2
 
-    check = admin_pb2.ReassignPartitionsRequest(moves=moves, validate_only=True)
+    if options.throttle is not None or options.dry_run:
+        await connection.reassign_partitions(
+            admin_pb2.ReassignPartitionsRequest(moves=moves, validate_only=True)
+        )
     if options.throttle is not None:
-        if not options.dry_run:
-            await connection.reassign_partitions(check)
         await set_throttle(connection, options.throttle, validate_only=options.dry_run)
-    if options.dry_run:
-        await connection.reassign_partitions(check)
-    else:
-        await connection.reassign_partitions(admin_pb2.ReassignPartitionsRequest(moves=moves))
 
 
 def _outcome(options: _ReassignOptions) -> str:

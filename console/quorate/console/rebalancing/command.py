@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from quorate.console.moving.throttling import lift_throttle, set_throttle
+from quorate.console.moving.outcome import check_done
+from quorate.console.moving.throttling import (
+    current_throttle,
+    restore_throttle,
+    set_throttle,
+    telling_what_is_left,
+)
 from quorate.console.moving.watch import wait_for_moves
 from quorate.console.output import print_json, print_table
 from quorate.console.planning.quantities import show_bytes
@@ -107,8 +113,21 @@ class Rebalance:
         requests = {move.before.name: _request(move) for move in moves}
         check = admin_pb2.ReassignPartitionsRequest(moves=list(requests.values()), validate_only=True)
         await connection.reassign_partitions(check)
+        former = None
         if options.throttle is not None:
+            former = await current_throttle(connection)
             await set_throttle(connection, options.throttle)
+        with telling_what_is_left(self._session, options.throttle, former=former):
+            await self._move(connection, requests)
+            if options.throttle is not None:
+                await restore_throttle(connection, former)
+        await check_done(connection, list(requests.values()))
+
+    async def _move(
+        self, connection: ImpatientAdmin, requests: Mapping[Name, admin_pb2.PartitionMove]
+    ) -> None:
+        """Returns once none of them is under way."""
+        options = self._options
         waiting = deque(requests.values())
 
         async def proceed(running: Collection[tuple[str, int]]) -> int:
@@ -126,8 +145,6 @@ class Rebalance:
         # The controller does so by itself, every now and then; whoever asked for it wants it now.
         names = [each.partition for each in requests.values()]
         await connection.elect_preferred_leaders(admin_pb2.ElectPreferredLeadersRequest(partitions=names))
-        if options.throttle is not None:
-            await lift_throttle(connection)
 
     # -- telling
 
