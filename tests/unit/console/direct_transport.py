@@ -49,7 +49,7 @@ class DirectTransport:
     async def close(self) -> None:
         pass
 
-    async def serve(self, address: str, services: Sequence[Service]) -> Server:
+    async def serve(self, address: str, services: Sequence[Service], *, serving: bool = True) -> Server:
         raise AssertionError("nobody serves")
 
     async def is_refused(self, address: str, *, timeout_s: float) -> bool:
