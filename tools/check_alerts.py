@@ -1,4 +1,4 @@
-"""Lets promtool check the alert rules, and run their tests; and checks that the dashboards are current.
+"""Lets promtool check the alert rules, and run their tests; and checks that what is written is current.
 
 promtool is Prometheus's own: from the system, or built by `make check` where Go is there. Elsewhere this says
 so, and ends with the status that means "skipped", a failure where CI is set; what needs no promtool is among
@@ -27,8 +27,9 @@ def find_tool(name: str) -> str | None:
 
 
 def main() -> int:
-    if run(sys.executable, "-m", "deploy.observability.dashboards", "--check"):
-        return 1
+    for written in ("deploy.observability.dashboards", "deploy.observability.prometheus_rule"):
+        if run(sys.executable, "-m", written, "--check"):
+            return 1
     promtool = find_tool("promtool")
     if promtool is None:
         print("skipped: there is no promtool; Debian's package prometheus has it, and Go can build it")

@@ -3,8 +3,8 @@
     make_manifest_schemas.py MODULES OUT
 
 MODULES is what `go mod download -json` said when it had fetched and verified two modules: k8s.io/kubernetes,
-whose openapi document describes every kind of the API, and the Prometheus operator, whose CRD describes
-ServiceMonitor.
+whose openapi document describes every kind of the API, and the Prometheus operator, whose CRDs describe
+ServiceMonitor and PrometheusRule.
 
 The schemas are stricter than the API: a field that it does not know is an error, because the API server would
 drop it and say nothing. What no schema says (that a name leads to something, that a port is published) is for
@@ -23,16 +23,18 @@ import yaml
 KUBERNETES: Final = "k8s.io/kubernetes"
 OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator"
 DEFINITIONS: Final = "_definitions.json"
-SERVICE_MONITOR: Final = "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"
+CRDS: Final = "example/prometheus-operator-crd"
+CUSTOM: Final = ("monitoring.coreos.com_servicemonitors.yaml", "monitoring.coreos.com_prometheusrules.yaml")
 
 
 def main() -> int:
     modules, out = map(Path, sys.argv[1:])
     sources = source_directories(modules.read_text())
     swagger = json.loads((sources[KUBERNETES] / "api/openapi-spec/swagger.json").read_text())
-    service_monitor = yaml.safe_load((sources[OPERATOR] / SERVICE_MONITOR).read_text())
     out.mkdir(parents=True, exist_ok=True)
-    schemas = {**of_api(swagger["definitions"]), **of_crd(service_monitor)}
+    schemas = of_api(swagger["definitions"])
+    for name in CUSTOM:
+        schemas |= of_crd(yaml.safe_load((sources[OPERATOR] / CRDS / name).read_text()))
     for name, schema in schemas.items():
         (out / name).write_text(json.dumps(schema))
     print(f"made {len(schemas)} schemas in {out}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import shutil
@@ -272,6 +273,27 @@ def test_every_broker_has_a_way_in_from_outside_under_the_name_that_it_advertise
         )
         host = service["metadata"]["annotations"]["external-dns.alpha.kubernetes.io/hostname"]
         assert str(config.advertised_address) == f"{host}:{service['spec']['ports'][0]['port']}"
+
+
+def test_operator_is_given_the_rules_that_are_tested() -> None:
+    [made] = of_kind("prod-outside", "PrometheusRule").values()
+    [rules] = (DEPLOY / "observability" / "prometheus" / "rules").glob("*.yaml")
+    assert made["spec"] == yaml.safe_load(rules.read_text())
+    assert made["metadata"]["namespace"] == "quorate"
+
+
+def test_grafana_is_given_every_dashboard() -> None:
+    """By the label that its sidecar looks for; kubectl refuses what does not fit into its own note of it."""
+    maps = [
+        each
+        for each in of_kind("prod-outside", "ConfigMap").values()
+        if each["metadata"].get("labels", {}).get("grafana_dashboard") == "1"
+    ]
+    given = {name: text for each in maps for name, text in each["data"].items()}
+    folder = DEPLOY / "observability" / "grafana" / "dashboards"
+    assert given == {path.name: path.read_text() for path in folder.iterdir()}
+    assert all(len(json.dumps(each)) < 200_000 for each in maps)
+    assert len({each["metadata"]["name"] for each in maps}) == len(given)
 
 
 def test_operator_finds_every_node() -> None:

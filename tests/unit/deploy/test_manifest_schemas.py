@@ -44,6 +44,13 @@ def test_unknown_fields_are_refused_and_references_lead_to_one_file() -> None:
     assert spec["properties"]["port"] == {"type": ["string", "integer"]}
 
 
+def test_every_kind_of_the_operator_that_an_overlay_has_is_described() -> None:
+    assert {Path(name).stem.partition("_")[2] for name in make_manifest_schemas.CUSTOM} == {
+        "servicemonitors",
+        "prometheusrules",
+    }
+
+
 def test_custom_resource_is_strict_below_its_metadata() -> None:
     schema = {
         "type": "object",

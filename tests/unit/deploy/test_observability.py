@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.observability import prometheus_rule
 from deploy.observability.dashboards import DASHBOARDS
 from deploy.observability.dashboards.__main__ import contents
 from quorate.core.metrics import MetricKind
@@ -192,6 +193,20 @@ def test_the_cluster_is_seen_to_be_ill_when_nobody_tells_anything(tmp_path: Path
     path.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": tests}))
     answer = subprocess.run([promtool, "test", "rules", str(path)], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_rules_of_the_operator_are_what_their_source_says() -> None:
+    assert prometheus_rule.TARGET.read_text() == prometheus_rule.written()
+
+
+def test_rules_of_the_operator_that_are_not_current_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prometheus_rule, "TARGET", tmp_path / "prometheus-rule.yaml")
+    assert prometheus_rule.main(["--check"]) == 1
+    assert "prometheus-rule.yaml is not current" in capsys.readouterr().out
+    assert prometheus_rule.main([]) == 0
+    assert prometheus_rule.main(["--check"]) == 0
 
 
 def test_units_of_panels_are_known_to_grafana() -> None:
