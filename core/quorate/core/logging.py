@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -42,7 +43,10 @@ OnEvent: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 _LEVELS: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 #: Not one of structlog's: a number is given to every call, and few of them write anything.
 _request_number: Final[ContextVar[int | None]] = ContextVar("request_number", default=None)
-_request_numbers: Final = itertools.count(1)
+#: From somewhere of this process's own: logs of all nodes are searched together, and counted from 1 each of
+#: them, and each start of one, would have the same numbers. Six bytes: some readers of JSON know none above
+#: 2**53.
+_request_numbers: Final = itertools.count(int.from_bytes(os.urandom(6), "big"))
 #: structlog keeps the field name "logger" for itself until the event is on its way
 _LOGGER_KEY: Final = "_logger"
 

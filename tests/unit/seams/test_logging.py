@@ -194,3 +194,16 @@ log.debug("routed")
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "quorate.client|DEBUG|event='routed' node=1\n"
     assert result.stderr.splitlines() == ["event='told' node=1 name='any field name will do' args=2"]
+
+
+def test_numbers_of_requests_are_those_of_one_process() -> None:
+    """Logs of all nodes are searched together, and those of a node from before its last start, too."""
+    code = "from quorate.core.logging import number_request as n; print(n(), n(), n())"
+    told = [
+        [int(number) for number in subprocess.check_output([sys.executable, "-c", code]).split()]
+        for _ in range(2)
+    ]
+    for first, second, third in told:
+        assert (second, third) == (first + 1, first + 2)
+        assert first < 1 << 53, "some readers of JSON know no larger ones"
+    assert not set(told[0]) & set(told[1])
