@@ -17,7 +17,7 @@ from quorate.chaos.faults.mutated_node import mutated_launcher
 from quorate.chaos.history.ledger_file import read_ledger
 from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.file_names import HISTORY_FILE, PAGE_FILE, VERDICTS_FILE
-from tests.drills.second_opinion import assert_same_opinion
+from tests.drills.second_opinion import AuditedAgent
 
 _HURRIED: Final = Pace(calm_s=0.2, quiet_s=0.1, fault_s=0.5)
 #: A hung broker is noticed sooner than by default. A dead one is noticed at once, whatever these say.
@@ -31,9 +31,19 @@ _QUICK: Final = {
 _AUDITED: Final = ("leader-kill", "topic-recreate", "acks-contrast")
 
 
-async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> DrillReport:
+def _agent(name: str, directory: Path, *, is_audited: bool) -> LocalAgent:
     story = find_story(name)
-    agent = LocalAgent.create(story.layout, seed=1, settings=_QUICK, uses=story.uses)
+    kind = AuditedAgent if is_audited else LocalAgent
+    agent = kind.create(story.layout, seed=1, settings=_QUICK, uses=story.uses)
+    if isinstance(agent, AuditedAgent):
+        agent.directory = directory
+    return agent
+
+
+async def _drill(
+    name: str, directory: Path, agent: LocalAgent, *, mutation: str | None = None
+) -> DrillReport:
+    story = find_story(name)
     if (reason := story.misfit(agent)) is not None:
         await agent.discard()
         pytest.skip(reason)
@@ -60,7 +70,8 @@ async def _drill(name: str, directory: Path, *, mutation: str | None = None) -> 
     ],
 )
 async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
-    report = await _drill(name, tmp_path)
+    agent = _agent(name, tmp_path, is_audited=name in _AUDITED)
+    report = await _drill(name, tmp_path, agent)
 
     assert report.passed, [verdict for verdict in report.verdicts if not verdict.passed]
     assert report.outcomes["acknowledged"] > 100
@@ -70,8 +81,8 @@ async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / VERDICTS_FILE).read_text())["passed"]
     history = read_ledger(str(tmp_path / HISTORY_FILE))
     assert sum(each.is_acknowledged for each in history.sent) == report.outcomes["acknowledged"]
-    if name in _AUDITED:
-        assert_same_opinion(report, tmp_path)
+    if isinstance(agent, AuditedAgent):
+        agent.assert_same_opinion(report)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +94,10 @@ async def test_no_promise_is_broken(name: str, tmp_path: Path) -> None:
     ],
 )
 async def test_a_broken_build_is_caught(name: str, mutation: str, found: set[str], tmp_path: Path) -> None:
-    report = await _drill(name, tmp_path, mutation=mutation)
+    agent = _agent(name, tmp_path, is_audited="lost-write" in found)
+    report = await _drill(name, tmp_path, agent, mutation=mutation)
 
     assert found <= {verdict.check for verdict in report.verdicts if not verdict.passed}
     assert "violated" in (tmp_path / PAGE_FILE).read_text()
-    if "lost-write" in found:
-        assert_same_opinion(report, tmp_path)
+    if isinstance(agent, AuditedAgent):
+        agent.assert_same_opinion(report)
