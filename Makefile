@@ -100,7 +100,7 @@ deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, 
 	@$(BIN)/python -m deploy.test $(ARGS)
 
 observability-test: setup promtool ## every query of the dashboards and alerts, against a Prometheus that scrapes a real cluster
-	@$(BIN)/python -m deploy.observability.live
+	@$(BIN)/python -m deploy.observability.live $(ARGS)
 
 k8s-test: setup ## the manifests of deploy/k8s on the Kubernetes that kubectl points to; ARGS says how images get there (deploy/k8s/test)
 	@$(BIN)/python -m deploy.k8s.test $(ARGS)

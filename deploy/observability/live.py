@@ -9,6 +9,7 @@ notice it has to.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -18,18 +19,25 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from deploy.observability.dashboards import DASHBOARDS
+from deploy.observability.evidence import EVIDENCE, ObservabilityRun
+from deploy.test.commands import CannotTest
+from deploy.test.run_records import machine
+from deploy.test.steps import Steps, conclude
+from quorate.chaos.evidence.checkout import commit_of
 from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+from quorate.errors import QuorateError
 from quorate.node.cluster_layout import HOST, free_ports
 from quorate.node.local_cluster import LocalCluster
-from tools.check_alerts import RULES, find_tool
+from tools.check_alerts import ROOT, RULES, find_tool
 
 #: so that rates have two scrapes within a minute many times over
 _SCRAPE_INTERVAL: Final = "1s"
@@ -68,6 +76,9 @@ class Prometheus:
         found = await self.ask("query", query=expression)
         result: list[Any] = found["result"]
         return result
+
+    async def version(self) -> str:
+        return str((await self.ask("status/buildinfo"))["version"])
 
     async def alerts(self) -> dict[str, str]:
         """By name: pending or firing."""
@@ -137,7 +148,8 @@ async def _load(bootstrap: str, is_enough: asyncio.Event) -> None:
                 await consumer.commit()
 
 
-async def _until(what: str, look: Callable[[], Awaitable[object]]) -> None:
+async def _until(what: str, look: Callable[[], Awaitable[object]]) -> str:
+    """What came to be so."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -145,14 +157,13 @@ async def _until(what: str, look: Callable[[], Awaitable[object]]) -> None:
         except OSError as error:
             missing = error
         if not missing:
-            print(f"ok    {what}", flush=True)
-            return
+            return what
         if time.monotonic() > deadline:
-            raise SystemExit(f"FAILED {what}: {missing}")
+            raise CannotTest(f"{what}: not after {_PATIENCE_S:g} s: {missing}")
         await asyncio.sleep(1)
 
 
-async def _check_queries(prometheus: Prometheus) -> None:
+async def _check_queries(prometheus: Prometheus, told: list[str]) -> None:
     for dashboard in DASHBOARDS:
         queries = dashboard.queries()
 
@@ -163,62 +174,98 @@ async def _check_queries(prometheus: Prometheus) -> None:
                 if not await prometheus.query(query.expression) and not query.may_be_empty
             ]
 
-        await _until(f"dashboard {dashboard.name}: {len(queries)} queries", missing)
+        told.append(await _until(f"{dashboard.name}: {len(queries)} queries", missing))
 
 
-async def _check_alerts(prometheus: Prometheus) -> None:
+async def _check_alerts(prometheus: Prometheus, told: list[str]) -> None:
     rules = [rule for path in RULES.glob("*.yaml") for rule in _rules(path)]
     names = {name for rule in rules for name in _METRIC.findall(rule["expr"])} - _OF_FAILURES
 
     async def missing() -> list[str]:
         return [name for name in sorted(names) if not await prometheus.query(name)]
 
-    await _until(f"alerts: {len(rules)} rules on {len(names)} metrics, each of which is there", missing)
-    await _until("alerts: all can be evaluated", prometheus.broken_rules)
-    await _until("alerts: none on a cluster that is well", prometheus.alerts)
+    told.append(await _until(f"{len(rules)} rules on {len(names)} metrics, each of which is there", missing))
+    told.append(await _until("all can be evaluated", prometheus.broken_rules))
+    told.append(await _until("none on a cluster that is well", prometheus.alerts))
 
 
 def _rules(path: Path) -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
 
 
-async def _check_kill(prometheus: Prometheus, cluster: LocalCluster) -> None:
+async def _check_kill(prometheus: Prometheus, cluster: LocalCluster, told: list[str]) -> None:
     victim = cluster.names[-1]
     await cluster.kill(victim)
-    print(f"kill  {victim}", flush=True)
 
     async def unnoticed() -> set[str]:
         return set(_NOTICING - (await prometheus.alerts()).keys())
 
-    await _until("alerts: node down, broker fenced, voter missing and ISR shrunk are on their way", unnoticed)
+    told.append(await _until(f"on their way: {', '.join(sorted(_NOTICING))}", unnoticed))
     await cluster.start([victim])
-    await _until("alerts: gone when it is back", prometheus.alerts)
+    told.append(await _until("gone when it is back", prometheus.alerts))
 
 
-async def run(program: str) -> None:
+async def run(program: str) -> ObservabilityRun:
+    """A step that fails is part of what it gives."""
+    began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    commit = commit_of(ROOT)
+    steps = Steps()
+    version = "did not answer"
     cluster = LocalCluster.create(brokers=3, is_combined=True, settings={"metrics.groups.interval.ms": "1s"})
-    async with cluster, AsyncAdmin(cluster.bootstrap) as admin, _prometheus(program, cluster) as prometheus:
-        await admin.create_topic("orders", partitions=6, replication_factor=3)
-        is_enough = asyncio.Event()
-        load = asyncio.create_task(_load(cluster.bootstrap, is_enough), name="load")
-        try:
-            await _check_queries(prometheus)
-            await _check_alerts(prometheus)
+    try:
+        async with (
+            cluster,
+            AsyncAdmin(cluster.bootstrap) as admin,
+            _prometheus(program, cluster) as prometheus,
+        ):
+            await admin.create_topic("orders", partitions=6, replication_factor=3)
+            await _take(steps, prometheus, cluster)
+            version = await prometheus.version()
+    except (CannotTest, QuorateError, OSError) as error:
+        steps.ended_by(error)
+    return ObservabilityRun(
+        began=began,
+        commit=commit.name,
+        is_clean=commit.is_clean,
+        system=machine(),
+        prometheus=version,
+        steps=tuple(steps.done),
+    )
+
+
+async def _take(steps: Steps, prometheus: Prometheus, cluster: LocalCluster) -> None:
+    is_enough = asyncio.Event()
+    load = asyncio.create_task(_load(cluster.bootstrap, is_enough), name="load")
+    try:
+        async with steps.step("queries", "ask every query of the dashboards, under load") as told:
+            await _check_queries(prometheus, told)
+        async with steps.step("alerts", "ask every alert, on a cluster that is well") as told:
+            await _check_alerts(prometheus, told)
             is_enough.set()
             await load
-        finally:
-            load.cancel()
-            await asyncio.wait([load])
-        await _check_kill(prometheus, cluster)
+    finally:
+        load.cancel()
+        await asyncio.wait([load])
+    async with steps.step("kill", "kill a node, and start it again") as told:
+        await _check_kill(prometheus, cluster, told)
 
 
-def main() -> int:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="observability-test", description=__doc__)
+    parser.add_argument("--record", action="store_true", help="add the run to docs/evidence/observability.md")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
     program = find_tool("prometheus")
     if program is None:
         print("there is no prometheus: install Debian's package of that name, or Go", file=sys.stderr)
         return 1
-    asyncio.run(run(program))
-    return 0
+    record = asyncio.run(run(program))
+    if options.record:
+        EVIDENCE.record(ROOT, record)
+    return conclude("observability-test", record, proved="no query was empty, no alert silent")
 
 
 if __name__ == "__main__":

@@ -46,11 +46,11 @@ def _verdict(step: StepRecord) -> str:
     return f"{verdict} after {step.seconds:.0f} s" + (f": {step.told}" if step.told else "")
 
 
-def conclude(test: str, run: RunRecord) -> int:
-    """Says how it ended; gives the exit status."""
+def conclude(test: str, run: RunRecord, *, proved: str = "nothing acknowledged was lost") -> int:
+    """Says how it ended; gives the exit status. ``proved``: what it means that all passed."""
     if run.failed:
         sys.stderr.write(f"{test} failed: {', '.join(run.failed)}\n")
         return 1
     seconds = sum(each.seconds for each in run.steps)
-    say("done", f"{len(run.steps)} steps passed in {seconds:.0f} s; nothing acknowledged was lost")
+    say("done", f"{len(run.steps)} steps passed in {seconds:.0f} s; {proved}")
     return 0
