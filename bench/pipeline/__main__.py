@@ -6,9 +6,10 @@ what else the machine does disturbs both; beside it stands the processor time of
 that disturbs little. The first round warms up, and is not counted. Needs Java 17, and
 Maven for Kafka and for Spark's Kafka source.
 
-    python -m bench.pipeline [--rounds 3] [--share 1.0]
+    python -m bench.pipeline [--rounds 3] [--share 1.0] [--record]
 
 ``--share 0.1`` takes a tenth of the records: less to wait for, and more of what a query costs by itself.
+``--record`` adds what each round took to docs/evidence/pipeline.jsonl; round 0 is the one that warms up.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from bench.peers.kafka.peer import KafkaPeer
 from bench.peers.spark_kafka.installation import install as install_spark_kafka
 from bench.pipeline import works
 from bench.pipeline.idle import idle_figures
+from bench.pipeline.rounds import Rounds, recorded_rounds
 from bench.pipeline.took import Took
 from bench.pipeline.works import PARTITIONS, Load, Side
 from quorate.testing import AsyncLocalCluster
@@ -43,7 +45,7 @@ WRITE_BAR: Final = 0.7
 Measured = dict[tuple[str, str, str], list[Took]]
 
 
-async def run(rounds: int = 3, share: float = 1.0) -> list[Figure]:
+async def run(rounds: int = 3, share: float = 1.0, recorded: Rounds | None = None) -> list[Figure]:
     loads = [each._replace(records=max(1, int(each.records * share))) for each in LOADS]
     installation, jars = install_kafka(), install_spark_kafka()
     async with KafkaPeer(installation) as kafka, AsyncLocalCluster(3) as ours:
@@ -53,31 +55,52 @@ async def run(rounds: int = 3, share: float = 1.0) -> list[Figure]:
                 await kafka.create_topic(topic, PARTITIONS)
                 await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
         sides = (Side("quorate", ours.bootstrap), Side("kafka", kafka.bootstrap))
-        return await asyncio.to_thread(_in_spark, jars, sides, loads, rounds)
+        return await asyncio.to_thread(_in_spark, jars, sides, loads, rounds, recorded or Rounds())
 
 
-def _in_spark(jars: list[Path], sides: tuple[Side, Side], loads: list[Load], rounds: int) -> list[Figure]:
+def _in_spark(
+    jars: list[Path], sides: tuple[Side, Side], loads: list[Load], rounds: int, recorded: Rounds
+) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
         # In the thread that uses it: sources in Python are found by the session, and that by its thread.
         spark = works.open_spark(jars, Path(directory))
         try:
-            return _measure(spark, sides, loads, rounds, Path(directory))
+            return _measure(spark, sides, loads, rounds, Path(directory), recorded)
         finally:
             spark.stop()
 
 
 def _measure(
-    spark: SparkSession, sides: tuple[Side, Side], loads: list[Load], rounds: int, directory: Path
+    spark: SparkSession,
+    sides: tuple[Side, Side],
+    loads: list[Load],
+    rounds: int,
+    directory: Path,
+    recorded: Rounds,
 ) -> list[Figure]:
     measured: Measured = defaultdict(list)
     for number in range(rounds + 1):
         for load in loads:
             found = _one_round(spark, sides, load, number, directory)
             for key, took in found.items():
+                _record(recorded, number, load, key, took)
                 if number:  # the first one warms up
                     measured[key].append(took)
     figures = [each for load in loads for each in _figures(measured, load)]
-    return [*figures, *idle_figures(spark, sides[0], directory)]
+    return [*figures, *idle_figures(spark, sides[0], directory, recorded)]
+
+
+def _record(recorded: Rounds, number: int, load: Load, key: tuple[str, str, str], took: Took) -> None:
+    work, _, side = key
+    recorded.add(
+        round=number,
+        work=work,
+        records=load.records,
+        value_bytes=load.value_bytes,
+        side=side,
+        seconds=round(took.seconds, 6),
+        processor_s=round(took.processor_s, 2),
+    )
 
 
 def _one_round(
@@ -123,8 +146,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="bench.pipeline", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument(
+        "--record", action="store_true", help="add the rounds to docs/evidence/pipeline.jsonl"
+    )
     chosen = parser.parse_args()
     end_on_sigterm()
-    figures = asyncio.run(run(chosen.rounds, chosen.share))
+    recorded = recorded_rounds(is_recorded=chosen.record)
+    figures = asyncio.run(run(chosen.rounds, chosen.share, recorded))
     show("Spark on Quorate, beside Spark on Kafka", figures)
     sys.exit(any(figure.passed is False for figure in figures))

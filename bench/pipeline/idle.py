@@ -13,10 +13,13 @@ second: then there is a batch, here of no rows. Looks that found one are not in 
 third they are all there is. A source in Python that does nothing at all stands beside them: what Spark takes
 to ask Python, and so the least that ours could. That alone is more than twice the rate source, so the bar of
 the first figure is out of reach, and is held up all the same: it says how far.
+
+    python -m bench.pipeline.idle [--record]      the rounds are added to docs/evidence/pipeline.jsonl
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
 import statistics
@@ -35,6 +38,7 @@ from bench.ending import end_on_sigterm
 from bench.figure import Figure, show
 from bench.pipeline import works
 from bench.pipeline.nothing import NothingDataSource
+from bench.pipeline.rounds import Rounds, recorded_rounds
 from bench.pipeline.works import Side
 from quorate.testing import AsyncLocalCluster
 
@@ -59,28 +63,28 @@ class _Idle(NamedTuple):
     interval_ms: float
 
 
-async def run() -> list[Figure]:
+async def run(recorded: Rounds) -> list[Figure]:
     async with AsyncLocalCluster(3) as ours:
         async with ours.admin() as admin:
             await admin.create_topic("idle", partitions=works.PARTITIONS, replication_factor=3)
-        return await asyncio.to_thread(_in_spark, Side("quorate", ours.bootstrap))
+        return await asyncio.to_thread(_in_spark, Side("quorate", ours.bootstrap), recorded)
 
 
-def _in_spark(side: Side) -> list[Figure]:
+def _in_spark(side: Side, recorded: Rounds) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
         spark = works.open_spark([], Path(directory))
         try:
-            return idle_figures(spark, side, Path(directory))
+            return idle_figures(spark, side, Path(directory), recorded)
         finally:
             spark.stop()
 
 
-def idle_figures(spark: SparkSession, side: Side, directory: Path) -> list[Figure]:
+def idle_figures(spark: SparkSession, side: Side, directory: Path, recorded: Rounds) -> list[Figure]:
     """Of the topic `idle`; in turns, medians."""
     spark.dataSource.register(NothingDataSource)
     rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("rampUpTime", "3600s")
     frames = {
-        "ours": works.idle_frame(spark, side, "idle"),
+        side.format: works.idle_frame(spark, side, "idle"),
         "rate": rate.load(),
         "nothing": spark.readStream.format("nothing").load(),
     }
@@ -90,6 +94,8 @@ def idle_figures(spark: SparkSession, side: Side, directory: Path) -> list[Figur
             checkpoint = directory / f"idle-{name}-{number}"
             measured = works.patiently(lambda frame=frame, at=checkpoint: _measure(frame, at))  # type: ignore[misc]
             found[name].append(measured)
+            told = {figure: round(value, 3) for figure, value in measured._asdict().items()}
+            recorded.add(round=number + 1, work="idle", side=name, **told)
     ours, rate_source, nothing = (
         _Idle(*map(statistics.median, zip(*each, strict=True))) for each in found.values()
     )
@@ -165,7 +171,12 @@ def _mean(found: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="bench.pipeline.idle", description=__doc__)
+    parser.add_argument(
+        "--record", action="store_true", help="add the rounds to docs/evidence/pipeline.jsonl"
+    )
+    chosen = parser.parse_args()
     end_on_sigterm()
-    figures = asyncio.run(run())
+    figures = asyncio.run(run(recorded_rounds(is_recorded=chosen.record)))
     show("A query with nothing to do, beside Spark's rate source", figures)
     sys.exit(any(figure.passed is False for figure in figures))
