@@ -187,6 +187,12 @@ def _written_in_batches(columns: dict[str, pa.Array], **options: str) -> Written
             ("orders", None, 2),
         ),
         (
+            {"headers": pa.array([[], [], [{"key": None, "value": b"1"}]], pa.list_(_PAIR))},
+            {"topic": "orders"},
+            "^orders, row 3 of the task: a row has a header without a key",
+            ("orders", None, 3),
+        ),
+        (
             {
                 "topic": pa.array(["orders", "bills", "orders"]),
                 "partition": pa.array([2, 1, 7], pa.int32()),
@@ -225,8 +231,10 @@ def test_a_record_among_rows_that_go_elsewhere_is_told_with_its_own_number(produ
 
 def test_a_record_that_is_not_even_sent_is_told_with_its_place(producer: _Producer) -> None:
     producer.refusal = BufferExhausted("no room")
-    with pytest.raises(BufferExhausted, match=r"^orders, row 0 of the task: no room"):
+    # Of many that go in one call nobody says which one it is.
+    with pytest.raises(BufferExhausted, match=r"^orders, rows 0 to 999 of the task: no room") as of_many:
         _write()
+    assert of_many.value.facts == {"topic": "orders", "partition": None, "row": 0, "last_row": 999}
     producer.refused = 17
     with pytest.raises(BufferExhausted, match=r"^orders, row 17 of the task: no room") as caught:
         _write(includeTimestamp="true")

@@ -39,14 +39,20 @@ def located(error: QuorateError, *, topic: str, partition: int, offset: int | No
     return type(error)(f"{where}: {error.message}", **facts)
 
 
-def at_row(error: QuorateError, *, topic: str | None, partition: int | None, row: int) -> QuorateError:
+def at_row(
+    error: QuorateError, *, topic: str | None, partition: int | None, row: int, last_row: int | None = None
+) -> QuorateError:
     """The same of a row that is to be written: it has no offset yet, but a number in its task, from 0.
 
-    None where that is not known yet: a row without a topic, or one whose key was to decide.
+    ``topic`` and ``partition`` are None where they are not known yet: a row names none, or its key was to
+    decide. ``last_row`` (inclusive): it is one of so many, and nobody says which.
     """
-    place = "" if topic is None else topic if partition is None else f"{topic}-{partition}"
-    where = f"row {row} of the task"
     facts = error.facts | {"topic": topic, "partition": partition, "row": row}
+    where = f"row {row} of the task"
+    if last_row is not None and last_row != row:
+        facts |= {"last_row": last_row}
+        where = f"rows {row} to {last_row} of the task"
+    place = "" if topic is None else topic if partition is None else f"{topic}-{partition}"
     message = error.message.removeprefix(f"{place}: ")
     return type(error)(f"{place}, {where}: {message}" if place else f"{where}: {message}", **facts)
 

@@ -74,10 +74,20 @@ class Place(NamedTuple):
 
     def told(self, error: QuorateError, index: int) -> QuorateError:
         """The error of one of them, with its place."""
-        partition = error.facts.get("partition")
-        if not isinstance(partition, int):
-            partition = self.partition if self.partitions is None else self.partitions[index]
-        return at_row(error, topic=self.topic, partition=partition, row=self.numbers.of(index))
+        partition = self.partition if self.partitions is None else self.partitions[index]
+        return at_row(
+            error, topic=self.topic, partition=_said_by(error, partition), row=self.numbers.of(index)
+        )
+
+    def told_of_any(self, error: QuorateError, count: int) -> QuorateError:
+        """The error of one of them, and it is not known of which; ``count``: how many they are."""
+        return at_row(
+            error,
+            topic=self.topic,
+            partition=_said_by(error, self.partition),
+            row=self.numbers.of(0),
+            last_row=self.numbers.of(count - 1),
+        )
 
 
 class OutgoingRows:
@@ -164,6 +174,12 @@ class OutgoingRows:
         return columns
 
 
+def _said_by(error: QuorateError, partition: int | None) -> int | None:
+    """An error knows it where the key has decided."""
+    said = error.facts.get("partition")
+    return said if isinstance(said, int) else partition
+
+
 def _groups(rows: _Rows, column: str) -> Iterator[tuple[Any, _Rows]]:
     """The rows with each value of the column, in their order."""
     found = rows.column(column)
@@ -182,10 +198,15 @@ def _byte_strings(column: pa.Array) -> list[bytes | None]:
 
 
 def _headers(found: list[dict[str, Any]] | None, place: Place, index: int) -> list[tuple[str, bytes | None]]:
-    if found is not None and None in found:
-        why = "a row has a header that is null: it has to have a key, and may have a value"
-        raise place.told(InvalidRecord(why), index)
-    return [(each["key"], each["value"]) for each in found or ()]
+    headers = []
+    for each in found or ():
+        if each is None:
+            why = "a row has a header that is null: it has to have a key, and may have a value"
+            raise place.told(InvalidRecord(why), index)
+        if each["key"] is None:
+            raise place.told(InvalidRecord("a row has a header without a key"), index)
+        headers.append((each["key"], each["value"]))
+    return headers
 
 
 def _milliseconds(column: pa.Array, place: Place) -> list[int]:

@@ -105,7 +105,7 @@ def _send(producer: Producer, place: Place, columns: Columns) -> Sent:
     try:
         return producer.send_many(place.topic, partition=place.partition, **columns)
     except QuorateError as error:
-        raise place.told(error, 0) from error
+        raise place.told_of_any(error, len(columns["values"])) from error
 
 
 def _send_one_by_one(producer: Producer, place: Place, columns: Columns) -> list[RecordFuture]:
