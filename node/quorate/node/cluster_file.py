@@ -3,6 +3,10 @@
 Several programs change it (``up``, ``restart``, ``down``, a drill), so a change is made under a lock and
 appears whole: written under another name, then renamed. It says what is wanted of a node beside what its
 process is; without that, nobody could tell a node that died from one that was stopped on purpose.
+
+A directory may be moved, or copied, while nothing runs. A copy of one that runs is refused, whatever it is
+asked: it names the original's processes, so it would stop those, and start a voter beside them on files that
+have forgotten how that voter voted. The same holds for a copy made earlier, for as long as the original runs.
 """
 
 from __future__ import annotations
@@ -101,8 +105,7 @@ class ClusterFile:
 
     def read(self) -> ClusterState:
         try:
-            with open(self.path, encoding="utf-8") as file:
-                return _state(json.load(file), self.directory)
+            state, home = self._content()
         except FileNotFoundError:
             raise InvalidRequest(
                 f"{self.directory} holds no local cluster: there is no {CLUSTER_FILE}", path=self.path
@@ -113,6 +116,37 @@ class ClusterFile:
             raise self._foreign(f"it is no JSON: {error}") from error
         except (TypeError, AttributeError) as error:
             raise self._foreign("something in it is of another kind") from error
+        if home is not None and not _is_same(home, self.directory):
+            self._refuse_if_any_runs_from(home, state)
+        return state
+
+    def _content(self) -> tuple[ClusterState, str | None]:
+        """With the directory in which it was written, as far as it says so."""
+        with open(self.path, encoding="utf-8") as file:
+            document = json.load(file)
+        state = _state(document, self.directory)
+        return state, next(filter(None, map(_home, document["nodes"])), None)
+
+    def _refuse_if_any_runs_from(self, home: str, state: ClusterState) -> None:
+        """As far as this file knows, or the one that is still there."""
+        original = _original(home, state.cluster_id)
+        running = [
+            node for each in (state, original) if each is not None for node in each.nodes if node.is_running
+        ]
+        if not running:
+            return
+        node = running[0]
+        assert node.process is not None
+        what_to_do = (
+            f"use --dir {home}, or stop it there first"
+            if original is not None
+            else "move it back, and stop it there"
+        )
+        raise InvalidRequest(
+            f"{node.name} (pid {node.process.pid}) runs from {home}, and {self.directory} is a copy, or "
+            f"was moved while it ran; nothing is stopped or started from here: {what_to_do}",
+            path=self.path,
+        )
 
     def _foreign(self, why: str) -> InvalidRequest:
         return InvalidRequest(f"{self.path} is not what `quorate up` writes: {why}", path=self.path)
@@ -149,6 +183,28 @@ class ClusterFile:
             yield is_ours
         finally:
             os.close(descriptor)
+
+
+def _home(node: dict[str, Any]) -> str | None:
+    data_dir, suffix = node.get("data_dir"), f"/{node['name']}/data"
+    return data_dir.removesuffix(suffix) if isinstance(data_dir, str) and data_dir.endswith(suffix) else None
+
+
+def _is_same(home: str, directory: str) -> bool:
+    """It may be reached by another name, through a link."""
+    try:
+        return home == directory or os.path.samefile(home, directory)
+    except OSError:
+        return False
+
+
+def _original(home: str, cluster_id: str) -> ClusterState | None:
+    """None: nothing is there any more, or something else."""
+    try:
+        state, _ = ClusterFile(home)._content()  # noqa: SLF001  # it may be a copy itself: none of our business
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return state if state.cluster_id == cluster_id else None
 
 
 def _document(state: ClusterState) -> dict[str, Any]:

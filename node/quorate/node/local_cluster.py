@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from quorate.core.config import NodeConfig, load_node_config
 from quorate.errors import (
+    CannotListen,
     InvalidConfig,
     InvalidRequest,
     QuorateError,
@@ -235,7 +236,26 @@ class LocalCluster:
         for node in map(self.node, chosen):
             if not node.is_running:
                 check_port_is_free(node)
+        self._refuse_beside_a_copy(chosen)
         return {name: self._spawn(name) for name in chosen}
+
+    def _refuse_beside_a_copy(self, chosen: Sequence[str]) -> None:
+        """Two copies that both were started once know nothing of each other: only their ports tell.
+
+        A node that was stopped here could otherwise join those that run there, with what it has forgotten.
+        """
+        for node in self.nodes:
+            if "controller" not in node.roles or node.is_left_out or node.is_running or node.name in chosen:
+                continue
+            try:
+                check_port_is_free(node)
+            except CannotListen as error:
+                # Somebody may have started it meanwhile.
+                if not self.node(node.name).is_running:
+                    raise CannotListen(
+                        f"{error.message}, which is not of {self.directory}: does a copy of it run?",
+                        **error.facts,
+                    ) from error
 
     async def wait_for_controller(
         self, timeout_s: float = _CONTROLLER_TIMEOUT_S
