@@ -8,6 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from quorate.chaos.models.quorum.quorum_harness import (
+    DIRECTORY,
+    PORT,
+    HistoryMachine,
+    SimQuorum,
+    SimVoter,
+    simulate,
+)
 from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.errors import (
     ControllerMoved,
@@ -25,7 +33,6 @@ from quorate.metadata.raft.peers import Peers
 from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.ready import Role
 from quorate.metadata.raft.voters import DirectoryId, NodeId, Voter, VoterKey
-from tests.raft.quorum_harness import DIRECTORY, PORT, HistoryMachine, SimQuorum, SimVoter, simulate
 
 
 def quorum_of(voter: SimVoter) -> Quorum:

@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
+from quorate.chaos.models.quorum.directory_harness import DirectoryHarness, command, commands, hard_state
+from quorate.chaos.models.quorum.directory_life import busy_life, check_goes_on
+from quorate.chaos.models.quorum.journal_checkers import check_group_whose_sync_failed
 from quorate.chaos.sim.disk_faults import ProcessDied, ShortWrite, fail_nth
 from quorate.errors import DiskFull, StorageFailed
 from quorate.metadata.raft.journal_format import encode_group
-from tests.raft.directory_harness import DirectoryHarness, command, commands, hard_state
-from tests.raft.directory_life import busy_life, check_goes_on
 
 #: by the number of the operation that is to fail
 FAULTS: dict[str, Callable[[int], OSError | ProcessDied]] = {
@@ -79,27 +80,6 @@ async def test_fault_at_any_operation_of_a_start_is_a_typed_error_and_the_next_s
         harness.ledger.check(harness.directory)
 
 
-async def test_group_whose_sync_failed_is_written_again_before_it_counts() -> None:
-    """The page cache shows it to the next process, and the device has nothing of it."""
-    harness = DirectoryHarness()
-    await harness.begin()
-    await harness.write_hard_state(hard_state(1))
-    await harness.store(*commands(1, 2))
-    harness.append([command(3)])
-    harness.disk.fault_hook = fail_nth(1, OSError(errno.EIO, "input/output error"), names=["fdatasync"])
-    with pytest.raises(OSError, match="input/output"):
-        await harness.sync()
-    harness.disk.fault_hook = None
-    with pytest.raises(OSError, match="failed before"):
-        await harness.sync()
-    directory = await harness.restart()
-    assert directory.restored is not None
-    found = directory.restored.entries
-    directory = await harness.power_loss()
-    assert directory.restored is not None
-    assert directory.restored.entries == found
-
-
 async def test_cut_whose_sync_failed_is_made_again() -> None:
     """Else the bytes that were cut would be back behind the entries that came after."""
     harness = DirectoryHarness(segment_bytes=1 << 20)
@@ -151,3 +131,7 @@ async def test_death_at_any_operation_of_a_start_never_hides_that_the_end_was_lo
         assert aside.endswith(b"?")
         directory.close()
     assert number > 20
+
+
+async def test_group_whose_sync_failed_is_written_again_before_it_counts() -> None:
+    await check_group_whose_sync_failed()

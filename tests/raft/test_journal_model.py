@@ -11,7 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.raft.directory_harness import DirectoryHarness, LogState, command, hard_state, snapshot_at
+from quorate.chaos.models.quorum.directory_harness import (
+    DirectoryHarness,
+    LogState,
+    command,
+    hard_state,
+    snapshot_at,
+)
 
 T = TypeVar("T")
 

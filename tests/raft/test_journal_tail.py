@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from quorate.errors import QuorumDamaged
-from quorate.metadata.raft.entries import SnapshotId
-from quorate.metadata.raft.journal_format import HEADER_BYTES, encode_group
-from quorate.metadata.raft.journal_mark import MARK_NAME
-from tests.raft.directory_harness import (
+from quorate.chaos.models.quorum import journal_checkers as check
+from quorate.chaos.models.quorum.directory_harness import (
     DirectoryHarness,
     command,
     commands,
     hard_state,
     snapshot_at,
 )
-
-FIRST_FILE = f"{1:020d}.journal"
-
-
-async def journal_of_three(**options: int) -> tuple[DirectoryHarness, list[bytes]]:
-    """Three groups in one file, and the file as it was before each of them and after the last."""
-    harness = DirectoryHarness(segment_bytes=options.get("segment_bytes", 1 << 20))
-    await harness.begin()
-    await harness.write_hard_state(hard_state(1))
-    contents = [harness.content(FIRST_FILE)]
-    for first in (1, 3, 5):
-        await harness.store(*commands(first, first + 1))
-        contents.append(harness.content(FIRST_FILE))
-    return harness, contents
-
-
-async def recovered_entries(harness: DirectoryHarness) -> int:
-    """How many entries a start finds."""
-    directory = await harness.restart()
-    assert directory.restored is not None
-    entries = directory.restored.entries
-    assert list(entries) == commands(1, len(entries))
-    return len(entries)
+from quorate.chaos.models.quorum.journal_checkers import (
+    FIRST_FILE,
+    journal_of_three,
+    large_last_group,
+    recovered_entries,
+)
+from quorate.errors import QuorumDamaged
+from quorate.metadata.raft.entries import SnapshotId
+from quorate.metadata.raft.journal_format import HEADER_BYTES, encode_group
+from quorate.metadata.raft.journal_mark import MARK_NAME
 
 
 async def test_last_group_torn_at_any_byte_is_cut_and_the_voter_counts() -> None:
@@ -63,13 +48,6 @@ async def test_groups_that_were_synced_and_are_gone_make_the_voter_catch_up(rest
         assert await recovered_entries(harness) == 2
         assert harness.directory.hard_state.is_recovering
         assert harness.directory.opening_report.groups_lost == groups_lost, "it is told once, and stays so"
-
-
-async def test_last_file_that_is_gone_makes_the_voter_catch_up() -> None:
-    harness, _ = await journal_of_three(segment_bytes=1)
-    harness.disk.unlink(harness.path(harness.names(".journal")[-1]))
-    assert await recovered_entries(harness) == 4
-    assert harness.directory.hard_state.is_recovering
 
 
 async def test_mark_that_is_missing_or_damaged_accuses_nobody() -> None:
@@ -99,23 +77,6 @@ async def test_zeros_behind_the_last_group_are_cut() -> None:
         assert not harness.directory.hard_state.is_recovering
 
 
-async def test_full_length_group_with_a_wrong_checksum_at_the_end_makes_the_voter_catch_up() -> None:
-    harness, (_, _, before, whole) = await journal_of_three()
-    damaged = whole[:-1] + b"?"
-    harness.overwrite(FIRST_FILE, damaged)
-    assert await recovered_entries(harness) == 4
-    assert harness.directory.hard_state.is_recovering
-    assert harness.directory.restored is not None
-    assert harness.directory.restored.hard_state.is_recovering
-    (aside,) = harness.names(".damaged")
-    assert harness.content(aside) == damaged[len(before) :]
-    assert harness.directory.opening_report.damaged_tail == harness.path(aside)
-    # It stays so, start after start, until a leader's log was caught up with.
-    assert await recovered_entries(harness) == 4
-    assert harness.directory.hard_state.is_recovering
-    assert harness.directory.opening_report.damaged_tail is None
-
-
 async def test_that_the_end_was_lost_is_durable_before_it_is_cut() -> None:
     harness, (*_, whole) = await journal_of_three()
     harness.overwrite(FIRST_FILE, whole[:-1] + b"?")
@@ -134,20 +95,6 @@ async def test_garbage_behind_the_last_group_makes_the_voter_catch_up() -> None:
     harness.overwrite(FIRST_FILE, whole + random.Random(1).randbytes(100))
     assert await recovered_entries(harness) == 6
     assert harness.directory.hard_state.is_recovering
-
-
-async def test_damage_with_a_sound_group_behind_it_refuses_the_start_and_names_the_place() -> None:
-    harness, (_, one, two, whole) = await journal_of_three()
-    for position in (len(one), len(one) + HEADER_BYTES, len(two) - 1):
-        damaged = bytearray(whole)
-        damaged[position] ^= 0x10
-        harness.overwrite(FIRST_FILE, bytes(damaged))
-        with pytest.raises(QuorumDamaged) as caught:
-            await harness.open()
-        assert caught.value.facts == {"path": harness.path(FIRST_FILE), "position": len(one)}
-        assert "add it again" in caught.value.message
-        assert harness.content(FIRST_FILE) == damaged, "nothing is cut on a guess"
-        assert harness.disk.open_paths == []
 
 
 async def test_zeros_with_a_sound_group_behind_them_refuse_the_start() -> None:
@@ -240,17 +187,6 @@ async def test_entries_of_a_term_that_is_not_on_record_refuse_the_start() -> Non
 # --- the machine was started anew ------------------------------------------------------------------------
 
 
-async def large_last_group() -> tuple[DirectoryHarness, int, bytes]:
-    """A last group of many sectors, at no sector boundary: its harness, position, and the file."""
-    harness = DirectoryHarness(segment_bytes=1 << 20)
-    await harness.begin()
-    await harness.write_hard_state(hard_state(1))
-    await harness.store(*commands(1, 3))
-    position = len(harness.content(FIRST_FILE))
-    await harness.store(command(4, data=random.Random(4).randbytes(3000)))
-    return harness, position, harness.content(FIRST_FILE)
-
-
 def without_sector(content: bytes, sector: int, position: int) -> bytes:
     """As if it had not reached the device; what stood before ``position`` was there already."""
     start, end = max(position, 512 * sector), min(len(content), 512 * (sector + 1))
@@ -289,17 +225,6 @@ async def test_power_loss_is_remembered_until_the_journal_is_repaired() -> None:
     assert not harness.directory.hard_state.is_recovering
 
 
-async def test_flipped_bit_is_no_missing_sector_also_after_a_power_loss() -> None:
-    harness, position, whole = await large_last_group()
-    for bit in range(8 * position, 8 * len(whole), 97):
-        damaged = bytearray(whole)
-        damaged[bit // 8] ^= 1 << bit % 8
-        harness.overwrite(FIRST_FILE, bytes(damaged))
-        directory = await harness.power_loss()
-        assert directory.hard_state.is_recovering, f"bit {bit}"
-        await directory.write_hard_state(hard_state(1))
-
-
 async def test_sectors_that_were_written_as_zeros_prove_nothing() -> None:
     harness = DirectoryHarness()
     await harness.begin()
@@ -309,3 +234,18 @@ async def test_sectors_that_were_written_as_zeros_prove_nothing() -> None:
     harness.disk.flip_bit(harness.path(FIRST_FILE), 8 * 100)
     await harness.power_loss()
     assert harness.directory.hard_state.is_recovering
+
+
+@pytest.mark.parametrize(
+    "checker",
+    [
+        check.check_last_file_that_is_gone,
+        check.check_damaged_tail,
+        check.check_damage_before_a_sound_group,
+        check.check_flips_after_a_power_loss,
+    ],
+)
+async def test_checkers_that_mutations_are_held_against_are_content(
+    checker: Callable[[], Awaitable[None]],
+) -> None:
+    await checker()

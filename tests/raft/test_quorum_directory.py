@@ -6,13 +6,8 @@ import asyncio
 
 import pytest
 
-from quorate.chaos.sim.disk_faults import Operation
-from quorate.errors import DiskFull, InvalidConfig, QuorumDamaged, StorageFailed
-from quorate.metadata.raft import quorum_directory
-from quorate.metadata.raft.entries import Snapshot
-from quorate.metadata.raft.journal_mark import MARK_NAME
-from quorate.metadata.raft.voters import Voter, Voters
-from tests.raft.directory_harness import (
+from quorate.chaos.models.quorum import journal_checkers as check
+from quorate.chaos.models.quorum.directory_harness import (
     PATH,
     DirectoryHarness,
     command,
@@ -20,19 +15,12 @@ from tests.raft.directory_harness import (
     hard_state,
     snapshot_at,
 )
-
-
-async def founded(**options: int) -> DirectoryHarness:
-    harness = DirectoryHarness(**options)
-    await harness.begin()
-    await harness.write_hard_state(hard_state(1))
-    return harness
-
-
-def entries_of(harness: DirectoryHarness) -> list[object]:
-    assert harness.directory.restored is not None
-    return list(harness.directory.restored.entries)
-
+from quorate.chaos.models.quorum.journal_checkers import entries_of, founded, journal_with_snapshots
+from quorate.errors import DiskFull, InvalidConfig, QuorumDamaged, StorageFailed
+from quorate.metadata.raft import quorum_directory
+from quorate.metadata.raft.entries import Snapshot
+from quorate.metadata.raft.journal_mark import MARK_NAME
+from quorate.metadata.raft.voters import Voter, Voters
 
 # --- identity and founding ----------------------------------------------------------------------------------
 
@@ -197,28 +185,6 @@ async def test_all_that_wait_share_one_write_and_one_sync() -> None:
     assert [each.name for each in harness.disk.trace].count("fdatasync") == 1
 
 
-async def test_nothing_is_written_while_a_sync_is_under_way() -> None:
-    """Recovery stands on it: only the last group may be unfinished."""
-    harness = await founded(segment_bytes=100)
-    groups = 0
-
-    def check(operation: Operation) -> None:
-        nonlocal groups
-        if operation.name == "pwritev":
-            groups += 1
-            for name in harness.names(".journal"):
-                assert harness.disk.unsynced_bytes(harness.path(name)) == 0
-
-    harness.disk.fault_hook = check
-    syncs = []
-    for index in range(1, 9):
-        harness.append([command(index)])
-        syncs += [asyncio.ensure_future(harness.sync()) for _ in range(3)]
-        await asyncio.sleep(0)
-    await asyncio.gather(*syncs)
-    assert 2 < groups < 8
-
-
 async def test_sync_that_was_cancelled_is_made_good_before_anything_else_is_written() -> None:
     harness = await founded(segment_bytes=1)
     harness.disk.sync_delay_s = 0.001
@@ -257,16 +223,6 @@ async def test_gap_in_what_is_appended_is_a_bug_of_the_caller() -> None:
 # --- snapshots ----------------------------------------------------------------------------------------------
 
 
-async def journal_with_snapshots(*indexes: int) -> DirectoryHarness:
-    """Twenty entries, one in each file."""
-    harness = await founded(segment_bytes=1)
-    for index in range(1, 21):
-        await harness.store(command(index))
-    for index in indexes:
-        await harness.save(snapshot_at(index, data=b"at %d" % index))
-    return harness
-
-
 async def test_start_gives_the_newest_snapshot_and_the_entries_after_it() -> None:
     harness = await journal_with_snapshots(5, 9)
     directory = await harness.power_loss()
@@ -283,38 +239,6 @@ async def test_journal_is_kept_from_the_older_of_two_snapshots_on() -> None:
     await harness.restart()
     assert [int(name[:20]) for name in harness.names(".snapshot")] == [9, 20]
     assert harness.names(".journal")[0] == f"{10:020d}.journal"
-
-
-async def test_snapshot_is_durable_before_anything_is_removed() -> None:
-    harness = await journal_with_snapshots(5, 9)
-    harness.disk.trace = []
-    await harness.save(snapshot_at(15))
-    names = [each.name for each in harness.disk.trace]
-    assert names.index("rename") < names.index("fsync_directory") < names.index("unlink")
-
-
-@pytest.mark.parametrize("snapshots", [(5, 9), (9,)])
-async def test_damaged_newest_snapshot_is_made_up_for_by_the_journal(snapshots: tuple[int, ...]) -> None:
-    harness = await journal_with_snapshots(*snapshots)
-    newest = harness.names(".snapshot")[-1]
-    harness.overwrite(newest, harness.content(newest)[:-1])
-    directory = await harness.restart()
-    assert entries_of(harness) == commands(6 if len(snapshots) == 2 else 1, 20)
-    assert len(directory.opening_report.damaged_snapshots) == 1
-    assert newest in harness.names(".snapshot"), "nothing is removed on a guess (rule 42)"
-    # The next one takes its place.
-    await harness.save(snapshot_at(12))
-    await harness.restart()
-    assert entries_of(harness) == commands(13, 20)
-
-
-async def test_damaged_snapshot_that_the_journal_cannot_make_up_for_refuses_the_start() -> None:
-    harness = await journal_with_snapshots(5, 9)
-    for name in harness.names(".snapshot"):
-        harness.overwrite(name, b"")
-    with pytest.raises(QuorumDamaged, match="does not make up for it") as caught:
-        await harness.open()
-    assert caught.value.facts["path"] == harness.path(harness.names(".snapshot")[-1])
 
 
 async def test_damaged_installed_snapshot_refuses_the_start() -> None:
@@ -452,3 +376,23 @@ async def test_journal_never_relies_on_a_snapshot_whose_name_is_not_durable(
     assert restored is not None
     assert restored.snapshot is not None
     assert restored.snapshot.index == 50
+
+
+# --- what mutations are held against ---------------------------------------------------------------------
+
+
+async def test_nothing_is_written_while_a_sync_is_under_way() -> None:
+    await check.check_one_group_at_a_time()
+
+
+async def test_snapshot_is_durable_before_anything_is_removed() -> None:
+    await check.check_snapshot_is_durable_first()
+
+
+@pytest.mark.parametrize("snapshots", [(5, 9), (9,)])
+async def test_damaged_newest_snapshot_is_made_up_for_by_the_journal(snapshots: tuple[int, ...]) -> None:
+    await check.check_damaged_newest_snapshot(snapshots)
+
+
+async def test_damaged_snapshot_that_the_journal_cannot_make_up_for_refuses_the_start() -> None:
+    await check.check_damaged_snapshots()

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import NoReturn
 
+from quorate.chaos.models.quorum.quorum_harness import History, HistoryMachine
 from quorate.client.transport import client_transport
 from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort, VoterAddress
@@ -18,7 +19,6 @@ from quorate.metadata.raft.quorum import Quorum
 from quorate.metadata.raft.quorum_config import QuorumConfig
 from quorate.metadata.raft.ready import Role
 from quorate.metadata.raft.voters import NodeId
-from tests.raft.quorum_harness import History, HistoryMachine
 
 
 def _fatal(reason: str) -> NoReturn:

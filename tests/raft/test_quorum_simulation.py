@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tests.raft.quorum_storm import run_storm
+from quorate.chaos.models.quorum.quorum_storm import run_storm
 
 SEEDS_PER_CHUNK = 15
 CHUNKS = 2
@@ -37,7 +37,7 @@ def test_acknowledged_changes_survive_reads_are_current_and_states_are_equal(chu
         try:
             counters += run_storm(seed)[0]
         except BaseException as error:
-            error.add_note(f"seed {seed}: from tests.raft.quorum_storm import run_storm; run_storm({seed})")
+            error.add_note(f"seed {seed}: quorate.chaos.models.quorum.quorum_storm.run_storm({seed})")
             raise
     _check_that_it_happened(counters)
 
@@ -65,7 +65,7 @@ def _check_that_it_happened(counters: Counter[str]) -> None:
 
 def test_same_seed_gives_the_same_history_in_another_process() -> None:
     # Another hash seed orders sets and dicts of strings differently: nothing may depend on that.
-    code = "from tests.raft.quorum_storm import run_storm; print(run_storm(4)[1])"
+    code = "from quorate.chaos.models.quorum.quorum_storm import run_storm; print(run_storm(4)[1])"
     digests = {
         subprocess.run(
             [sys.executable, "-c", code],

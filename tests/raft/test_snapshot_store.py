@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from quorate.chaos.models.quorum.directory_harness import snapshot_at
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
 from quorate.metadata.raft.snapshot_store import DamagedSnapshot, SnapshotStore
-from tests.raft.directory_harness import snapshot_at
 
 PATH = "/snapshots"
 LARGE = random.Random(1).randbytes((5 << 19) + 17)

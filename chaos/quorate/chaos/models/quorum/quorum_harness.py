@@ -62,7 +62,7 @@ class HistoryMachine:
         for entry in entries:
             assert entry.index == self.index + 1
             content = f"{self.digest}:{entry.index}:{entry.term}:{entry.kind}:".encode() + entry.data
-            self.digest = hashlib.sha1(content).hexdigest()
+            self.digest = hashlib.sha256(content).hexdigest()
             self.index = entry.index
             if entry.kind is EntryKind.COMMAND:
                 self.commands[entry.index] = entry.data.decode()

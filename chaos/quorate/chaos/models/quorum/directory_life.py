@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 
-from quorate.metadata.raft.entries import SnapshotId, Term
-from tests.raft.directory_harness import (
+from quorate.chaos.models.quorum.directory_harness import (
     DirectoryHarness,
     command,
     commands,
     hard_state,
     snapshot_at,
 )
+from quorate.metadata.raft.entries import SnapshotId, Term
 
 __all__ = ["busy_life", "check_goes_on", "random_life"]
 

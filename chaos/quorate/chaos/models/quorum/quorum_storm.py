@@ -13,12 +13,12 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from quorate.chaos.models.quorum.quorum_harness import DIRECTORY, PORT, SimQuorum, SimVoter, simulate
 from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.chaos.sim.network import LinkFaults
 from quorate.errors import QuorateError
 from quorate.metadata.raft.entries import Index
 from quorate.metadata.raft.voters import Voter
-from tests.raft.quorum_harness import DIRECTORY, PORT, SimQuorum, SimVoter, simulate
 
 STORM_S = 6.0
 #: when everything is healed, so much is enough to be whole again
