@@ -173,7 +173,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _status_of_interruption(error: BaseException) -> int:
     """As a shell tells of a process that a signal has ended."""
-    from quorate.console.connecting import Terminated
+    from quorate.node.interruption import Terminated
 
     return 128 + (signal.SIGTERM if isinstance(error.__cause__, Terminated) else signal.SIGINT)
 

@@ -15,11 +15,12 @@ from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.impatient_admin import ImpatientAdmin
 from quorate.client.transport import client_transport
 from quorate.errors import InvalidConfig
+from quorate.node.interruption import Terminated
 
 if TYPE_CHECKING:
     from quorate.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 
-__all__ = ["Clients", "Terminated", "with_clients", "with_connection"]
+__all__ = ["Clients", "with_clients", "with_connection"]
 
 T = TypeVar("T")
 
@@ -62,10 +63,6 @@ def with_connection(bootstrap: str, work: Callable[[ImpatientAdmin], Awaitable[T
             return await work(connection)
 
     return _run(connect_and_work)
-
-
-class Terminated(KeyboardInterrupt):
-    """By SIGTERM. Whoever stops a command with it means the same as with Ctrl-C: end, and in good order."""
 
 
 def _run(work: Callable[[], Awaitable[T]]) -> T:

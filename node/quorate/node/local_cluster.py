@@ -33,6 +33,7 @@ from quorate.errors import (
 from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
 from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster
+from quorate.node.interruption import uninterrupted
 from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.node.ready_line import READY_PREFIX
 from quorate.node.stack_dump import STACK_DUMP_SIGNAL
@@ -313,9 +314,14 @@ class LocalCluster:
         return not killed
 
     async def restart(self, name: str) -> None:
-        """Stop it if it runs, start it, wait until it listens."""
+        """Stop it if it runs, start it, wait until it listens. Whoever is interrupted leaves it started."""
+        log_starts = await uninterrupted(self._stop_and_spawn(name))
+        _import_client()
+        await self._is_ready(name, log_starts[name])
+
+    async def _stop_and_spawn(self, name: str) -> dict[str, int]:
         await self.stop([name])
-        await self.start([name])
+        return self.spawn([name])
 
     async def kill(self, *names: str) -> None:
         """kill -9, of all of them before the first is waited for; each ends where it stands."""

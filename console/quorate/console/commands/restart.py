@@ -27,18 +27,17 @@ def restart(session: Session, directory: str, name: str) -> None:
 
     Returns once it serves. A `quorate up` that watches the cluster goes on watching the new process.
     """
-    import asyncio
-
     from quorate.console.advice import AdvisedError
     from quorate.console.local_clusters import PORT_ADVICE, named_node, node_document
     from quorate.console.output import print_json
     from quorate.errors import CannotListen, Unavailable
+    from quorate.node.interruption import run_interruptible
     from quorate.node.local_cluster import LocalCluster
 
     cluster = LocalCluster(directory)
     name = named_node(cluster, name).name
     try:
-        asyncio.run(_restart(session, cluster, name))
+        run_interruptible(_restart(session, cluster, name))
     except CannotListen as error:
         raise AdvisedError(error, PORT_ADVICE) from error
     except Unavailable as error:
@@ -55,14 +54,22 @@ async def _restart(session: Session, cluster: LocalCluster, name: str) -> None:
     """Whoever waits hears soon what for."""
     import asyncio
 
-    work = asyncio.create_task(cluster.restart(name))
-    await asyncio.wait([work], timeout=_SILENCE_S)
-    if not work.done() and cluster.is_running(name):
-        others = _start_the_others(cluster, name)
-        session.note(
-            f"{name} is started, and " + (f"waits for a quorum; {others}" if others else "not ready yet")
+    from quorate.node.interruption import telling_of_interruption
+
+    def tell_what_is_waited_for() -> None:
+        if cluster.is_running(name):
+            others = _start_the_others(cluster, name)
+            session.note(
+                f"{name} is started, and " + (f"waits for a quorum; {others}" if others else "not ready yet")
+            )
+
+    timer = asyncio.get_running_loop().call_later(_SILENCE_S, tell_what_is_waited_for)
+    try:
+        await telling_of_interruption(
+            cluster.restart(name), lambda: session.note(f"interrupted; {name} is not left stopped")
         )
-    await work
+    finally:
+        timer.cancel()
 
 
 def _start_the_others(cluster: LocalCluster, name: str) -> str | None:

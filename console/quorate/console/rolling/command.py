@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from quorate.console.rolling.roll import Restarted, Roll
 from quorate.console.rolling.safety import RollingNode
 from quorate.console.session import Session
 from quorate.errors import InvalidRequest
+from quorate.node.interruption import run_interruptible
 
 __all__ = ["restart_in_turn"]
 
@@ -34,7 +34,7 @@ def restart_in_turn(
         restarter = AgentRestarter(agent_file)
     roll = Roll(restarter, timeout_s=timeout_s, is_forced=is_forced, tell=session.note)
     began = time.monotonic()
-    done = asyncio.run(roll.run(_chosen(restarter, names)))
+    done = run_interruptible(roll.run(_chosen(restarter, names)))
     seconds = time.monotonic() - began
     if session.json:
         print_json({"nodes": [_document(each) for each in done], "seconds": round(seconds, 3)})

@@ -9,6 +9,7 @@ from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.command_agent import CommandAgent
 from quorate.console.rolling.safety import RollingNode
 from quorate.errors import UnsupportedOperation
+from quorate.node.interruption import uninterrupted
 from quorate.node.local_cluster import LocalCluster
 
 __all__ = ["AgentRestarter", "LocalRestarter", "Restarter"]
@@ -22,7 +23,10 @@ class Restarter(Protocol):
     def bootstrap(self) -> str: ...
 
     async def restart(self, name: str) -> None:
-        """By SIGTERM, so that it hands its leaders over. It may still be on its way up when this returns."""
+        """By SIGTERM, so that it hands its leaders over. It may still be on its way up when this returns.
+
+        Cancelled in between, it starts the node before it ends.
+        """
 
 
 class LocalRestarter:
@@ -58,5 +62,8 @@ class AgentRestarter:
         return self._agent.bootstrap
 
     async def restart(self, name: str) -> None:
+        await uninterrupted(self._stop_and_start(name))
+
+    async def _stop_and_start(self, name: str) -> None:
         await self._agent.stop(name)
         await self._agent.start(name)

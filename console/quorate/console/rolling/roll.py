@@ -15,6 +15,7 @@ from quorate.console.output import CodedError
 from quorate.console.rolling.restarters import Restarter
 from quorate.console.rolling.safety import RollingNode, next_node, unsettled
 from quorate.errors import QuorateError
+from quorate.node.interruption import telling_of_interruption
 
 if TYPE_CHECKING:
     from quorate.client.admin_calls import AdminCalls
@@ -117,7 +118,14 @@ class Roll:
             await self._check(node)
             del left[node.name]
             self._tell(f"{len(done) + 1}/{len(nodes)} {node.name}: stopping and starting it")
-            restart_s, settle_s = await self._restart(node, before, list(left))
+            try:
+                restart_s, settle_s = await self._restart(node, before, list(left))
+            except asyncio.CancelledError:
+                self._tell(
+                    f"{node.name} was started, and not waited for; not restarted: "
+                    f"{', '.join(left) or 'none'}; `quorate cluster health` says when all is as before"
+                )
+                raise
             done.append(Restarted(node.name, node.id, restart_s, settle_s))
             self._tell(
                 f"{len(done)}/{len(nodes)} {node.name}: back after {restart_s:.1f} s, "
@@ -129,7 +137,10 @@ class Roll:
         self, node: RollingNode, before: admin_pb2.DescribeClusterResponse, left: Sequence[str]
     ) -> tuple[float, float]:
         began = time.monotonic()
-        await self._restarter.restart(node.name)
+        await telling_of_interruption(
+            self._restarter.restart(node.name),
+            lambda: self._tell(f"interrupted; {node.name} is not left stopped"),
+        )
         started = time.monotonic()
         await self._settled(_Awaited(node, _broker_epoch(before, node)), left)
         return started - began, time.monotonic() - started
