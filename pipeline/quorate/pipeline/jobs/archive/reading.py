@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive.delta_store import topic_ids_file_of
+from quorate.pipeline.jobs.archive.extents import FileExtents, files_below
 from quorate.pipeline.jobs.archive.listing import listed_whole
 from quorate.pipeline.jobs.archive.parquet_store import state_file_of
 from quorate.pipeline.jobs.config.base import StoreFormat
@@ -15,7 +17,14 @@ from quorate.pipeline.jobs.session import need_package
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ARCHIVE_SCHEMA", "archived_topic_id", "newest_version", "read_archive"]
+__all__ = [
+    "ARCHIVE_SCHEMA",
+    "archived_topic_id",
+    "file_extents",
+    "newest_version",
+    "read_archive",
+    "read_files",
+]
 
 #: given, not found out: a topic called 2024 would become a number, and an archive of no files has no columns
 ARCHIVE_SCHEMA: Final = (
@@ -28,15 +37,32 @@ def read_archive(
     spark: SparkSession, path: str, store_format: StoreFormat, *, version: int | None = None
 ) -> DataFrame:
     """``version``: of a table of Delta; None: the newest."""
-    reader = spark.read.schema(ARCHIVE_SCHEMA).option("basePath", path)
     if store_format is StoreFormat.PARQUET:
+        reader = spark.read.schema(ARCHIVE_SCHEMA).option("basePath", path)
         # Spark lists the files here, not when it reads them.
         return listed_whole(path, state_file_of(path), lambda: reader.parquet(path))
+    return read_files(spark, path, _files_of_version(path, version))
+
+
+def read_files(spark: SparkSession, path: str, files: Sequence[str]) -> DataFrame:
+    """Some of those of the archive at ``path``."""
+    if not files:
+        return spark.createDataFrame([], ARCHIVE_SCHEMA)
+    return spark.read.schema(ARCHIVE_SCHEMA).option("basePath", path).parquet(*files)
+
+
+def file_extents(path: str, store_format: StoreFormat, topic: str, *, version: int | None) -> FileExtents:
+    """``version``: of a table of Delta."""
+    if store_format is StoreFormat.PARQUET:
+        return FileExtents(topic, lambda: listed_whole(path, state_file_of(path), lambda: files_below(path)))
+    return FileExtents(topic, lambda: _files_of_version(path, version))
+
+
+def _files_of_version(path: str, version: int | None) -> list[str]:
     need_package("deltalake", "delta")
     from deltalake import DeltaTable
 
-    files = DeltaTable(path, version=version).file_uris()
-    return reader.parquet(*files) if files else spark.createDataFrame([], ARCHIVE_SCHEMA)
+    return DeltaTable(path, version=version).file_uris()
 
 
 def archived_topic_id(path: str, store_format: StoreFormat, topic: str) -> str | None:

@@ -21,13 +21,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
-from quorate.pipeline.jobs.archive.reading import archived_topic_id, newest_version, read_archive
+from quorate.pipeline.jobs.archive.extents import FileExtents
+from quorate.pipeline.jobs.archive.reading import (
+    archived_topic_id,
+    file_extents,
+    newest_version,
+    read_archive,
+    read_files,
+)
 from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.config.replay import Placement, ReplayConfig
 from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.progress import Progress
 from quorate.pipeline.jobs.reading import read_whole
 from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
+from quorate.pipeline.jobs.replay.pace import even, small_batches, tasks_for
 from quorate.pipeline.jobs.replay.remainder import compared, first_gap, missing
 from quorate.pipeline.jobs.replay.target import Target
 from quorate.pipeline.jobs.running import Job, Outcome
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-#: With a limit, so many seconds of it are written at once: each chunk costs a little.
+#: With a limit, so many seconds of it are a chunk: each costs a little. Within it rows are paced.
 _SECONDS_PER_CHUNK: Final = 2
 _NO_SECOND_ATTEMPT: Final = {
     "spark.task.maxFailures": "1",
@@ -64,12 +72,14 @@ class _Replay:
         self._config = config
         self._job = job
         self._target = Target(config.bootstrap_servers, config.to_topic[0])
+        self._extents: FileExtents | None = None
         rate = config.rows_per_second_max
         at_once = config.rows_per_chunk_max if rate is None else rate * _SECONDS_PER_CHUNK
         self._rows_per_chunk = min(config.rows_per_chunk_max, at_once)
 
     def run(self, notes: Notes | None) -> Outcome:
-        return self._run(self._begun() if notes is None else notes)
+        with small_batches(self._spark, self._config.rows_per_second_max):
+            return self._run(self._begun() if notes is None else notes)
 
     def _begun(self) -> Notes:
         """What there is to do, noted before anything is done."""
@@ -136,20 +146,25 @@ class _Replay:
         from pyspark.sql import functions as f
 
         assert notes.chunk is not None
-        chosen = self._source(notes.table_version).where(_within(notes.chunk.spans))
+        chosen = self._rows_of(notes.chunk, notes.table_version)
         frame = chosen
         if was_begun:
             self._job.tell("looking for what the last run has written of its last chunk")
             frame = self._remainder(chosen, notes.chunk)
         now = Observation()
-        sorted_frame = (
-            frame.repartition(max(1, len(notes.chunk.spans)), "partition")
-            .sortWithinPartitions("partition", "offset")
-            .observe(now, f.count("*").alias("rows"))
-        )
+        limit = self._config.rows_per_second_max
+        partitions = max(1, len(notes.chunk.spans))
+        tasks = partitions if limit is None else tasks_for(limit, partitions)
         columns = ["key", "value", "headers", "timestamp", *(["partition"] if self._is_placed else [])]
+        sorted_frame = (
+            frame.repartition(tasks, "partition")
+            # Of each partition in order, and none of them first.
+            .sortWithinPartitions("offset", "partition")
+            .observe(now, f.count("*").alias("rows"))
+            .select(*columns)
+        )
         (
-            sorted_frame.select(*columns)
+            (sorted_frame if limit is None else even(sorted_frame, rows_per_s=limit / tasks))
             .write.format(FORMAT)
             .option("kafka.bootstrap.servers", self._config.bootstrap_servers)
             .option("topic", self._config.to_topic[0])
@@ -166,10 +181,24 @@ class _Replay:
     def _is_placed(self) -> bool:
         return self._config.placement is Placement.KEEP
 
+    def _rows_of(self, chunk: Chunk, version: int | None) -> DataFrame:
+        """Of the files that may have some; which these are is looked up once."""
+        path, topic = self._config.path, self._config.topic[0]
+        if self._extents is None:
+            self._extents = file_extents(path, self._config.store_format, topic, version=version)
+        spans = {int(partition): span for partition, span in chunk.spans.items()}
+        files = self._extents.files_with(spans)
+        return self._asked_of(read_files(self._spark, path, files)).where(_within(chunk.spans))
+
     def _source(self, version: int | None) -> DataFrame:
+        return self._asked_of(
+            read_archive(self._spark, self._config.path, self._config.store_format, version=version)
+        )
+
+    def _asked_of(self, frame: DataFrame) -> DataFrame:
+        """Of the topic, and of the time."""
         from pyspark.sql import functions as f
 
-        frame = read_archive(self._spark, self._config.path, self._config.store_format, version=version)
         frame = frame.where(f.col("topic") == self._config.topic[0])
         since, until = self._config.from_time, self._config.until_time
         # By date as well: it is what the directories are named after.
