@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quorate.chaos.mutations import registry
-from quorate.chaos.mutations.evidence import EVIDENCE_PAGE
+from quorate.chaos.mutations.evidence import EVIDENCE_PAGE, RunFacts, facts_on_page, write_evidence_page
 from quorate.chaos.mutations.hunting import HuntOutcome
 from quorate.chaos.mutations.mutation import Catch
 from quorate.chaos.mutations.recorded_hunts import HUNTED_IN, CodeChanged, RecordedHunts
@@ -102,11 +102,35 @@ def test_a_run_that_is_resumed_hunts_what_does_not_stand(
     assert f"`{second}`" in page
 
 
+def test_one_that_is_hunted_by_itself_is_recorded_beside_the_others_with_its_own_commit(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.chaos.evidence.checkout.find_checkout", lambda: checkout)
+    first, second = QUICK
+    other = HuntOutcome(first, 1, Catch("as-it-was-found-before", ""), 1.0, seed=1)
+    recorded(checkout, other, HuntOutcome(second, 5, None, 2.0))
+    facts = RunFacts("of-the-run-of-all", "abc", "long ago")
+    write_evidence_page(checkout, [find_mutation(first)], {first: other}, facts)
+
+    assert main(["sim", "mutants", "--record", "--name", second, "--jobs", "1"]) == 0
+
+    lines = {each.outcome.mutation: each for each in RecordedHunts(checkout).lines()}
+    assert lines[first].outcome == other
+    assert lines[first].by_itself is None
+    assert lines[second].outcome.catch is not None
+    own = lines[second].by_itself
+    assert own is not None
+    page = (checkout / EVIDENCE_PAGE).read_text()
+    assert facts_on_page(checkout) == facts
+    assert f"- commit {own.commit}, sources `{own.sources}`, {own.recorded_at}: `{second}`" in page
+    assert "`as-it-was-found-before`" in page
+
+
 # -- the page of this repository
 
 
 def test_the_page_lists_every_mutation_and_none_survives() -> None:
-    """`quorate sim mutants --record --resume` hunts those that are missing."""
+    """`quorate sim mutants --record --resume` hunts those that are missing; `--record --name` a new one."""
     page = (ROOT / EVIDENCE_PAGE).read_text(encoding="utf-8")
     rows = re.findall(r"^\| [\d, ]+ \| `([^`]+)` \|.*\| ([^|]+) \|$", page, re.M)
     assert sorted(name for name, _ in rows) == sorted(each.name for each in MUTATIONS)

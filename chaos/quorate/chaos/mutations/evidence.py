@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.chaos.evidence.markdown import table, write_page
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
@@ -13,7 +13,7 @@ from quorate.chaos.mutations.hunting import HuntOutcome
 from quorate.chaos.mutations.missed import MISSED
 from quorate.chaos.mutations.mutation import Mutation
 
-__all__ = ["EVIDENCE_PAGE", "RunFacts", "evidence_page", "write_evidence_page"]
+__all__ = ["EVIDENCE_PAGE", "RunFacts", "evidence_page", "facts_on_page", "write_evidence_page"]
 
 EVIDENCE_PAGE: Final = f"{EVIDENCE_DIRECTORY}/mutations.md"
 
@@ -44,8 +44,11 @@ _COLUMNS: Final = ("rule", "mutation", "more about it", "hunted in", "seeds", "c
 _MISSED_COLUMNS: Final = ("rule", "what was switched off", "seeds", "why", "where it is noticed instead")
 
 
-@dataclass(frozen=True, slots=True)
-class RunFacts:
+#: as the page says them of the run of all
+_FACTS: Final = re.compile(r"Commit (?P<commit>.+?), sources `(?P<sources>\w+)`, (?P<recorded_at>.+?)\.\n")
+
+
+class RunFacts(NamedTuple):
     """What the page says about the run as a whole."""
 
     commit: str
@@ -54,13 +57,30 @@ class RunFacts:
     recorded_at: str
 
 
+def facts_on_page(root: Path) -> RunFacts:
+    """Of the last run of all mutations."""
+    found = _FACTS.search((root / EVIDENCE_PAGE).read_text(encoding="utf-8"))
+    assert found is not None, "no recorded run has written this page"
+    return RunFacts(**found.groupdict())
+
+
 def write_evidence_page(
-    root: Path, mutations: Sequence[Mutation], outcomes: Mapping[str, HuntOutcome], facts: RunFacts
+    root: Path,
+    mutations: Sequence[Mutation],
+    outcomes: Mapping[str, HuntOutcome],
+    facts: RunFacts,
+    by_themselves: Mapping[str, RunFacts] | None = None,
 ) -> None:
-    write_page(root, EVIDENCE_PAGE, evidence_page(mutations, outcomes, facts))
+    write_page(root, EVIDENCE_PAGE, evidence_page(mutations, outcomes, facts, by_themselves))
 
 
-def evidence_page(mutations: Sequence[Mutation], outcomes: Mapping[str, HuntOutcome], facts: RunFacts) -> str:
+def evidence_page(
+    mutations: Sequence[Mutation],
+    outcomes: Mapping[str, HuntOutcome],
+    facts: RunFacts,
+    by_themselves: Mapping[str, RunFacts] | None = None,
+) -> str:
+    """``by_themselves``: mutations that were hunted after the run that ``facts`` tells of."""
     found = [each for each in mutations if outcomes[each.name].catch is not None]
     rules = {rule for each in mutations for rule in each.rules}
     seconds = sum(outcome.seconds for outcome in outcomes.values())
@@ -71,7 +91,19 @@ def evidence_page(mutations: Sequence[Mutation], outcomes: Mapping[str, HuntOutc
     )
     rows = (_row(each, outcomes[each.name]) for each in mutations)
     missed = (tuple(map(str, each)) for each in MISSED)
+    summary += _hunted_since(by_themselves or {})
     return _HEAD + summary + table(_COLUMNS, rows) + _MISSED_HEAD + table(_MISSED_COLUMNS, missed)
+
+
+def _hunted_since(by_themselves: Mapping[str, RunFacts]) -> str:
+    names: dict[RunFacts, list[str]] = {}
+    for name, facts in by_themselves.items():
+        names.setdefault(facts, []).append(f"`{name}`")
+    told = [
+        f"- commit {facts.commit}, sources `{facts.sources}`, {facts.recorded_at}: {', '.join(found)}\n"
+        for facts, found in names.items()
+    ]
+    return f"Hunted since then, by themselves:\n\n{''.join(told)}\n" if told else ""
 
 
 def _row(mutation: Mutation, outcome: HuntOutcome) -> tuple[str, ...]:

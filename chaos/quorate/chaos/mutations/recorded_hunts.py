@@ -4,22 +4,25 @@ All hunts together take hours, and whoever is interrupted wants to go on. A muta
 for as long as the code is the same that was hunted in: the product, the simulator and models, and the
 mutations themselves. One that nobody noticed never stands: it is hunted again.
 
-The file is of one state of the code. A recorded run on another one begins it anew.
+The file is of one state of the code. A recorded run on another one begins it anew. Lines of mutations that
+were hunted *by themselves* stand beside those of the run before, whatever code that was on: each line has the
+digest of its code, and those have their commit, too.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY, append_line, read_lines
 from quorate.chaos.evidence.sources import SIMULATOR, digest_of, source_files
+from quorate.chaos.mutations.evidence import RunFacts
 from quorate.chaos.mutations.hunting import HuntOutcome
 from quorate.chaos.mutations.mutation import Catch
 
-__all__ = ["HUNTED_IN", "CodeChanged", "RecordedHunts"]
+__all__ = ["HUNTED_IN", "CodeChanged", "RecordedHunt", "RecordedHunts"]
 
 _FILE: Final = f"{EVIDENCE_DIRECTORY}/mutations.jsonl"
 
@@ -43,6 +46,15 @@ class CodeChanged(Exception):
     """Somebody has edited what was hunted in: nobody can say which hunt ran on what."""
 
 
+class RecordedHunt(NamedTuple):
+    """One line."""
+
+    code: str
+    outcome: HuntOutcome
+    #: of a mutation that was hunted by itself; None: with all others
+    by_itself: RunFacts | None = None
+
+
 class RecordedHunts:
     """``root``: of the source checkout."""
 
@@ -56,29 +68,41 @@ class RecordedHunts:
 
     def standing(self) -> dict[str, HuntOutcome]:
         """Those that were noticed by the code as it is, by mutation."""
-        lines = read_lines(self._path, _parsed)
         return {
-            outcome.mutation: outcome
-            for code, outcome in lines
-            if code == self._code and outcome.catch is not None
+            each.outcome.mutation: each.outcome
+            for each in self.lines()
+            if each.code == self._code and each.outcome.catch is not None
         }
+
+    def lines(self) -> list[RecordedHunt]:
+        return read_lines(self._path, _parsed)
 
     def begin(self, kept: Iterable[HuntOutcome] = ()) -> None:
         """A run begins, with what still stands: no other line stays in the file."""
+        self._write(RecordedHunt(self._code, outcome) for outcome in kept)
+        self._is_begun = True
+
+    def put(self, outcomes: Collection[HuntOutcome], facts: RunFacts) -> None:
+        """Hunted by themselves: in place of what was recorded of them. ``CodeChanged``: nothing is."""
+        self._check_code()
+        names = {outcome.mutation for outcome in outcomes}
+        kept = [each for each in self.lines() if each.outcome.mutation not in names]
+        self._write([*kept, *(RecordedHunt(self._code, outcome, facts) for outcome in outcomes)])
+
+    def _write(self, lines: Iterable[RecordedHunt]) -> None:
         new = self._path.with_suffix(".new")
         new.unlink(missing_ok=True)
         new.parent.mkdir(parents=True, exist_ok=True)
         new.touch()
-        for outcome in kept:
-            append_line(new, _document(self._code, outcome))
+        for line in lines:
+            append_line(new, _document(line))
         os.replace(new, self._path)
-        self._is_begun = True
 
     def add(self, outcome: HuntOutcome) -> None:
         """``CodeChanged``: it is not recorded."""
         assert self._is_begun, "lines of other code would stay"
         self._check_code()
-        append_line(self._path, _document(self._code, outcome))
+        append_line(self._path, _document(RecordedHunt(self._code, outcome)))
 
     def _check_code(self) -> None:
         """By what the file system says first: a digest takes a second, and hunts are many."""
@@ -96,11 +120,12 @@ class RecordedHunts:
         return [(path, stat.st_mtime_ns, stat.st_size) for path, stat in found]
 
 
-def _document(code: str, outcome: HuntOutcome) -> dict[str, Any]:
+def _document(line: RecordedHunt) -> dict[str, Any]:
+    outcome, facts = line.outcome, line.by_itself
     catch = outcome.catch
-    return {
+    document = {
         "mutation": outcome.mutation,
-        "code": code,
+        "code": line.code,
         "seeds": outcome.seeds,
         "seed": outcome.seed,
         "caught_by": None if catch is None else catch.check,
@@ -108,10 +133,11 @@ def _document(code: str, outcome: HuntOutcome) -> dict[str, Any]:
         "red_anyway": list(outcome.red_anyway),
         "seconds": round(outcome.seconds, 2),
     }
+    return document if facts is None else {**document, "by_itself": facts._asdict()}
 
 
-def _parsed(document: dict[str, Any]) -> tuple[str, HuntOutcome]:
-    check = document["caught_by"]
+def _parsed(document: dict[str, Any]) -> RecordedHunt:
+    check, facts = document["caught_by"], document.get("by_itself")
     outcome = HuntOutcome(
         mutation=document["mutation"],
         seeds=document["seeds"],
@@ -120,4 +146,4 @@ def _parsed(document: dict[str, Any]) -> tuple[str, HuntOutcome]:
         seed=document["seed"],
         red_anyway=tuple(document["red_anyway"]),
     )
-    return document["code"], outcome
+    return RecordedHunt(document["code"], outcome, None if facts is None else RunFacts(**facts))

@@ -21,7 +21,11 @@ __all__ = ["mutants"]
     help="A mutation that is not noticed within so many seeds has survived (default: a bound for each).",
 )
 @click.option("--list", "lists_only", is_flag=True, help="List the mutations, and run none.")
-@click.option("--record", is_flag=True, help="Write docs/evidence/mutations.md of this checkout.")
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Write docs/evidence/mutations.md of this checkout; with --name: what it says of these.",
+)
 @click.option(
     "--resume",
     is_flag=True,
@@ -43,14 +47,23 @@ def mutants(
 
     A mutation changes the running code of this process and of those that it starts, and nothing else.
     """
-    from quorate.console.simulating.mutants import choose_mutations, list_mutations, run_mutations
+    from quorate.console.simulating.mutants import (
+        choose_mutations,
+        list_mutations,
+        record_by_themselves,
+        run_mutations,
+    )
 
-    if record and (rule is not None or names or seeds_max is not None):
-        raise click.UsageError("--record writes down a run of all mutations: leave the other options out")
+    if record and (rule is not None or seeds_max is not None or (names and resume)):
+        raise click.UsageError(
+            "--record writes down a run of all mutations, or of some by --name: leave the other options out"
+        )
     if resume and not record:
         raise click.UsageError("--resume goes on with a recorded run: --record --resume")
     chosen = choose_mutations(session, rule=rule, names=names)
     if lists_only:
         return list_mutations(session, chosen)
     root = source_checkout() if record else None
+    if root is not None and names:
+        return record_by_themselves(session, chosen, jobs=jobs, root=root)
     return run_mutations(session, chosen, jobs=jobs, seeds_max=seeds_max, record_to=root, is_resumed=resume)

@@ -15,11 +15,12 @@ from quorate.console.session import Session
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from quorate.chaos.mutations.evidence import RunFacts
     from quorate.chaos.mutations.hunting import HuntOutcome
     from quorate.chaos.mutations.mutation import Mutation
     from quorate.chaos.mutations.recorded_hunts import RecordedHunts
 
-__all__ = ["choose_mutations", "list_mutations", "run_mutations"]
+__all__ = ["choose_mutations", "list_mutations", "record_by_themselves", "run_mutations"]
 
 
 def choose_mutations(session: Session, *, rule: int | None, names: Sequence[str]) -> list[Mutation]:
@@ -86,6 +87,33 @@ def run_mutations(
     return 1 if any(outcome.catch is None for outcome in outcomes.values()) else 0
 
 
+def record_by_themselves(session: Session, mutations: Sequence[Mutation], *, jobs: int, root: Path) -> int:
+    """Exit status. What was recorded of all others stays."""
+    from quorate.chaos.mutations.evidence import facts_on_page, write_evidence_page
+    from quorate.chaos.mutations.recorded_hunts import CodeChanged, RecordedHunts
+    from quorate.chaos.mutations.registry import MUTATIONS
+
+    recorded = RecordedHunts(root)
+    facts, before = _facts_of(root), facts_on_page(root)
+    outcomes: dict[str, HuntOutcome] = {}
+    _hunt(session, mutations, outcomes, jobs=jobs, seeds_max=None, recorded=None)
+    try:
+        recorded.put(list(outcomes.values()), facts)
+    except CodeChanged as error:
+        raise click.ClickException(str(error)) from None
+    lines = {line.outcome.mutation: line for line in recorded.lines()}
+    listed = [each for each in MUTATIONS if each.name in lines]
+    write_evidence_page(
+        root,
+        listed,
+        {each.name: lines[each.name].outcome for each in listed},
+        before,
+        {each.name: found for each in listed if (found := lines[each.name].by_itself) is not None},
+    )
+    _print_outcomes(session, mutations, outcomes)
+    return 1 if any(outcome.catch is None for outcome in outcomes.values()) else 0
+
+
 def _hunt(
     session: Session,
     mutations: Sequence[Mutation],
@@ -113,14 +141,20 @@ def _hunt(
 
 
 def _record(root: Path, mutations: Sequence[Mutation], outcomes: dict[str, HuntOutcome]) -> None:
+    from quorate.chaos.mutations.evidence import write_evidence_page
+
+    write_evidence_page(root, mutations, outcomes, _facts_of(root))
+
+
+def _facts_of(root: Path) -> RunFacts:
+    """As of now."""
     from quorate.chaos.evidence.checkout import commit_of, commit_words
     from quorate.chaos.evidence.sources import current_sources
-    from quorate.chaos.mutations.evidence import RunFacts, write_evidence_page
+    from quorate.chaos.mutations.evidence import RunFacts
 
     commit = commit_of(root)
     name = commit_words(commit.name, is_clean=commit.is_clean)
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    write_evidence_page(root, mutations, outcomes, RunFacts(name, current_sources(root), now))
+    return RunFacts(name, current_sources(root), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
 
 
 def _print_outcomes(
