@@ -25,6 +25,7 @@ EFFECTS: Final = {
     Fault.KILL_ONE_BY_ONE: "offline",
     Fault.KILL_AT_A_TURN: "process_crash start",
     Fault.KILL_AT_A_DISK_OPERATION: "process_crash start",
+    Fault.KILL_WHO_JOINS: "isr_shrinks",
     Fault.CRASH_LOOP: "isr_shrinks",
     Fault.PAUSE: "session_lost",
     Fault.PAUSE_AT_A_TURN: "session_lost",

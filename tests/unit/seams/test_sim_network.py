@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -270,6 +272,97 @@ def test_killed_server_breaks_its_calls_and_refuses_new_ones() -> None:
         assert await world.echo.ended.get() == "wait"
         with pytest.raises(Unavailable, match="connection refused"):
             await world.say(b"nobody")
+
+    simulate(scenario)
+
+
+def test_what_a_process_has_sent_arrives_after_its_death_and_then_the_connection_breaks() -> None:
+    async def scenario(world: World) -> None:
+        world.network.set_faults("client", "server", LinkFaults(delay_s=(1.0, 1.0)))
+        world.network.delivered_share = 1.0
+        call = asyncio.ensure_future(world.channel.call(WAIT, text("x"), timeout_s=100))
+        await world.sim.clock.sleep(0.5)
+        world.network.process_died("client")
+        with pytest.raises(Unavailable):
+            await call
+        assert not world.echo.waiting.is_set()
+        assert await world.echo.ended.get() == "wait"
+        assert world.echo.waiting.is_set()
+        assert world.sim.loop.time() >= 1.5
+        assert not world.network._connections
+
+    simulate(scenario)
+
+
+def test_what_a_dead_process_has_sent_waits_at_a_link_that_is_blocked() -> None:
+    async def scenario(world: World) -> None:
+        world.network.delivered_share = 1.0
+        world.network.block("client", "server")
+        call = asyncio.ensure_future(world.say(b"late"))
+        await world.sim.clock.sleep(0.1)
+        world.network.process_died("client")
+        with pytest.raises(Unavailable):
+            await call
+        await world.sim.clock.sleep(2)
+        assert world.echo.echoed == []
+        world.network.unblock("client", "server")
+        await world.sim.clock.sleep(1)
+        assert world.echo.echoed == [b"late"]
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("is_power_lost", [True, False])
+def test_nothing_comes_of_a_machine_without_power_nor_over_a_connection_that_is_reset(
+    is_power_lost: bool,
+) -> None:
+    async def scenario(world: World) -> None:
+        world.network.delivered_share = 1.0 if is_power_lost else 0.0
+        call = asyncio.ensure_future(world.say(b"gone"))
+        await asyncio.sleep(0)
+        (world.network.node_died if is_power_lost else world.network.process_died)("client")
+        with pytest.raises(Unavailable):
+            await call
+        await world.sim.clock.sleep(2 * BREAK_AFTER_S)
+        assert world.echo.echoed == []
+
+    simulate(scenario)
+
+
+def test_a_dead_server_has_its_answer_delivered_and_none_of_what_it_was_asked_since() -> None:
+    async def scenario(world: World) -> None:
+        world.network.delivered_share = 1.0
+        world.network.set_faults("server", "client", LinkFaults(delay_s=(0.5, 0.5)))
+        answered = asyncio.ensure_future(world.say(b"answered"))
+        await world.sim.clock.sleep(0.1)
+        asked = asyncio.ensure_future(world.say(b"never read"))
+        await asyncio.sleep(0)
+        world.server.kill()
+        world.network.process_died("server")
+        assert await answered == b"answered"
+        with pytest.raises(Unavailable):
+            await asked
+        assert world.echo.echoed == [b"answered"]
+
+    simulate(scenario)
+
+
+def test_a_request_may_be_repeated_when_whoever_sent_it_is_dead() -> None:
+    async def scenario(world: World) -> None:
+        world.network.faults = LinkFaults(duplicate_probability=1.0, repeated_within_s=5.0)
+        for number in range(20):
+            with contextlib.suppress(RequestTimedOut):
+                await world.say(b"%d" % number)
+        at_once = len(world.echo.echoed)
+        assert world.network.repeats_due
+        world.network.process_died("client")
+        await world.sim.clock.sleep(5)
+        assert not world.network.repeats_due
+        assert len(world.echo.echoed) > at_once
+        # Of some only the second one has come.
+        times = Counter(world.echo.echoed)
+        assert len(times) == 20
+        assert set(times.values()) == {1, 2}
 
     simulate(scenario)
 

@@ -87,7 +87,7 @@ class _Life:
     def crash(self) -> None:
         self.process.kill()
         self._ledger.gone(self._name)
-        self._cluster.network.node_died(self._machine)
+        self._cluster.network.process_died(self._machine)
 
     async def leave(self) -> None:
         self._is_leaving.set()

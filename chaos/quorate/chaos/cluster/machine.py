@@ -110,13 +110,15 @@ class SimMachine:
         await asyncio.wait([self._main])
 
     def kill(self) -> None:
-        """As kill -9: what is in the page cache stays there."""
+        """As kill -9: what is in the page cache stays there, and what is under way may arrive."""
         self._end_process()
+        self._network.process_died(self.name)
         self.disk.crash()
 
     def lose_power(self, rng: random.Random) -> None:
         """What was not synced is gone, without a trace; or any part of it is gone, torn or there still."""
         self._end_process()
+        self._network.node_died(self.name)
         self.disk.power_loss(rng if rng.random() < 0.5 else None)
 
     def lose_page_cache(self) -> None:
@@ -188,7 +190,6 @@ class SimMachine:
         assert self._process is not None
         self._process.kill()
         self._forget_process()
-        self._network.node_died(self.name)
 
     def _forget_process(self) -> None:
         self._process = None

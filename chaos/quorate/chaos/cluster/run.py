@@ -179,6 +179,7 @@ class _Run:
         await asyncio.gather(*clients, *members)
         if competition is not None:
             await competition.end()
+        await self._until("rid of requests that are repeated", lambda: not self._cluster.network.repeats_due)
         await self._cluster.clock.sleep(_LATE_S)
         await self._until_quiet()
         final = self._final_state()

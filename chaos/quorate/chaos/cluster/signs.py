@@ -39,6 +39,7 @@ SIGNS: Final[Mapping[Fault, str]] = {
             Fault.KILL_ONE_BY_ONE,
             Fault.KILL_AT_A_DISK_OPERATION,
             Fault.KILL_AT_A_TURN,
+            Fault.KILL_WHO_JOINS,
             Fault.CRASH_LOOP,
             Fault.STOP_CLEANLY,
         ),
@@ -107,6 +108,7 @@ def signs_of(cluster: SimCluster, metadata: SignsInMetadata, examined: Mapping[s
         "frames_dropped": network.frames_dropped,
         "frames_held": network.frames_held,
         "requests_doubled": network.requests_doubled,
+        "deaths_outlived": network.deaths_outlived,
     }
 
 

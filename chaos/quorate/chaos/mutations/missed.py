@@ -52,13 +52,6 @@ MISSED: Final = (
         "story of a leader",
     ),
     Missed(
-        25,
-        "fetches of an earlier process count",
-        12,
-        "a stream ends with its process, and nothing that a dead process has sent arrives later",
-        "story of a leader",
-    ),
-    Missed(
         30,
         "the boot is not looked at",
         60,

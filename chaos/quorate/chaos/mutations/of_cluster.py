@@ -23,6 +23,7 @@ from quorate.chaos.mutations import (
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.emptied_follower_story import an_emptied_follower_does_not_count
+from quorate.chaos.mutations.late_fetch_story import a_late_fetch_does_not_count
 from quorate.chaos.mutations.mutation import Hunt, Mutation
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
 from quorate.core.config import Durability
@@ -43,6 +44,8 @@ _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     (of_followers.follower_never_begins_anew, ClusterHunt((Fault.DELETE_OLD_RECORDS, Fault.LOSE_DISK))),
     # Plans with rot come to it too, one in four: a copy has to be slow to begin.
     (of_leaders.followers_are_carried_over, cluster_story(an_emptied_follower_does_not_count)),
+    # What arrives late has to say that the log is complete, and nobody to write until the next start.
+    (of_leaders.fetches_of_an_earlier_process_count, cluster_story(a_late_fetch_does_not_count)),
     (of_storage.reads_check_no_checksum, ClusterHunt((Fault.ROT,), is_apart=True)),
     (of_replicas.incomplete_followers_are_admitted, ClusterHunt((Fault.KILL_BROKER,))),
     (
@@ -62,6 +65,7 @@ _SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
     (of_clients.reader_is_reset_silently, _GIVEN_UP),
     (of_elections.elr_is_not_kept, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
     (of_elections.elects_the_last_known_leader, ClusterHunt((Fault.KILL_ONE_BY_ONE,))),
+    (of_isr_changes.no_broker_epoch_check, ClusterHunt((Fault.KILL_WHO_JOINS,))),
     (of_isr_changes.move_adds_to_the_isr, ClusterHunt((Fault.MOVE_REPLICAS,))),
 )
 

@@ -35,9 +35,10 @@ class SimChannel:
         self, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
         head = Head(self.address, method, timeout_s, request.SerializeToString())
-        if self._network.duplicates(self._node, self._target):
-            _open(self._network, self._node, self._target, head).side_done()
-        call = self._begin(head)
+        is_lost = self._network.repeat(
+            self._node, self._target, partial(_send_alone, self._network, self._node, self._target, head)
+        )
+        call = self._begin(head, is_lost=is_lost)
         try:
             content = await call.next_message()
             assert content is not None, "a unary call that succeeds has an answer"
@@ -67,10 +68,10 @@ class SimChannel:
         for call in list(self._calls):
             call.fail(self._closed_error(call.head.method))
 
-    def _begin(self, head: Head) -> _ClientCall:
+    def _begin(self, head: Head, *, is_lost: bool = False) -> _ClientCall:
         if self._closed:
             raise self._closed_error(head.method)
-        call = _ClientCall(self._network, self._node, self._target, head)
+        call = _ClientCall(self._network, self._node, self._target, head, is_lost=is_lost)
         self._calls[call] = None
         return call
 
@@ -89,12 +90,12 @@ class _ClientCall:
 
     __slots__ = ("_deadline", "_ended", "_events", "conversation", "head")
 
-    def __init__(self, network: SimNetwork, node: str, target: str, head: Head) -> None:
+    def __init__(self, network: SimNetwork, node: str, target: str, head: Head, *, is_lost: bool) -> None:
         self.head = head
         self._events: Inbox[_Event] = Inbox(network.loop)
         self._deadline = None if head.timeout_s is None else network.loop.now + head.timeout_s
         self._ended = False
-        self.conversation = _open(network, node, target, head)
+        self.conversation = _open(network, node, target, head, is_lost=is_lost)
         self.conversation.down.receive = self._receive
         self.conversation.on_break_at_client = self.fail
 
@@ -138,11 +139,20 @@ class _ClientCall:
         self._events.put(frame)
 
 
-def _open(network: SimNetwork, node: str, target: str, head: Head) -> Conversation:
+def _open(network: SimNetwork, node: str, target: str, head: Head, *, is_lost: bool = False) -> Conversation:
     conversation = Conversation(network, client=node, server=target)
     conversation.up.receive = partial(_route, conversation)
-    conversation.up.send(head)
+    if is_lost:
+        conversation.up.silence()
+        conversation.lost_a_frame()
+    else:
+        conversation.up.send(head)
     return conversation
+
+
+def _send_alone(network: SimNetwork, node: str, target: str, head: Head) -> None:
+    """Nobody waits for the answer."""
+    _open(network, node, target, head).side_done()
 
 
 def _route(conversation: Conversation, frame: Frame) -> None:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 #: messages that a flow takes before its receiver has to read one
 _WINDOW: Final = 16
+_RESET: Final = "connection reset"
 
 
 # Frames are not frozen, though nobody changes one: to make a frozen one costs three times as much.
@@ -173,6 +174,18 @@ class Flow:
         else:
             self._window.release()
 
+    def end(self) -> None:
+        """Nobody sends any more. What is in flight arrives, and then the connection breaks."""
+        network, link = self._conversation.network, self._link
+        if self._silent:
+            # What comes after a frame that is lost does not arrive either.
+            return
+        self._silent = True
+        if link is None:
+            link = network.link(self._source, self._target)
+        if network.transmit(link, self._conversation.end_arrived, not_before=self._last_due) is None:
+            self._conversation.lost_a_frame()
+
     def silence(self) -> None:
         self._silent = True
         self._in_flight.clear()
@@ -217,11 +230,40 @@ class Conversation:
         self.network.disconnect(self)
         self.up.silence()
         self.down.silence()
+        self._tell_client(reason)
+        self._tell_server()
+
+    def _tell_client(self, reason: str) -> None:
         if self.on_break_at_client is not None:
             message = f"the connection to {self.server} broke: {reason}"
             self.on_break_at_client(Unavailable(message, server=self.server))
+
+    def _tell_server(self) -> None:
         if self.on_break_at_server is not None:
             self.on_break_at_server()
+
+    def process_died(self, node: str) -> None:
+        # Whoever died never hears of it, and is unwound when the simulation is over.
+        if node == self.client:
+            self.down.silence()
+            self._tell_client(_RESET)
+            self.on_break_at_client = None
+            self.up.end()
+        else:
+            self.up.silence()
+            self._tell_server()
+            self.on_break_at_server = None
+            self.down.end()
+
+    def end_arrived(self) -> None:
+        """What came before it may be of use for a moment: a process takes longer to die than to send."""
+        network = self.network
+        network.loop.call_later(
+            network.rng.uniform(*network.faults.delay_s),
+            self._break_if_connected,
+            _RESET,
+            context=network.outside,
+        )
 
     def side_done(self) -> None:
         """To be called once by each side."""
@@ -231,9 +273,12 @@ class Conversation:
 
     def lost_a_frame(self) -> None:
         self.network.loop.call_later(
-            self.network.break_after_s, self._break_if_connected, context=self.network.outside
+            self.network.break_after_s,
+            self._break_if_connected,
+            "the peer does not answer",
+            context=self.network.outside,
         )
 
-    def _break_if_connected(self) -> None:
+    def _break_if_connected(self, reason: str) -> None:
         if self.network.is_connected(self):
-            self.connection_broken("the peer does not answer")
+            self.connection_broken(reason)

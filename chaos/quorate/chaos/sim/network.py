@@ -8,7 +8,12 @@ doubled or overtaken unless the connection breaks; between flows everything is i
   request may reach its server long after its caller gave up. After ``break_after_s`` the connections
   over it break. A link is one way, so that a request can get through whose answer cannot.
 - drop: the flow that lost a frame falls silent, and its connection breaks after ``break_after_s``.
-- break: both sides learn at once, and everything in flight is gone.
+- break: both sides learn at once, and everything in flight is gone. So it is when a machine loses its power.
+- death of a process: its kernel lives on. What the process had sent may still arrive, at links that are
+  blocked as late as after its next start; then the connection ends. Or it is reset, as it is where something
+  has come that the process has not read.
+- repeat: a request is sent twice, as by a proxy that got no answer in time; the first one may be lost. The
+  second one belongs to nobody any more, and may come when its sender has died and is back.
 
 Everything random comes from the generator that is passed in.
 """
@@ -32,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["Link", "LinkFaults", "Listener", "SimConnection", "SimNetwork", "node_of"]
 
 _FIRST_FREE_PORT: Final = 40_000
+_DELIVERED_SHARE: Final = 0.5
+_REPEATED_AT_ONCE_SHARE: Final = 0.5
+_FIRST_LOST_SHARE: Final = 0.3
 
 Deliver: TypeAlias = Callable[[], None]
 
@@ -42,14 +50,19 @@ class LinkFaults:
     delay_s: tuple[float, float] = (0.000_1, 0.001)
     #: of a frame, to be lost
     drop_probability: float = 0.0
-    #: of a unary request, to be carried out twice, as by a proxy that repeats it
+    #: of a unary request, to be sent twice, as by a proxy that repeats it
     duplicate_probability: float = 0.0
+    #: after how long it is repeated, at most
+    repeated_within_s: float = 0.0
 
 
 class SimConnection(Protocol):
     """Whatever goes on between two nodes and ends when their connection breaks."""
 
     def connection_broken(self, reason: str) -> None: ...
+
+    def process_died(self, node: str) -> None:
+        """Of the two: what it has sent arrives, and the connection breaks after that."""
 
 
 class Listener(Protocol):
@@ -90,8 +103,12 @@ class SimNetwork:
         #: for links that have none of their own
         self.faults = faults or LinkFaults()
         self.break_after_s = break_after_s
+        #: of the connections of a process that dies, which deliver what it has sent
+        self.delivered_share = _DELIVERED_SHARE
         #: what the faults did, in all
-        self.frames_dropped = self.frames_held = self.requests_doubled = 0
+        self.frames_dropped = self.frames_held = self.requests_doubled = self.deaths_outlived = 0
+        #: requests that are still to be repeated
+        self.repeats_due = 0
         #: what is on its way belongs to no process, and arrives whatever becomes of its sender
         self.outside = Context()
         self._links: dict[tuple[str, str], Link] = {}
@@ -150,10 +167,30 @@ class SimNetwork:
                 connection.connection_broken(reason)
 
     def node_died(self, node: str) -> None:
-        """Its process: nobody listens at its addresses, and whoever was connected learns of it."""
+        """All of it: nobody listens at its addresses, and whoever was connected learns of it."""
+        self._stop_listening_on(node)
+        self.break_all_connections(node)
+
+    def process_died(self, node: str) -> None:
+        """To each of its peers its kernel delivers what is under way, or it resets the connection."""
+        self._stop_listening_on(node)
+        is_delivered: dict[str, bool] = {}
+        for connection, ends in list(self._connections.items()):
+            if node not in ends:
+                continue
+            client, server = ends
+            peer = client if server == node else server
+            if peer not in is_delivered:
+                is_delivered[peer] = peer != node and self.rng.random() < self.delivered_share
+                self.deaths_outlived += is_delivered[peer]
+            if is_delivered[peer]:
+                connection.process_died(node)
+            else:
+                connection.connection_broken("connection reset")
+
+    def _stop_listening_on(self, node: str) -> None:
         for address in [each for each in self._listeners if node_of(each) == node]:
             self.stop_listening(address)
-        self.break_all_connections(node)
 
     # ---- for the transport
 
@@ -202,12 +239,24 @@ class SimNetwork:
         self.loop.call_at(due, self._arrive, link, deliver, context=self.outside)
         return due
 
-    def duplicates(self, source: str, target: str) -> bool:
-        """Whether the request that is being sent shall be carried out twice."""
-        probability = (self.link(source, target).faults or self.faults).duplicate_probability
-        is_doubled = probability > 0 and self.rng.random() < probability
-        self.requests_doubled += is_doubled
-        return is_doubled
+    def repeat(self, source: str, target: str, send: Deliver) -> bool:
+        """A request is to be sent; ``send`` is called if it is repeated. Whether only that one arrives."""
+        faults = self.link(source, target).faults or self.faults
+        probability = faults.duplicate_probability
+        if not probability or self.rng.random() >= probability:
+            return False
+        self.requests_doubled += 1
+        if not faults.repeated_within_s or self.rng.random() < _REPEATED_AT_ONCE_SHARE:
+            send()
+            return False
+        self.repeats_due += 1
+        after_s = faults.repeated_within_s * self.rng.random()
+        self.loop.call_later(after_s, self._repeat, send, context=self.outside)
+        return self.rng.random() < _FIRST_LOST_SHARE
+
+    def _repeat(self, send: Deliver) -> None:
+        self.repeats_due -= 1
+        send()
 
     def _arrive(self, link: Link, deliver: Deliver) -> None:
         if link.blocked:

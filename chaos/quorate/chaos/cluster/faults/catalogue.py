@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from quorate.chaos.cluster.faults import (
     clocks,
     disks,
+    joining,
     network,
     operations,
     power,
@@ -31,6 +32,7 @@ Inflict: TypeAlias = Callable[[Scene, random.Random], Awaitable[str | None]]
 
 _FAMILIES: Final[tuple[ModuleType, ...]] = (
     processes,
+    joining,
     turns,
     power,
     disks,

@@ -18,6 +18,7 @@ class Fault(StrEnum):
     KILL_EVERYTHING = "kill_everything"
     KILL_ONE_BY_ONE = "kill_one_by_one"
     KILL_AT_A_DISK_OPERATION = "kill_at_a_disk_operation"
+    KILL_WHO_JOINS = "kill_who_joins"
     CRASH_LOOP = "crash_loop"
     PAUSE = "pause"
     PAUSE_LEADER = "pause_leader"

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 _FLAPS_RANGE: Final = (3, 8)
+#: beyond the death of whoever sent it, and its next start
+_REPEATED_WITHIN_S: Final = 3.0
 
 
 async def _cut(scene: Scene, rng: random.Random, links: Iterable[tuple[str, str]], what: str) -> str:
@@ -137,5 +139,5 @@ async def drop(scene: Scene, rng: random.Random) -> str | None:
 
 async def duplicate(scene: Scene, rng: random.Random) -> str | None:
     probability = rng.choice((0.1, 0.5))
-    faults = LinkFaults(duplicate_probability=probability)
+    faults = LinkFaults(duplicate_probability=probability, repeated_within_s=_REPEATED_WITHIN_S)
     return await _worsen(scene, rng, faults, f"sent {probability:.0%} of requests twice at")
