@@ -91,6 +91,11 @@ class _Attempts:
         #: what each address said last, or that it was silent
         self.answers: dict[str, QuorateError] = {}
 
+    @property
+    def nobody_decided(self) -> tuple[type[QuorateError], ...]:
+        """What may be said of a change that was begun means of a question that no controller answered it."""
+        return (NoController, NotController, *(() if self._has_effect else (ControllerMoved,)))
+
     def note(self, address: str, error: QuorateError) -> None:
         self.answers[address] = error
         if isinstance(error, _SILENCE):
@@ -172,7 +177,7 @@ def _final(
         # The last attempt says that it did nothing; an earlier one may have done it all the same.
         kind = RequestTimedOut if isinstance(final, TransportError) else ControllerMoved
         return kind(f"{method.name}: no certain answer in time; the last one was: {final.message}")
-    if isinstance(final, NoController | NotController):
+    if isinstance(final, attempts.nobody_decided):
         # One node knows no more than that it is not the controller; all of them together say that none acts.
         return NoController(f"no controller that decides could be reached; {_told(attempts.answers)}")
     return final

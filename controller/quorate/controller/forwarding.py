@@ -9,7 +9,7 @@ from typing import Final
 from quorate.core.clock import Clock
 from quorate.core.transport import Channel, Transport
 from quorate.errors import NoController, RequestTimedOut
-from quorate.metadata.admin_forwarding import ADMINISTER, ATTEMPT_TIMEOUT_S
+from quorate.metadata.admin_forwarding import ADMINISTER, ATTEMPT_TIMEOUT_S, has_effect
 from quorate.metadata.controller_calls import until_answered
 from quorate.v1 import controller_pb2
 
@@ -47,6 +47,7 @@ class AdministeringNode:
             deadline=deadline,
             attempt_s_max=ATTEMPT_TIMEOUT_S,
             pause_s=lambda: _RETRY_PAUSE_S,
+            has_effect=has_effect(method),
         )
 
     async def close(self) -> None:

@@ -18,12 +18,19 @@ from google.protobuf.message import Message
 from quorate.core.clock import Clock
 from quorate.core.topic_names import topic_id_from
 from quorate.core.transport import Call, Method, Service, UnaryHandler, method_of, methods_of
-from quorate.errors import ControllerMoved, NoController, QuorateError, RequestTimedOut, Unavailable
+from quorate.errors import (
+    ControllerMoved,
+    NoController,
+    NotController,
+    QuorateError,
+    RequestTimedOut,
+    Unavailable,
+)
 from quorate.metadata.leader_descriptions import LeaderDescriptions
 from quorate.rpc.dispatch import parse_response
 from quorate.v1 import admin_pb2, controller_pb2
 
-__all__ = ["ADMINISTER", "ATTEMPT_TIMEOUT_S", "AdminForwarding", "Administer"]
+__all__ = ["ADMINISTER", "ATTEMPT_TIMEOUT_S", "AdminForwarding", "Administer", "has_effect"]
 
 _ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["AdminService"]
 _DESCRIBE_TOPIC: Final = method_of(
@@ -43,7 +50,7 @@ ATTEMPT_TIMEOUT_S: Final = 10.0
 _MARGIN_S: Final = 0.25
 _CALL_TIMEOUT_S: Final = 60.0
 
-#: of methods that only look: nothing can have been done by them
+#: of methods that only look
 _PREFIXES_WITHOUT_EFFECT: Final = ("Check", "Describe", "List")
 
 Request = TypeVar("Request", bound=Message)
@@ -106,13 +113,20 @@ class AdminForwarding:
     async def _ask(self, method: Method[Request, Response], request: Request, deadline: float) -> Response:
         try:
             answer = await self._administer(method.name, request.SerializeToString(), deadline)
-        except (Unavailable, RequestTimedOut) as error:
+        except (Unavailable, RequestTimedOut, NotController, ControllerMoved) as error:
             raise _said_of_controllers(method, error) from error
         return parse_response(method, answer)
 
 
+def has_effect(method: str) -> bool:
+    """False: it only asks, so nothing can have been done by it."""
+    return not method.startswith(_PREFIXES_WITHOUT_EFFECT)
+
+
 def _said_of_controllers(method: Method[Any, Any], error: QuorateError) -> QuorateError:
     """As this node's own word it would mean that nobody is here, and whoever asks would look elsewhere."""
-    if method.name.startswith(_PREFIXES_WITHOUT_EFFECT):
+    if not has_effect(method.name):
         return NoController(f"{method.name}: no active controller could be reached; {error.message}")
+    if isinstance(error, NotController | ControllerMoved):
+        return error
     return ControllerMoved(f"{method.name}: it may have been carried out; {error.message}")

@@ -3,7 +3,7 @@
 A leader of the quorum dies, another is elected, and for a second or two nobody can answer. That is nothing
 to bother a caller with. All requests name the state that they want, so that asking twice does no harm; but an
 attempt whose answer was lost may have been carried out, and a later refusal does not undo that. What is
-raised in the end says so.
+raised in the end says so. A question has no effect that could have been: its last answer stands as it is.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ async def until_answered(
     attempt_s_max: float,
     pause_s: Callable[[], float],
     is_repeatable: bool = True,
+    has_effect: bool = True,
 ) -> T:
     """The answer of the first attempt that gets one. ``attempt`` is told how many seconds it has.
 
     ``deadline`` is monotonic. With ``is_repeatable=False`` an attempt of unknown outcome is the last one.
+    ``has_effect=False`` is for those that only ask.
     """
     may_be_done = False
     while True:
@@ -64,7 +66,7 @@ async def until_answered(
             is_last = clock.monotonic() + pause >= deadline or (error.outcome_unknown and not is_repeatable)
             if is_last or not isinstance(error, TRANSIENT_ERRORS):
                 raise _final(name, error, may_be_done=may_be_done) from error
-            may_be_done = may_be_done or error.outcome_unknown
+            may_be_done = may_be_done or (has_effect and error.outcome_unknown)
         await clock.sleep(pause)
 
 

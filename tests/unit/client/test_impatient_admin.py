@@ -112,6 +112,14 @@ def test_question_that_nobody_can_decide_is_never_said_to_be_done_perhaps(troubl
         on(transport, describe)
 
 
+def test_question_to_a_controller_that_is_deposed_meanwhile_was_decided_by_none() -> None:
+    transport = ScriptedTransport(a=lambda _: ControllerMoved("it may have been carried out"))
+    with pytest.raises(NoController):
+        on(transport, describe)
+    with pytest.raises(ControllerMoved):
+        on(transport, lambda connection: connection.delete_topic("id"))
+
+
 @pytest.mark.parametrize("answer", [leaderless, led_by_another])
 def test_without_a_controller_it_is_told_what_each_address_answers(answer: Behaviour) -> None:
     transport = ScriptedTransport(a=dead, b=answer)

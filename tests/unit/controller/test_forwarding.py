@@ -116,6 +116,36 @@ def test_a_refusal_after_an_attempt_of_unknown_outcome_does_not_claim_that_nothi
     simulate(scenario)
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (NotController("not me"), NoController),
+        (ControllerMoved("deposed"), NoController),
+        (UnknownTopicOrPartition("there is no topic"), UnknownTopicOrPartition),
+    ],
+)
+@pytest.mark.parametrize("method", ["DescribeTopic", "ListTopics", "CheckBrokerRestart"])
+def test_a_question_is_never_answered_as_if_it_had_been_carried_out(
+    method: str, answer: QuorateError, told: type[QuorateError]
+) -> None:
+    async def scenario(simulation: Simulation) -> None:
+        world = _World(simulation, Unavailable("the answer is lost"), answer)
+        with pytest.raises(told) as caught:
+            await world.ask(method, _METHODS[method].request_type())
+        assert not caught.value.outcome_unknown
+
+    simulate(scenario)
+
+
+def test_a_change_that_nobody_acted_upon_still_says_that_an_earlier_attempt_may_have_been() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        world = _World(simulation, Unavailable("lost"), NotController("not me"))
+        with pytest.raises(ControllerMoved, match="an earlier attempt may have been carried out"):
+            await world.ask("DeleteTopic", admin_pb2.DeleteTopicRequest(topic_id="gone"))
+
+    simulate(scenario)
+
+
 def test_a_refusal_at_the_first_attempt_is_what_it_is() -> None:
     async def scenario(simulation: Simulation) -> None:
         world = _World(simulation, NotController("moved"), UnknownTopicOrPartition("there is no topic"))

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.broker.controller_link.calls import ControllerCalls
 from quorate.core.ids import TopicId
-from quorate.errors import ControllerMoved, IneligibleReplica, RequestTimedOut
+from quorate.errors import ControllerMoved, IneligibleReplica, NotController, QuorateError, RequestTimedOut
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1.controller_pb2 import (
     AllocateProducerIdsResponse,
@@ -33,6 +33,22 @@ def test_each_request_carries_the_epoch_of_this_run() -> None:
         await calls.confirm_topics_removed([TopicId("gone")])
         assert {(each.broker_id, each.broker_epoch) for _, each in controller.calls} == {(7, 70)}
         assert list(controller.calls[-1][1].topic_ids) == ["gone"]
+
+    run_scripted(scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "told"), [("ListTopics", NotController), ("DeleteTopic", ControllerMoved)]
+)
+def test_only_a_change_may_have_been_carried_out_before_it_was_refused(
+    method: str, told: type[QuorateError]
+) -> None:
+    async def scenario(world: ScriptedWorld) -> None:
+        [controller] = world.controllers
+        controller.reactions = [ControllerMoved("perhaps"), *([NotController("not me")] * 1_000)]
+        calls = ControllerCalls(clock=world.clock, link=world.link, registered=REGISTERED)
+        with pytest.raises(told):
+            await calls.administer(method, b"", world.clock.monotonic() + 5.0)
 
     run_scripted(scenario)
 

@@ -11,7 +11,7 @@ from quorate.core.clock import Clock
 from quorate.core.ids import BrokerEpoch, TopicId
 from quorate.core.transport import method_of
 from quorate.errors import BrokerFenced
-from quorate.metadata.admin_forwarding import ADMINISTER, ATTEMPT_TIMEOUT_S
+from quorate.metadata.admin_forwarding import ADMINISTER, ATTEMPT_TIMEOUT_S, has_effect
 from quorate.v1 import controller_pb2
 from quorate.v1.controller_pb2 import (
     AdministerRequest,
@@ -116,5 +116,6 @@ class ControllerCalls:
             AdministerRequest(method=method, request=request),
             timeout_s=deadline - self._clock.monotonic(),
             attempt_timeout_s=ATTEMPT_TIMEOUT_S,
+            has_effect=has_effect(method),
         )
         return response.response

@@ -82,10 +82,12 @@ class ControllerLink:
         timeout_s: float,
         attempt_timeout_s: float = _ATTEMPT_TIMEOUT_S,
         is_repeatable: bool = True,
+        has_effect: bool = True,
     ) -> Response:
         """The active controller's answer, or its refusal; a transient error once the time is up.
 
-        With ``is_repeatable=False`` an attempt of unknown outcome is not followed by another.
+        With ``is_repeatable=False`` an attempt of unknown outcome is not followed by another;
+        ``has_effect=False`` is for those that only ask.
         """
         return await until_answered(
             method.name,
@@ -95,6 +97,7 @@ class ControllerLink:
             attempt_s_max=attempt_timeout_s,
             pause_s=self.backoff().next_s,
             is_repeatable=is_repeatable,
+            has_effect=has_effect,
         )
 
     async def close(self) -> None:
