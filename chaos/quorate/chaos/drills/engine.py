@@ -38,7 +38,7 @@ from quorate.chaos.report.file_names import GROUP_LOG_FILE, HISTORY_FILE
 from quorate.chaos.report.files import write_report
 from quorate.client import AsyncAdmin
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
-from quorate.errors import QuorateError
+from quorate.errors import QuorateError, StorageFailed
 
 __all__ = ["run_drill"]
 
@@ -54,8 +54,14 @@ async def run_drill(
     story: Story, agent: ClusterAgent, options: DrillOptions, progress: Progress | None = None
 ) -> DrillReport:
     """The story must fit the agent. Returns the report, which has been written to the directory."""
-    os.makedirs(options.directory, exist_ok=True)
-    with LedgerFile.create(f"{options.directory}/{HISTORY_FILE}") as ledger:
+    try:
+        os.makedirs(options.directory, exist_ok=True)
+        ledger_file = LedgerFile.create(f"{options.directory}/{HISTORY_FILE}")
+    except OSError as error:
+        await agent.discard()
+        what = f"no report can be written to {options.directory}: {error.strerror}"
+        raise StorageFailed(what, path=options.directory) from error
+    with ledger_file as ledger:
         run = _Run(story, agent, options, progress or Silence(), History(recorder=ledger))
         report = await run.whole()
     write_report(report, options.directory)

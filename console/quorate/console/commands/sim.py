@@ -89,6 +89,7 @@ def run(
     The quorum world: the metadata quorum's Raft core alone, three or five voters.
     """
     from quorate.chaos.campaign.campaign import CampaignSettings
+    from quorate.console.output_paths import check_directory
     from quorate.console.simulating.run_campaign import missing_seeds, run_campaign
 
     _check_usage(seed=seed, seeds=seeds, resume=resume, target=target, with_trace=with_trace)
@@ -97,6 +98,7 @@ def run(
         from quorate.console.simulating.replaying import replay_seed
 
         return replay_seed(session, seed, world=world, trace_path=Path("-"))
+    check_directory(failures_dir, option="--failures-dir")
     root = source_checkout() if record or resume else None
     chosen: Sequence[int] = seeds or (range(1, 201) if seed is None else range(seed, seed + 1))
     if target is not None:

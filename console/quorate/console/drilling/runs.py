@@ -31,6 +31,7 @@ from quorate.chaos.report.files import write_skipped
 from quorate.chaos.report.verdicts_file import verdict_document, verdicts_document
 from quorate.console.drilling.progress import showing_progress
 from quorate.console.output import print_json, print_table
+from quorate.console.output_paths import check_directory
 from quorate.console.session import Session
 from quorate.console.source_checkout import source_checkout
 from quorate.errors import InvalidRequest
@@ -73,6 +74,7 @@ def run_drills(session: Session, names: Sequence[str], options: RunOptions) -> i
     reports: list[DrillReport] = []
     for name in names:
         directory = _report_directory(options, name, seed, is_only=len(names) == 1)
+        check_directory(directory, option="--report")
         report = _run(session, name, options, seed=seed, directory=directory)
         if isinstance(report, str):
             session.note(f"{name} is skipped: {report}")

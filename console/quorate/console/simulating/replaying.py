@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from quorate.console.output import print_json
+from quorate.console.output_paths import refuse_path
 from quorate.console.session import Session
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ def _writing_to(path: Path) -> Iterator[Callable[[str], object]]:
     if path == _STANDARD_OUTPUT:
         yield lambda line: sys.stdout.write(line + "\n")
         return
-    with path.open("w", encoding="utf-8") as file:
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        refuse_path(path, error, option="--trace")
+    with file:
         yield lambda line: file.write(line + "\n")
 
 
