@@ -21,7 +21,13 @@ ENVIRONMENT_PREFIX = "QUORATE_"
 # Read by others, not settings of a node: the command line's bootstrap address and its wish for tracebacks,
 # and the choice between compiled and pure, at run time and at build time.
 _OTHER_VARIABLES = frozenset(
-    {"QUORATE_BOOTSTRAP", "QUORATE_TRACEBACK", "QUORATE_CODEC", "QUORATE_BUILD_CODEC"}
+    {
+        "QUORATE_BOOTSTRAP",
+        "QUORATE_BUILD_CODEC",
+        "QUORATE_CLIENT_RACK",
+        "QUORATE_CODEC",
+        "QUORATE_TRACEBACK",
+    }
 )
 
 # Kubernetes sets these in every pod of a namespace that has a service called "quorate" or "quorate-…".
