@@ -22,6 +22,7 @@ import pytest
 from quorate.chaos.sim.disk import DiskSnapshot
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
 from quorate.chaos.sim.disk_nodes import SimDirectory, _apply_names
+from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import LeaderEpoch, ProducerId
 from quorate.core.records import Compression
 from quorate.storage import StartKind
@@ -181,6 +182,13 @@ async def test_no_order_of_names_on_the_device_matters(scenario: str, seed: int)
             except Exception as error:
                 error.add_note(f"at change {change}, trial {trial}")
                 raise
+
+
+async def lose_power_with_names_in_any_order(scenario: str, seed: int) -> None:
+    """For a mutation: there are no fixtures where it is hunted."""
+    with Patch() as patch:
+        patch.setattr(SimDirectory, "lose_power", lose_names_in_any_order)
+        await test_no_order_of_names_on_the_device_matters(scenario, seed)
 
 
 @pytest.mark.parametrize("power_loss", [False, True])

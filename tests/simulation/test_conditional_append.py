@@ -8,15 +8,14 @@ from typing import Final
 
 import pytest
 
-from quorate.broker.controller_link.lease import Lease
-from quorate.broker.handlers.produce_in_progress import PartitionAppend
 from quorate.chaos.checks.final_state import FinalState
 from quorate.chaos.checks.verdict import Verdict
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.run import _Run, compete_for_seed
-from quorate.core.ids import Offset
+from quorate.chaos.mutations.registry import find_mutation
 from quorate.errors import Unavailable
+from tests.mutants import assert_is_noticed
 from tests.simulation.one_topic import append, append_at, keep_metadata_from, leader_of, simulate
 
 SEEDS: Final = range(1, 25)
@@ -55,18 +54,6 @@ def test_a_leader_resumed_from_a_pause_refuses_nothing_with_what_it_knew_before(
     assert _refusal_of_a_paused_leader() in ("BROKER_FENCED", "NOT_LEADER_OR_FOLLOWER")
 
 
-def test_a_refusal_without_a_lease_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 37."""
-    refused_at = PartitionAppend.refused_at
-
-    def need_no_lease(self: PartitionAppend, log_end_offset: Offset) -> None:
-        refused_at(self, log_end_offset)
-        self.needs_lease = False
-
-    monkeypatch.setattr(PartitionAppend, "refused_at", need_no_lease)
-    assert _refusal_of_a_paused_leader() == "OFFSET_MISMATCH", "with an offset that is long passed"
-
-
 def _refusal_of_a_paused_leader() -> str:
     async def scenario(cluster: SimCluster) -> str:
         assert await append(cluster, b"before") == 0
@@ -85,10 +72,10 @@ def test_a_leader_that_stops_and_has_not_heard_of_the_next_one_refuses_nothing(s
     assert _refusal_of_a_stopping_leader(seed) in ("BROKER_FENCED", "NOT_LEADER_OR_FOLLOWER", "gone")
 
 
-def test_a_lease_that_is_kept_while_stopping_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["refusals-need-no-lease", "lease-is-kept-while-stopping"])
+def test_a_lease_that_is_not_looked_at_is_found(name: str) -> None:
     """Rule 37."""
-    monkeypatch.setattr(Lease, "revoke", lambda _: None)
-    assert "OFFSET_MISMATCH" in (_refusal_of_a_stopping_leader(seed) for seed in range(1, 20))
+    assert_is_noticed(find_mutation(name))
 
 
 def _refusal_of_a_stopping_leader(seed: int) -> str:

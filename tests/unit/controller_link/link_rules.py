@@ -1,4 +1,4 @@
-"""Rules of the link as scenarios: they hold, and each mutant of ``test_link_mutants`` breaks one."""
+"""Rules of the link as scenarios: they hold, and each mutation of ``of_link`` breaks one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from tests.unit.controller_link.scripted_controllers import (
     fenced,
     partitions_of,
     replica,
+    run_scripted,
     silent,
     unfenced,
     with_metadata,
 )
+
+
+def holds(rule: str) -> None:
+    """One of these scenarios, in a world of its own."""
+    run_scripted(globals()[rule])
 
 
 async def the_lease_runs_from_when_the_heartbeat_was_sent(world: ScriptedWorld) -> None:

@@ -65,6 +65,9 @@ class ClusterHunt:
         )
         return replace(plan, topics=tuple(topics))
 
+    def prepare(self) -> None:
+        pass
+
     def trial(self, seed: int) -> Catch | None:
         try:
             run_plan(self.plan(seed))

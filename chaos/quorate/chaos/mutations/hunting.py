@@ -38,6 +38,7 @@ def hunt(mutation: Mutation, *, first_seed: int = 1, seeds_max: int | None = Non
     """Until the first violation."""
     if not __debug__:
         raise RuntimeError("mutations are noticed by assertions: run Python without -O")
+    mutation.hunt.prepare()
     began = time.monotonic()
     count = mutation.hunt.seeds_max if seeds_max is None else min(seeds_max, mutation.hunt.seeds_max)
     red_anyway: list[int] = []

@@ -1,9 +1,10 @@
-"""The two kinds of hunts: by chance, seed after seed, and in a story that is always the same.
+"""The kinds of hunts: by chance, seed after seed; in a story that is always the same; by a test of a promise.
 
 ``cluster_hunt`` is the whole cluster in the simulator, and comes first wherever it can see a mutation within
-a few seeds. ``model_hunts`` are for what it meets too rarely, and for what it cannot do at all. Each hunt
-knows what counts as noticing there: an invariant that does not hold, a check that finds an anomaly, or a run
-that does not come to its end.
+a few seeds. ``model_hunts`` are for what it meets too rarely, and for what it cannot do at all;
+``promise_hunts`` for what a test of one promise tells best, in a world that is there for tests alone. Each
+hunt knows what counts as noticing there: an invariant that does not hold, a check that finds an anomaly, or a
+run that does not come to its end.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ class SeededHunt:
     #: what counts as noticing; anything else is a mistake of the mutation
     notices: tuple[type[Exception], ...] = (AssertionError,)
 
+    def prepare(self) -> None:
+        pass
+
     def trial(self, seed: int) -> Catch | None:
         try:
             self.run(seed)
@@ -58,6 +62,9 @@ class StoryHunt:
     play: Callable[[], Awaitable[None] | None]
     notices: tuple[type[BaseException], ...] = (AssertionError,)
     seeds_max: int = field(default=1, init=False)
+
+    def prepare(self) -> None:
+        pass
 
     def trial(self, seed: int) -> Catch | None:
         del seed

@@ -31,6 +31,9 @@ class Hunt(Protocol):
     def seeds_max(self) -> int:
         """One that is not noticed within so many has survived. A hunt without chance has one."""
 
+    def prepare(self) -> None:
+        """Before the mutation is applied: what is imported after that would keep it for ever."""
+
     def trial(self, seed: int) -> Catch | None:
         """None: nobody has noticed anything."""
 

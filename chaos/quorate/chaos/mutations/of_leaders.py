@@ -25,9 +25,10 @@ from quorate.chaos.mutations import of_elections, of_replicas
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.promise_hunts import PromiseHunt
 from quorate.chaos.sim.patch import Patch
 from quorate.core.config import Durability
-from quorate.core.ids import BrokerEpoch, BrokerId
+from quorate.core.ids import BrokerEpoch, BrokerId, Offset
 from quorate.storage import LogRead
 
 __all__ = ["MUTATIONS"]
@@ -37,6 +38,11 @@ _CUTS: Final = (Fault.CUT_OFF, Fault.CUT_LEADER_FROM_FOLLOWERS, Fault.CUT_LEADER
 
 def _story(story: Callable[[], None]) -> StoryHunt:
     return StoryHunt("a leader and its followers' positions", story)
+
+
+def _deposed(name: str, *cases: tuple[Any, ...]) -> PromiseHunt:
+    where = "whole cluster, a leader that was replaced"
+    return PromiseHunt(where, "tests.simulation.test_conditional_append", name, cases or ((),))
 
 
 # -- committing
@@ -230,6 +236,32 @@ def acknowledgement_carries_offset_zero(patch: Patch) -> None:
 def lease_never_ends(patch: Patch) -> None:
     """A leader that was deposed, and does not know, answers alone."""
     patch.setattr(Lease, "is_valid", property(lambda _: True))
+
+
+@mutation(
+    37, 19, hunt=_deposed("test_a_leader_resumed_from_a_pause_refuses_nothing_with_what_it_knew_before")
+)
+def refusals_need_no_lease(patch: Patch) -> None:
+    """A leader that was paused and replaced refuses with an offset that is long passed."""
+    refused_at = PartitionAppend.refused_at
+
+    def need_no_lease(self: PartitionAppend, log_end_offset: Offset) -> None:
+        refused_at(self, log_end_offset)
+        self.needs_lease = False
+
+    patch.setattr(PartitionAppend, "refused_at", need_no_lease)
+
+
+@mutation(
+    37,
+    hunt=_deposed(
+        "test_a_leader_that_stops_and_has_not_heard_of_the_next_one_refuses_nothing",
+        *((seed,) for seed in range(1, 20)),
+    ),
+)
+def lease_is_kept_while_stopping(patch: Patch) -> None:
+    """A leader that has asked to stop, and has not heard that another one leads, answers on."""
+    patch.setattr(Lease, "revoke", lambda _: None)
 
 
 @mutation(44, hunt=ClusterHunt((Fault.ROT,), is_apart=True))

@@ -21,6 +21,7 @@ from quorate.chaos.evidence.sources import SIMULATOR, digest_of, source_files
 from quorate.chaos.mutations.evidence import RunFacts
 from quorate.chaos.mutations.hunting import HuntOutcome
 from quorate.chaos.mutations.mutation import Catch
+from quorate.chaos.mutations.promise_hunts import TESTS
 
 __all__ = ["HUNTED_IN", "CodeChanged", "RecordedHunt", "RecordedHunts"]
 
@@ -39,6 +40,7 @@ HUNTED_IN: Final = (
     "chaos/quorate/chaos/models",
     "chaos/quorate/chaos/mutations",
     "chaos/quorate/chaos/raft_control",
+    *TESTS,
 )
 
 

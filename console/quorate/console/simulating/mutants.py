@@ -25,6 +25,7 @@ __all__ = ["choose_mutations", "list_mutations", "record_by_themselves", "run_mu
 
 def choose_mutations(session: Session, *, rule: int | None, names: Sequence[str]) -> list[Mutation]:
     from quorate.chaos.mutations import of_control
+    from quorate.chaos.mutations.promise_hunts import PromiseHunt, has_tests
     from quorate.chaos.mutations.registry import MUTATIONS
     from quorate.chaos.raft_control.pysyncobj_package import load_pysyncobj
     from quorate.errors import MissingExtra
@@ -44,6 +45,9 @@ def choose_mutations(session: Session, *, rule: int | None, names: Sequence[str]
     except MissingExtra as error:
         session.note(f"left out: {error.message}")
         chosen = [each for each in chosen if each not in of_control.MUTATIONS]
+    if not has_tests():
+        session.note("left out: mutations that are hunted by tests, which only a source checkout has")
+        chosen = [each for each in chosen if not isinstance(each.hunt, PromiseHunt)]
     return chosen
 
 
