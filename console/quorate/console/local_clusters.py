@@ -58,21 +58,30 @@ class UpOptions:
 
 def bring_up(session: Session, options: UpOptions) -> int:
     """Returns the exit status."""
-    _remark_on_foreign_files(session, options.directory)
+    foreign = _foreign_files(options.directory)
     try:
         cluster = _open(options)
+    except InvalidRequest as error:
+        if type(error) is not InvalidRequest:
+            raise
+        raise AdvisedError(error, "") from error
     except CannotListen as error:
         raise AdvisedError(error, PORT_ADVICE) from error
     except StorageFailed as error:
         raise AdvisedError(error, "choose a directory with --dir that you may write to") from error
+    if foreign:
+        session.note(
+            f"{options.directory} has other files in it ({foreign[0]}, say); the cluster's go beside them"
+        )
     try:
         with cluster.watched() as is_ours:
             if not is_ours:
-                raise InvalidRequest(
+                running = InvalidRequest(
                     f"another `quorate up` runs the cluster in {cluster.directory}; "
                     f"`quorate down --dir {cluster.directory}` stops it",
                     path=cluster.directory,
                 )
+                raise AdvisedError(running, "")
             _add_brokers(cluster, session, options)
             return asyncio.run(_run(cluster, session, options))
     finally:
@@ -105,12 +114,11 @@ def node_state(node: ClusterNode) -> str:
     return "died" if node.is_wanted else "stopped"
 
 
-def _remark_on_foreign_files(session: Session, directory: str | None) -> None:
-    """It harms nobody, but may be the wrong directory."""
+def _foreign_files(directory: str | None) -> list[str]:
+    """Where there is no cluster yet. They harm nobody, but it may be the wrong directory."""
     if directory is None or LocalCluster.exists_in(directory) or not os.path.isdir(directory):
-        return
-    if found := sorted(os.listdir(directory)):
-        session.note(f"{directory} has other files in it ({found[0]}, say); the cluster's go beside them")
+        return []
+    return sorted(os.listdir(directory))
 
 
 def _open(options: UpOptions) -> LocalCluster:

@@ -108,7 +108,9 @@ class ClusterFile:
             state, home = self._content()
         except FileNotFoundError:
             raise InvalidRequest(
-                f"{self.directory} holds no local cluster: there is no {CLUSTER_FILE}", path=self.path
+                f"{self.directory} holds no local cluster: there is no {CLUSTER_FILE}; "
+                f"`quorate up --dir {self.directory}` makes one, unless yours is somewhere else",
+                path=self.path,
             ) from None
         except KeyError as error:
             raise self._foreign(f"there is no {error.args[0]}") from error
@@ -149,7 +151,11 @@ class ClusterFile:
         )
 
     def _foreign(self, why: str) -> InvalidRequest:
-        return InvalidRequest(f"{self.path} is not what `quorate up` writes: {why}", path=self.path)
+        return InvalidRequest(
+            f"{self.path} is not what `quorate up` writes: {why}; put an earlier copy of it back, or choose "
+            "another directory",
+            path=self.path,
+        )
 
     def write(self, state: ClusterState) -> None:
         """Only inside ``locked``."""

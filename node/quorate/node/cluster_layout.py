@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import socket
 import uuid
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from typing import Final, NamedTuple
 from quorate.errors import CannotListen, InvalidRequest
 from quorate.node.cluster_file import ClusterNode, ClusterState
 
-__all__ = ["HOST", "check_port_is_free", "free_ports", "new_broker", "new_cluster"]
+__all__ = ["HOST", "check_port_is_free", "free_ports", "new_broker", "new_cluster", "nodes_left_in"]
 
 HOST: Final = "127.0.0.1"
 
@@ -20,6 +22,7 @@ _FIRST_BROKER_ID: Final = 1
 #: Leaves room for brokers: ids are unique among all nodes.
 _FIRST_CONTROLLER_ID: Final = 101
 
+_NODE_NAME: Final = re.compile(r"(broker|controller|node)-[0-9]+")
 _BROKER: Final = "broker"
 _CONTROLLER: Final = "controller"
 
@@ -71,6 +74,21 @@ def new_cluster(
         settings=dict(settings),
         is_temporary=is_temporary,
     )
+
+
+def nodes_left_in(directory: str) -> list[str]:
+    """The names of those whose data is there."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    return sorted(
+        name for name in names if _NODE_NAME.fullmatch(name) and _has_data(f"{directory}/{name}/data")
+    )
+
+
+def _has_data(data_dir: str) -> bool:
+    return os.path.isdir(data_dir) and bool(os.listdir(data_dir))
 
 
 def new_broker(directory: str, state: ClusterState) -> ClusterNode:

@@ -32,7 +32,7 @@ from quorate.errors import (
 )
 from quorate.node.child import log_size, log_tail, node_command, node_environment
 from quorate.node.cluster_file import ClusterFile, ClusterNode, ClusterState
-from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster
+from quorate.node.cluster_layout import check_port_is_free, new_broker, new_cluster, nodes_left_in
 from quorate.node.interruption import uninterrupted
 from quorate.node.process_identity import ProcessIdentity, reap
 from quorate.node.ready_line import READY_PREFIX
@@ -90,6 +90,8 @@ class LocalCluster:
         """Lays it out on disk, and starts nothing. Without a directory: a temporary one."""
         chosen = dict(settings or {})
         made = directory is None
+        if directory is not None:
+            _refuse_data_without_a_cluster(directory)
         path = tempfile.mkdtemp(prefix="quorate-") if directory is None else os.path.abspath(directory)
         try:
             state = new_cluster(
@@ -465,6 +467,17 @@ class LocalCluster:
             is_clean = False
         self.forget(name, process)
         return is_clean
+
+
+def _refuse_data_without_a_cluster(directory: str) -> None:
+    """Nodes of a new cluster would find it, and refuse to start on it one by one."""
+    left = nodes_left_in(directory)
+    if left and not LocalCluster.exists_in(directory):
+        raise InvalidRequest(
+            f"{directory} holds the data of {', '.join(left)}, and no cluster.json, which says how they "
+            "reach one another; put an earlier copy of it back, or choose another directory",
+            path=directory,
+        )
 
 
 def _check_settings(state: ClusterState) -> None:

@@ -136,6 +136,37 @@ def test_directory_with_other_files_is_remarked_upon(
     assert "other files" not in capsys.readouterr().err, "now there is a cluster in it"
 
 
+def test_data_of_a_cluster_whose_file_is_gone_is_recognised_before_anything_is_written(
+    tmp_path: Path, capsys: Capsys
+) -> None:
+    directory = tmp_path / "c"
+    LocalCluster.create(str(directory), is_combined=True)
+    for name in ("node-1", "node-2"):
+        (directory / name / "data" / "quorum").mkdir(parents=True)
+    (directory / "cluster.json").unlink()
+    assert main(["up", "--combined", "--port", "0", "--dir", str(directory)]) == 1
+    [told] = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"error: INVALID_REQUEST: {directory} holds the data of node-1, node-2, and no ")
+    assert not (directory / "cluster.json").exists()
+
+
+@pytest.mark.parametrize("broken", [None, "{}"])
+@pytest.mark.parametrize("command", [["down"], ["status"], ["stop", "n"], ["restart", "n"], ["up"]])
+def test_what_is_wrong_with_a_directory_is_not_blamed_on_the_options(
+    tmp_path: Path, capsys: Capsys, command: list[str], broken: str | None
+) -> None:
+    LocalCluster.create(str(tmp_path))
+    with LocalCluster(str(tmp_path)).watched():
+        if broken is not None:
+            (tmp_path / "cluster.json").write_text(broken)
+        elif command != ["up"]:
+            (tmp_path / "cluster.json").unlink()
+        assert main([*command, "--dir", str(tmp_path)]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: INVALID_REQUEST: ")
+    assert "--help" not in told
+
+
 @pytest.mark.parametrize("command", [["up"], ["status"], ["log", "dump"], ["sim", "run"], ["node", "run"]])
 def test_help_names_no_bootstrap_where_it_means_nothing(capsys: Capsys, command: list[str]) -> None:
     assert main([*command, "--help"]) == 0

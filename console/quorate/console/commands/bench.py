@@ -236,10 +236,10 @@ def failover(
     if directory is None:
         _watch(session, options, seconds)
         return
+    from quorate.console.existing_cluster import existing_cluster
     from quorate.console.measuring.failing_over import FailoverLoad, measure_failover
-    from quorate.node.local_cluster import LocalCluster
 
-    cluster = LocalCluster(directory)
+    cluster = existing_cluster(directory)
     session.bootstrap = cluster.bootstrap
     found = measure_failover(session, cluster, options, FailoverLoad(times, victim))
     if session.json:

@@ -20,11 +20,11 @@ def down(session: Session, directory: str) -> int:
     """
     import asyncio
 
+    from quorate.console.existing_cluster import existing_cluster
     from quorate.console.local_clusters import was_killed
     from quorate.console.output import print_json
-    from quorate.node.local_cluster import LocalCluster
 
-    cluster = LocalCluster(directory)
+    cluster = existing_cluster(directory)
     stopped = [node.name for node in cluster.nodes if node.is_running]
     killed = asyncio.run(cluster.stop())
     cluster.remove_if_temporary()

@@ -28,13 +28,13 @@ def restart(session: Session, directory: str, name: str) -> None:
     Returns once it serves. A `quorate up` that watches the cluster goes on watching the new process.
     """
     from quorate.console.advice import AdvisedError
+    from quorate.console.existing_cluster import existing_cluster
     from quorate.console.local_clusters import PORT_ADVICE, named_node, node_document
     from quorate.console.output import print_json
     from quorate.errors import CannotListen, Unavailable
     from quorate.node.interruption import run_interruptible
-    from quorate.node.local_cluster import LocalCluster
 
-    cluster = LocalCluster(directory)
+    cluster = existing_cluster(directory)
     name = named_node(cluster, name).name
     try:
         run_interruptible(_restart(session, cluster, name))

@@ -18,11 +18,11 @@ def status(session: Session, directory: str) -> None:
 
     About processes only; `quorate cluster health` asks the cluster itself.
     """
+    from quorate.console.existing_cluster import existing_cluster
     from quorate.console.local_clusters import node_document
     from quorate.console.output import print_json, print_table
-    from quorate.node.local_cluster import LocalCluster
 
-    cluster = LocalCluster(directory)
+    cluster = existing_cluster(directory)
     nodes = [node_document(node) for node in cluster.nodes]
     if session.json:
         print_json({"dir": cluster.directory, "bootstrap": cluster.bootstrap, "nodes": nodes})

@@ -22,11 +22,11 @@ def stop(session: Session, directory: str, name: str) -> int:
     """
     import asyncio
 
+    from quorate.console.existing_cluster import existing_cluster
     from quorate.console.local_clusters import named_node, was_killed
     from quorate.console.output import print_json
-    from quorate.node.local_cluster import LocalCluster
 
-    cluster = LocalCluster(directory)
+    cluster = existing_cluster(directory)
     node = named_node(cluster, name)
     stopped = [node.name] if node.is_running else []
     is_clean = asyncio.run(cluster.stop_one(node.name))

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.command_agent import CommandAgent
+from quorate.console.existing_cluster import existing_cluster
 from quorate.console.rolling.safety import RollingNode
 from quorate.errors import UnsupportedOperation
 from quorate.node.interruption import uninterrupted
-from quorate.node.local_cluster import LocalCluster
 
 __all__ = ["AgentRestarter", "LocalRestarter", "Restarter"]
 
@@ -33,7 +33,7 @@ class LocalRestarter:
     """Of a cluster that `quorate up` made. Nodes that were stopped by themselves stay so."""
 
     def __init__(self, directory: str) -> None:
-        self._cluster = LocalCluster(directory)
+        self._cluster = existing_cluster(directory)
 
     @property
     def nodes(self) -> Sequence[RollingNode]:
