@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,6 +32,7 @@ from quorate.errors import DeliveryTimedOut, InvalidRequest, NotEnoughReplicas, 
 from quorate.pipeline.jobs.audit.comparison import AuditReport, FindingKind, compare
 from quorate.pipeline.jobs.audit.job import audit
 from quorate.pipeline.jobs.audit.ledger import read_ledger as read_as_tables
+from quorate.pipeline.jobs.audit.reading import Teller
 from quorate.pipeline.jobs.config import AuditConfig
 from quorate.pipeline.jobs.config.audit import LogFrom
 from quorate.testing import LocalCluster
@@ -198,6 +200,36 @@ def test_what_lies_below_the_log_is_counted_as_not_asked_about(spark: SparkSessi
     assert (report.sent, report.acknowledged, report.not_asked, report.in_log) == (50, 20, 30, 19)
 
 
+def test_progress_is_told_while_the_log_is_read_and_its_lag_goes_down(spark: SparkSession) -> None:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import BooleanType
+
+    lines: list[str] = []
+
+    def is_read(_offset: int) -> bool:
+        time.sleep(0.3)
+        return True
+
+    takes_time = f.udf(is_read, BooleanType(), useArrow=False).asNondeterministic()
+    topic, value = f.lit("t").alias("topic"), f.expr("CAST(concat('v', id) AS binary) AS value")
+    place = (f.lit(0).alias("partition"), f.col("id").alias("offset"))
+    slow = spark.range(0, 12, numPartitions=6).select(topic, *place, value).where(takes_time("offset"))
+    compare(
+        _acknowledged(spark, 12),
+        slow,
+        {("t", 0): 0},
+        examples_max=3,
+        log_rows=12,
+        teller=Teller(lines.append, every_s=0.2),
+    )
+    assert next(line for line in lines if line.startswith("the ledger: 12 rows")).endswith("/s, lag 12")
+    assert lines[-1].startswith("the log: 12 rows")
+    assert lines[-1].endswith("/s, lag 0")
+    lags = [int(line.rpartition("lag ")[2]) for line in lines if line.startswith("about the log")]
+    assert lags == sorted(lags, reverse=True)
+    assert any(0 < lag < 12 for lag in lags), lines
+
+
 def test_a_log_that_begins_behind_all_that_was_promised_does_not_pass(spark: SparkSession) -> None:
     with pytest.raises(InvalidRequest, match=r"t-0 begins at offset 50, behind all of the 50 .*no verdict"):
         compare(_acknowledged(spark, 50), _log(spark, range(0)), {("t", 0): 50}, examples_max=3)
@@ -221,7 +253,7 @@ def test_killed_in_the_middle_it_says_the_same_when_it_is_run_again(
     options = ["--ledger", str(tmp_path)]
     with JobProcess("audit", *options, bootstrap=quorate_cluster.bootstrap) as job:
         told = job.wait_for(lambda line: "the ledger: 501 rows" in line)
-        assert "/s, lag" in told
+        assert told.endswith("/s, lag 500\n"), "the log is still to be read"
         job.kill()
     with JobProcess("audit", *options, bootstrap=quorate_cluster.bootstrap) as job:
         job.wait_for(lambda line: "the ledger: 501 rows" in line)

@@ -6,13 +6,13 @@ two tables, and all of them together are one pass.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
+from quorate.pipeline.jobs.audit.reading import Teller, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -75,11 +75,13 @@ def compare(
     starts: Mapping[tuple[str, int], int],
     *,
     examples_max: int,
-    tell: Callable[[str], None] | None = None,
+    log_rows: int | None = None,
+    teller: Teller | None = None,
 ) -> AuditReport:
     """``sent``: as ``Ledger`` has it.
 
-    ``log``: of whole partitions, from ``starts`` on; others are not asked about. ``tell`` hears how it goes.
+    ``log``: of whole partitions, from ``starts`` on; others are not asked about. ``log_rows``: how many it
+    has, about, as its offsets say.
     """
     from pyspark.sql import functions as f
 
@@ -93,11 +95,11 @@ def compare(
         "topic", "partition", "offset", f.coalesce("value", f.lit(b"")).alias("value")
     ).persist()
     try:
-        in_ledger = _read(asked, "the ledger", tell)
+        in_ledger = rows_of(asked, "the ledger", teller, here=None, later=log_rows)
         all_promised = asked.where(PROMISED)
         promised = all_promised.where("offset >= log_start")
         acknowledged, not_asked = _within_the_log(all_promised)
-        in_log = _read(held, "the log", tell)
+        in_log = rows_of(held, "the log", teller, here=log_rows, later=0)
         found = _findings(asked, promised, held)
         return AuditReport(
             _collected(found, examples_max),
@@ -136,15 +138,6 @@ def _within_the_log(promised: DataFrame) -> tuple[int, int]:
                 offset=row["log_start"],
             )
     return sum(row["asked"] for row in rows), sum(row["below"] for row in rows)
-
-
-def _read(frame: DataFrame, what: str, tell: Callable[[str], None] | None) -> int:
-    """All of it, which is kept; how many rows it has."""
-    began_s = time.monotonic()
-    rows = frame.count()
-    if tell is not None:
-        tell(f"{what}: {rows:,} rows, {rows / max(time.monotonic() - began_s, 1e-3):,.0f}/s, lag 0")
-    return rows
 
 
 def _findings(asked: DataFrame, promised: DataFrame, held: DataFrame) -> DataFrame:
