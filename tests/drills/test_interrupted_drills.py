@@ -97,7 +97,10 @@ async def test_an_interrupted_drill_leaves_nothing_behind_but_its_ledger(tmp_pat
     report = tmp_path / "report"
     words = ["quorate.console.main", "drill", "run", "split-brain", "--seed=1", f"--report={report}"]
     ended = await _interrupted(words, tmp_path / "tmp", stream="stderr", sign=b"a leader", by=signal.SIGINT)
-    assert ended == (130, b"\n"), "the line in which a terminal shows ^C is ended, and nothing is said"
+    status, told = ended
+    assert status == 130
+    assert f"until then is in {report}/{HISTORY_FILE}".encode() in told
+    assert told.endswith(b"\n\n"), "the line in which a terminal shows ^C is ended"
     assert os.listdir(tmp_path / "tmp") == []
     assert os.listdir(report) == [HISTORY_FILE]
     assert any(sent.is_acknowledged for sent in read_ledger(str(report / HISTORY_FILE)).sent)

@@ -59,9 +59,9 @@ def test_wrong_usage_exits_with_2(capsys: Capsys, arguments: list[str]) -> None:
     assert "Error" in capsys.readouterr().err
 
 
-def test_a_drill_that_does_not_exist_is_told_the_names(capsys: Capsys) -> None:
-    assert main(["drill", "run", "nosuchthing"]) == 1
-    assert "leader-kill" in capsys.readouterr().err
+def test_a_drill_that_does_not_exist_is_wrong_usage(capsys: Capsys) -> None:
+    assert main(["drill", "run", "nosuchthing"]) == 2
+    assert "`quorate drill list` tells them all" in capsys.readouterr().err
 
 
 def test_a_drill_that_the_agent_cannot_run_is_skipped_with_the_reason(capsys: Capsys, tmp_path: Path) -> None:

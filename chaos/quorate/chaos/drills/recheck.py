@@ -18,7 +18,11 @@ from quorate.chaos.live.reach import Reach
 from quorate.chaos.report.file_names import HISTORY_FILE
 from quorate.errors import InvalidRequest
 
-__all__ = ["recheck", "recheck_live"]
+__all__ = ["NoLastReader", "recheck", "recheck_live"]
+
+
+class NoLastReader(InvalidRequest):
+    """The history alone does not say what the log holds."""
 
 
 def recheck(directory: str) -> list[Verdict]:
@@ -26,7 +30,7 @@ def recheck(directory: str) -> list[Verdict]:
     history = _history(directory)
     final = seen_by_readers(history)
     if not final.partitions:
-        raise InvalidRequest(
+        raise NoLastReader(
             f"{directory}/{HISTORY_FILE}: nobody has read all at its end, so the cluster has to be asked",
             path=directory,
         )
