@@ -41,13 +41,7 @@ async def test_new_directory_is_formatted_with_a_random_id_and_kept() -> None:
 
 
 async def test_every_start_has_a_new_incarnation_that_is_durable_when_it_is_told() -> None:
-    harness = DirectoryHarness()
-    for incarnation in range(1, 5):
-        directory = await harness.begin()
-        assert directory.identity.incarnation == incarnation
-        assert directory.restored is not None
-        assert directory.restored.incarnation == incarnation
-        harness.disk.power_loss()
+    await check.check_incarnations_grow()
 
 
 async def test_directory_is_used_by_one_process_at_a_time() -> None:

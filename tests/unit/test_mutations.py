@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from quorate.chaos.mutations.evidence import RunFacts, evidence_page
 from quorate.chaos.mutations.hunting import HuntOutcome, hunt
 from quorate.chaos.mutations.hunts import SeededHunt, StoryHunt
+from quorate.chaos.mutations.in_models import IN_MODELS, is_in_production, patched_modules
 from quorate.chaos.mutations.mutation import Catch, Mutation
 from quorate.chaos.mutations.registry import MUTATIONS, find_mutation, mutations_of_rule
 from quorate.chaos.sim.patch import Patch, _held_by
@@ -53,6 +55,17 @@ def test_what_a_mutation_replaces_exists_and_is_put_back(mutation: Mutation) -> 
     assert replaced
     for owner, name, before in replaced:
         assert _held_by(owner, name) is before
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_mutation_is_made_to_the_product_or_there_is_a_reason_why_not(mutation: Mutation) -> None:
+    modules = patched_modules(mutation)
+    others = [each for each in modules if not is_in_production(each)]
+    assert bool(others) == (mutation.name in IN_MODELS), others
+
+
+def test_reasons_are_given_of_mutations_that_there_are() -> None:
+    assert IN_MODELS.keys() <= {each.name for each in MUTATIONS}
 
 
 # -- the product
@@ -152,4 +165,14 @@ def test_the_page_says_who_caught_what_and_who_survived() -> None:
         "1 of 2 mutations of 3 rules were noticed, in 3 s of runs. Commit abc, sources `def`, today." in page
     )
     assert "| 1 | `sample` | a sample | here | 2 | `lost-write` |" in page
+    assert "in the model" not in page.partition("| rule |")[2].partition("##")[0]
     assert "| 2, 7 | `other` | another / sample | here | 5 | **nobody** |" in page
+
+
+def test_the_page_says_what_was_made_to_a_stand_in_of_the_product() -> None:
+    name, reason = next(iter(IN_MODELS.items()))
+    sample = replace(a_mutation(notice_from(2)), name=name)
+    outcomes = {name: HuntOutcome(name, 2, Catch("lost-write", "gone"), 1.0, 2)}
+    page = evidence_page([sample], outcomes, RunFacts("abc", "def", "today"))
+    assert f"| 1 | `{name}` | a sample | here, in the model | 2 | `lost-write` |" in page
+    assert f"| `{name}` | {reason} |" in page

@@ -7,6 +7,7 @@ notices.
 
 - ``quorate.chaos.sim.patch``: how a mutation gets at the code, and out again;
 - ``mutation``: what one is; ``hunts``: the places where they are hunted;
+- ``in_models``: those that can be made to a stand-in of the product alone, and why;
 - ``hunting``: the one runner, for the command line and for the tests alike;
 - ``of_*``: the mutations, by the part of the system that they are made to; ``registry``: all of them;
 - ``recorded_hunts``: what came of each, in docs/evidence/mutations.jsonl; ``evidence``: the table of them in

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from quorate.chaos.evidence.markdown import table, write_page
 from quorate.chaos.evidence.record_lines import EVIDENCE_DIRECTORY
 from quorate.chaos.mutations.hunting import HuntOutcome
+from quorate.chaos.mutations.in_models import IN_MODELS
 from quorate.chaos.mutations.missed import MISSED
 from quorate.chaos.mutations.mutation import Mutation
 
@@ -25,10 +26,19 @@ hunt, with what was found and how long it took. Do not edit.
 
 Each row is one safety rule ([safety-rules.md](../safety-rules.md)) switched off in the real code, in a way in
 which somebody might really get it wrong, and what noticed: an invariant, or a check of what clients saw.
+Where it says *in the model*, it was not the product's code: see below.
 *Seeds* is how many seeds it took, counted from 1; a story without chance takes one. Their
 sources:
 [chaos/quorate/chaos/mutations](../../chaos/quorate/chaos/mutations). To see one again:
 `quorate sim mutants --name NAME`.
+
+"""
+
+_IN_MODELS_HEAD: Final = """
+## Made in the model
+
+These are not made to the product, but to what stands in for it where they are hunted. They say that it would
+be noticed there, and nothing about the product.
 
 """
 
@@ -41,6 +51,7 @@ not notice within the seeds given, which are few.
 """
 
 _COLUMNS: Final = ("rule", "mutation", "more about it", "hunted in", "seeds", "caught by")
+_IN_MODELS_COLUMNS: Final = ("mutation", "why")
 _MISSED_COLUMNS: Final = ("rule", "what was switched off", "seeds", "why", "where it is noticed instead")
 
 
@@ -92,7 +103,9 @@ def evidence_page(
     rows = (_row(each, outcomes[each.name]) for each in mutations)
     missed = (tuple(map(str, each)) for each in MISSED)
     summary += _hunted_since(by_themselves or {})
-    return _HEAD + summary + table(_COLUMNS, rows) + _MISSED_HEAD + table(_MISSED_COLUMNS, missed)
+    models = ((f"`{each.name}`", IN_MODELS[each.name]) for each in mutations if each.name in IN_MODELS)
+    in_models = _IN_MODELS_HEAD + table(_IN_MODELS_COLUMNS, models)
+    return _HEAD + summary + table(_COLUMNS, rows) + in_models + _MISSED_HEAD + table(_MISSED_COLUMNS, missed)
 
 
 def _hunted_since(by_themselves: Mapping[str, RunFacts]) -> str:
@@ -112,7 +125,7 @@ def _row(mutation: Mutation, outcome: HuntOutcome) -> tuple[str, ...]:
         ", ".join(map(str, mutation.rules)),
         f"`{mutation.name}`",
         mutation.what,
-        mutation.hunt.where,
+        mutation.hunt.where + (", in the model" if mutation.name in IN_MODELS else ""),
         str(outcome.seeds),
         caught_by,
     )

@@ -64,21 +64,21 @@ MISSED: Final = (
         "a lease runs from when its heartbeat was answered",
         20,
         "a pause has to begin between a heartbeat and its answer, which is a matter of milliseconds",
-        "tests of the broker's link to the controller",
+        "a broker and scripted controllers",
     ),
     Missed(
         37,
         "a lease is renewed before the metadata is here that its answer names",
         20,
         "heartbeats have to get through while metadata does not, and a leader has to be moved by plan then",
-        "tests of the broker's link to the controller",
+        "a broker and scripted controllers",
     ),
     Missed(
         42,
         "a damaged journal is cut without a note",
         40,
         "two of three voters have to be damaged before the first has caught up",
-        "Raft simulator (a recovering voter votes, counts, ...)",
+        "checks of a voter's directory; that a voter in doubt does not count: Raft simulator",
     ),
     Missed(
         43,
@@ -108,7 +108,7 @@ MISSED: Final = (
         "a follower that ends within an empty batch of its leader's does not cut it",
         75,
         "what lies on both sides of its end has to be replaced while it is away, for two seconds at most",
-        "tests of compaction around other things",
+        "test of compaction beside other things",
     ),
     Missed(
         51,

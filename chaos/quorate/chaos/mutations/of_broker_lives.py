@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from quorate.chaos.models.controller import controller_model, model_processes
+from quorate.chaos.models.controller import model_processes
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.sim.patch import Patch
@@ -12,9 +12,9 @@ from quorate.controller import (
     brokers,
     departures,
     heartbeats,
+    leaderless,
     previous_run,
 )
-from quorate.controller.decision import Decision
 from quorate.controller.departures import Piece
 from quorate.controller.elections import Elections
 from quorate.controller.previous_run import StartKind
@@ -173,11 +173,7 @@ def _call_every_piece_the_last(patch: Patch, module: Any) -> None:
 
 @mutation(37, hunt=CONTROLLER)
 def lease_is_renewed_between_two_pieces(patch: Patch) -> None:
-    patch.setattr(model_processes, "heartbeat", _unaware_heartbeat)
-
-
-def _unaware_heartbeat(*arguments: Any, **more: Any) -> Any:
-    return heartbeats.heartbeat(*arguments, **{**more, "is_given_up": False})
+    patch.setattr(BrokerSessions, "is_given_up", lambda *_: False)
 
 
 @mutation(37, hunt=CONTROLLER)
@@ -187,7 +183,7 @@ def session_is_revived_between_two_pieces(patch: Patch) -> None:
 
 @mutation(27, hunt=CONTROLLER)
 def what_was_left_is_not_elected(patch: Patch) -> None:
-    patch.setattr(controller_model, "elect_missing_leaders", lambda *_, **__: Decision((), None))
+    patch.setattr(leaderless, "elect_waiting", lambda *_, **__: True)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from quorate.chaos.models.controller import model_operators
 from quorate.chaos.models.controller.recovery_story import the_last_epoch_counts_before_the_length
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CONTROLLER
@@ -22,11 +21,8 @@ from quorate.controller import (
 )
 from quorate.controller.departures import Piece
 from quorate.controller.elections import Assignment, Elections
-from quorate.controller.lookup import find_partition
-from quorate.controller.recover import ReplicaEnd
 from quorate.core.ids import BrokerId, LeaderEpoch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from quorate.v1.admin_pb2 import RecoverPartitionRequest
 
 __all__ = ["MUTATIONS", "change_with"]
 
@@ -205,15 +201,13 @@ def leader_speaks_for_members_that_leave(patch: Patch) -> None:
 
 @mutation(33, hunt=CONTROLLER)
 def recovery_passes_over_complete_replicas(patch: Patch) -> None:
-    def recover_partition(
-        image: MetadataImage, request: RecoverPartitionRequest, *, log_ends: Mapping[BrokerId, ReplicaEnd]
-    ) -> Any:
-        partition = find_partition(image, request.partition)
-        complete = (*partition.isr, *partition.elr)
-        seen = {each: end for each, end in log_ends.items() if each not in complete}
-        return recover.recover_partition(image, request, log_ends=seen)
+    original = recover.replicas_to_ask
 
-    patch.setattr(model_operators, "recover_partition", recover_partition)
+    def replicas_to_ask(image: MetadataImage, partition: PartitionImage) -> tuple[BrokerId, ...]:
+        complete = (*partition.isr, *partition.elr)
+        return tuple(each for each in original(image, partition) if each not in complete)
+
+    patch.setattr(recover, "replicas_to_ask", replicas_to_ask)
 
 
 @mutation(33, hunt=StoryHunt("a controller and what brokers hold", the_last_epoch_counts_before_the_length))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from quorate.chaos.models.controller import model_processes
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.of_elections import change_with
@@ -19,7 +18,7 @@ from quorate.controller.elections import Assignment, Elections
 from quorate.controller.reassignment import Completion
 from quorate.core.ids import BrokerId, LeaderEpoch
 from quorate.metadata.image import MetadataImage, PartitionImage, Recovery
-from quorate.v1.controller_pb2 import PartitionAlteration
+from quorate.v1.controller_pb2 import BrokerSessionResponse, PartitionAlteration
 
 __all__ = ["MUTATIONS"]
 
@@ -173,14 +172,10 @@ def move_is_called_off_although_it_is_needed(patch: Patch) -> None:
 
 @mutation(37, hunt=CONTROLLER)
 def lease_is_renewed_whatever_the_broker_knows(patch: Patch) -> None:
-    original = heartbeats.heartbeat
+    def answer(**fields: Any) -> BrokerSessionResponse:
+        return BrokerSessionResponse(**{**fields, "metadata_offset": 0})
 
-    def heartbeat(*arguments: Any, **more: Any) -> Any:
-        decision = original(*arguments, **more)
-        decision.response.metadata_offset = 0
-        return decision
-
-    patch.setattr(model_processes, "heartbeat", heartbeat)
+    patch.setattr(heartbeats, "BrokerSessionResponse", answer)
 
 
 @mutation(47, hunt=CONTROLLER)

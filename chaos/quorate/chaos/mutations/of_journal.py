@@ -25,7 +25,7 @@ from quorate.metadata.raft.journal_mark import NOTHING_SYNCED, SyncedMark
 from quorate.metadata.raft.journal_recovery import Recovered, Tail
 from quorate.metadata.raft.quorum_directory import QuorumDirectory
 from quorate.metadata.raft.snapshot_store import SnapshotStore
-from quorate.storage.checkpoint import DamagedCheckpoint, write_cached
+from quorate.storage.checkpoint import DamagedCheckpoint, write_cached, write_durably
 
 __all__ = ["MUTATIONS"]
 
@@ -216,6 +216,19 @@ def _compare_no_checksum(patch: Patch) -> None:
         return state
 
     patch.setattr(quorum_state, "read_checkpoint", read)
+
+
+@mutation(38, 41, hunt=_checked(check.check_incarnations_grow))
+def identity_stays_in_the_page_cache(patch: Patch) -> None:
+    """After a loss of power a process calls itself as one before it did."""
+
+    async def write(disk: Disk, path: str, state: dict[str, Any]) -> None:
+        if path.endswith(quorum_state.IDENTITY_NAME):
+            write_cached(disk, path, state)
+        else:
+            await write_durably(disk, path, state)
+
+    patch.setattr(quorum_state, "write_durably", write)
 
 
 @mutation(38, hunt=_RANDOM_DEATHS)

@@ -27,6 +27,11 @@ class Patch(AbstractContextManager["Patch"]):
         self._replaced.append((owner, name, _held_by(owner, name)))
         setattr(owner, name, value)
 
+    @property
+    def owners(self) -> list[Any]:
+        """Of what is replaced now, in the order of the changes."""
+        return [owner for owner, _, _ in self._replaced]
+
     def undo(self) -> None:
         while self._replaced:
             owner, name, value = self._replaced.pop()

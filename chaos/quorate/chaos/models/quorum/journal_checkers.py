@@ -39,6 +39,7 @@ __all__ = [
     "check_every_flip_of_the_newest_snapshot",
     "check_flips_after_a_power_loss",
     "check_group_whose_sync_failed",
+    "check_incarnations_grow",
     "check_last_file_that_is_gone",
     "check_one_group_at_a_time",
     "check_random_deaths",
@@ -348,6 +349,17 @@ async def check_every_flip_of_the_journal(*, lost_power: bool) -> None:
         caught_up += 1
     assert refused + caught_up == len(flips), "a refusal names the file"
     assert min(refused, caught_up) > 300
+
+
+async def check_incarnations_grow() -> None:
+    """Every start has a new one, which is durable when it is told."""
+    harness = DirectoryHarness()
+    for incarnation in range(1, 5):
+        directory = await harness.begin()
+        assert directory.identity.incarnation == incarnation
+        assert directory.restored is not None
+        assert directory.restored.incarnation == incarnation
+        harness.disk.power_loss()
 
 
 async def check_random_deaths() -> None:
