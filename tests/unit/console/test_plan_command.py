@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,16 @@ PEOPLE = (
     *("--users", "500M", "--events", "20/day", "--size", "500B", "--peak", "10x", "--replication", "3"),
     *("--retention", "7d", "--disk", "10TB", "--per-partition", "10k/s"),
 )
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "capacity.md"
+
+
+@pytest.mark.parametrize("options", [FIREHOSE, PEOPLE])
+def test_page_about_capacity_shows_what_is_printed(capsys: Capsys, options: tuple[str, ...]) -> None:
+    assert main(["plan", *options]) == 0
+    printed = capsys.readouterr().out
+    assert f"```\nquorate plan {' '.join(options)}\n```\n\n```\n{printed}```\n" in PAGE.read_text()
 
 
 def planned(capsys: Capsys, *options: str) -> dict[str, Any]:
@@ -108,6 +119,7 @@ def test_slow_consumers_need_more_partitions(capsys: Capsys) -> None:
         (("--rate", "1M/s", "--size", "1KB", "--retention", "7"), "--retention"),
         (("--rate", "1M/s", "--size", "1KB", "--peak", "0.5"), "--peak"),
         (("--rate", "1M/s", "--size", "1KB", "--disk", "-1TB"), "--disk"),
+        (("--rate", "1M/s", "--size", "1KB", "--disk", "20"), "--disk"),
         (("--rate", "1M/s", "--size", "1KB", "--network", "10k/s"), "--network"),
         (("--rate", "1M/s", "--size", "1KB", "--replication", "0"), "--replication"),
         (("--rate", "1M/s", "--size", "1KB", "--users", "5"), "--events"),

@@ -14,6 +14,7 @@ from quorate.console.planning.capacity import SECONDS_A_DAY, Hardware, Plan, Wor
 from quorate.console.planning.quantities import (
     Rate,
     parse_bytes,
+    parse_capacity,
     parse_count,
     parse_duration_s,
     parse_factor,
@@ -102,7 +103,14 @@ _RECORD_RATE: Final = _Quantity("records per second", _parse_record_rate)
     show_default=True,
     help="Consumer groups that read all of it.",
 )
-@click.option("--disk", type=_BYTES, default="10TB", show_default=True, metavar="BYTES", help="Of a broker.")
+@click.option(
+    "--disk",
+    type=_Quantity("bytes", parse_capacity),
+    default="10TB",
+    show_default=True,
+    metavar="BYTES",
+    help="Of a broker.",
+)
 @click.option(
     "--disk-headroom",
     type=_Quantity("share", parse_share),

@@ -15,6 +15,7 @@ from typing import Final
 __all__ = [
     "Rate",
     "parse_bytes",
+    "parse_capacity",
     "parse_count",
     "parse_duration_s",
     "parse_factor",
@@ -97,6 +98,14 @@ def parse_bytes(text: str) -> Fraction:
     """``1KB``, ``20TB``, ``512MiB``; without a unit: bytes."""
     number, unit = _number_and_unit(text)
     return number * _of(unit, {**_BYTE_UNITS, "": 1}, "B, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB")
+
+
+def parse_capacity(text: str) -> Fraction:
+    """As ``parse_bytes``, of a disk: nobody means a disk of 20 bytes by ``20``."""
+    _, unit = _number_and_unit(text)
+    if not unit:
+        raise ValueError(f"{text!r} has no unit: write {text.strip()}TB or {text.strip()}GB, say")
+    return parse_bytes(text)
 
 
 def parse_duration_s(text: str) -> Fraction:
