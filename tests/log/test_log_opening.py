@@ -7,6 +7,7 @@ import errno
 
 import pytest
 
+from quorate.chaos.models.log.log_checkers import check_mark_of_damage_after_a_power_loss
 from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
     NOW_MS,
@@ -439,6 +440,36 @@ async def test_damage_found_by_a_read_outlives_a_restart() -> None:
         assert (log.damage.path, log.damage.position, log.damage.offset) == (harness.path(name), 0, base)
         await assert_refuses_everything(log)
         assert not await log.close()
+
+
+async def test_damage_found_by_a_read_outlives_a_power_loss_below_the_recovery_point() -> None:
+    """No start looks there again: without the mark, what has rotted would be trusted."""
+    await check_mark_of_damage_after_a_power_loss()
+
+
+async def test_a_mark_whose_sync_fails_ends_the_process() -> None:
+    harness = await log_of()
+    await harness.restart()
+    harness.disk.flip_bit(harness.path(f"{0:020d}.log"), 8 * 65)
+    harness.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
+    with pytest.raises(LogDamaged):
+        harness.log.read(Offset(0), bytes_max=EVERYTHING)
+    await harness.log.abandon()
+    assert harness.context.storage_error is not None
+
+
+async def test_a_log_that_is_reset_while_its_mark_is_being_synced_has_none_in_the_end() -> None:
+    harness = await log_of()
+    await harness.restart()
+    harness.disk.sync_delay_s = 0.001
+    harness.disk.flip_bit(harness.path(f"{0:020d}.log"), 8 * 65)
+    with pytest.raises(LogDamaged):
+        harness.log.read(Offset(0), bytes_max=EVERYTHING)
+    await harness.log.reset_to(Offset(5))
+    assert harness.log.damage is None
+    log = await harness.power_loss()
+    assert log.damage is None
+    assert harness.context.storage_error is None
 
 
 async def assert_refuses_everything(log: PartitionLog) -> None:

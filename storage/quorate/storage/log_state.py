@@ -6,6 +6,7 @@ them together. They all run on one event loop, so the state needs no lock.
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 
 from quorate.core.ids import Offset
@@ -24,7 +25,7 @@ from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCach
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
 from quorate.storage.producer_state import ProducerStates
-from quorate.storage.quarantine import Damage, save_damage
+from quorate.storage.quarantine import Damage, save_damage, sync_damage
 from quorate.storage.recent_batches import RecentTail
 from quorate.storage.segment import Segment
 
@@ -45,6 +46,7 @@ class LogState:
         "epochs",
         "is_closed",
         "log_start_offset",
+        "marking",
         "producers",
         "recent",
         "segments",
@@ -64,6 +66,8 @@ class LogState:
         self.log_start_offset = Offset(0)
         #: why the log is quarantined; nothing is read or written while it is (rule 44)
         self.damage: Damage | None = None
+        #: brings the mark of it to the device; ``settle_mark`` waits for it
+        self.marking: asyncio.Task[None] | None = None
         #: why nothing is appended any more, although what is there can be read
         self.write_failure: str | None = None
         #: truncations and resets that were asked for and are not done. Until then nothing is appended: it
@@ -124,7 +128,7 @@ class LogState:
             raise LogBusy(f"the log in {self.directory} is being truncated", path=self.directory)
 
     def quarantine(self, damage: Damage) -> LogDamaged:
-        """From now on nothing of this log is served; the mark outlives a restart."""
+        """From now on nothing of this log is served; the mark outlives a restart, and soon a power loss."""
         self.damage = damage
         log.error(
             "log_damaged",
@@ -137,7 +141,23 @@ class LogState:
             save_damage(self.context.disk, self.directory, damage)
         except OSError as error:
             self.context.note_storage_error("mark damage in", self.directory, error)
+        if self.marking is None or self.marking.done():
+            self.marking = asyncio.create_task(self._sync_mark(), name="mark-of-damage")
         return _damage_error(damage)
+
+    async def _sync_mark(self) -> None:
+        try:
+            await sync_damage(self.context.disk, self.directory)
+        except FileNotFoundError:
+            # It could not be written, which is on record; or the whole log is being deleted.
+            return
+        except OSError as error:
+            self.context.note_storage_error("sync the mark of damage in", self.directory, error)
+
+    async def settle_mark(self) -> None:
+        """Before the mark is lifted, or the log let go of."""
+        if self.marking is not None:
+            await asyncio.wait([self.marking])
 
     def storage_error(self, doing: str, path: str, error: OSError) -> StorageError:
         """The typed error for a change to the files that did not happen."""

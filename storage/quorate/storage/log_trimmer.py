@@ -238,5 +238,6 @@ class LogTrimmer:
             await save_compaction(state.context.disk, state.directory, state.compaction)
         await self._sync_state.write_checkpoint()
         # The mark of damage goes last: until here the log must not pass for a sound one.
+        await state.settle_mark()
         await lift_damage(state.context.disk, state.directory)
         state.damage = None

@@ -1,8 +1,8 @@
 """One partition's log: an ordered, append-only sequence of record batches in segment files.
 
-No network, no tasks of its own but the group commit, time only from the Clock, files only through
-the Disk. One log belongs to one event loop, and no method awaits between checking the log's state
-and changing it, so there is nothing to lock on the hot path.
+No network, no tasks of its own but the group commit and the mark of damage, time only from the Clock,
+files only through the Disk. One log belongs to one event loop, and no method awaits between checking the
+log's state and changing it, so there is nothing to lock on the hot path.
 
     log_start_offset <= log_end_offset         what may be read; the end is exclusive
     recovery_point   <= log_end_offset         what is known to be on the device
@@ -78,6 +78,7 @@ class PartitionLog:
         try:
             async with context.scanning:
                 state, report = await open_state(context, config, directory, start)
+            await state.settle_mark()
             opened = cls(state, report)
             if state.damage is None and report.start is not StartKind.CLEAN:
                 # What was recovered from the page cache must not depend on it any more (rule 30).
@@ -148,6 +149,7 @@ class PartitionLog:
         # What is being cut is cut to the end, also if nobody waits for it any more.
         async with self._sync_state.files_lock:
             await self._sync_state.settle()
+        await self._state.settle_mark()
         for segment in self._state.segments:
             segment.retire()
 

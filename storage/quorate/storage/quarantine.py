@@ -1,4 +1,8 @@
-"""A damaged log's mark, so that a restart does not forget what a read found out."""
+"""A damaged log's mark, so that a restart does not forget what a read found out.
+
+The mark is there at once, and on the device a moment later. What has rotted below the recovery point no start
+looks at again: if a loss of power took the mark, the log would pass for a sound one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from quorate.core.ids import Offset
 from quorate.errors import QuorateError
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached
 
-__all__ = ["DAMAGE_NAME", "Damage", "lift_damage", "load_damage", "save_damage"]
+__all__ = ["DAMAGE_NAME", "Damage", "lift_damage", "load_damage", "save_damage", "sync_damage"]
 
 DAMAGE_NAME: Final = "damage"
 
@@ -45,6 +49,15 @@ def save_damage(disk: Disk, directory: str, damage: Damage) -> None:
         "reason": damage.reason,
     }
     write_cached(disk, f"{directory}/{DAMAGE_NAME}", state)
+
+
+async def sync_damage(disk: Disk, directory: str) -> None:
+    file = disk.open(f"{directory}/{DAMAGE_NAME}")
+    try:
+        await file.fdatasync()
+    finally:
+        file.close()
+    await disk.fsync_directory(directory)
 
 
 def load_damage(disk: Disk, directory: str) -> Damage | None:

@@ -19,6 +19,7 @@ from quorate.storage import (
     index,
     leader_epochs,
     log_reader,
+    log_state,
     log_trimmer,
     log_writer,
     opening,
@@ -112,6 +113,13 @@ def _without_recovery_point(
     result = _original(self, checkpoint)
     self.report.recovery_point = Offset(0)
     return result
+
+
+@mutation(44, hunt=_story(check.check_mark_of_damage_after_a_power_loss))
+def mark_of_damage_is_not_synced(patch: Patch) -> None:
+    async def sync(*_: object) -> None: ...
+
+    patch.setattr(log_state, "sync_damage", sync)
 
 
 @mutation(44, hunt=_story(check.check_reads))

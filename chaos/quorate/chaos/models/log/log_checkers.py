@@ -27,6 +27,7 @@ from quorate.chaos.models.log.log_flips import (
     small_log,
 )
 from quorate.chaos.models.log.log_harness import (
+    EVERYTHING,
     LogHarness,
     ProcessEnded,
     batch,
@@ -45,6 +46,7 @@ from quorate.errors import (
     DiskFull,
     DuplicateSequence,
     LogBusy,
+    LogDamaged,
     OutOfOrderSequence,
     QuorateError,
     StorageError,
@@ -64,6 +66,7 @@ __all__ = [
     "check_index_files",
     "check_leader_epoch_is_on_record_before_its_first_batch",
     "check_log_start_before_deletion",
+    "check_mark_of_damage_after_a_power_loss",
     "check_no_append_before_a_cut_that_was_asked_for",
     "check_power_loss",
     "check_power_loss_after_a_roll",
@@ -105,6 +108,20 @@ async def check_damage_below_the_recovery_point() -> None:
     for start in (StartKind.PROCESS_CRASH, StartKind.LOSSY):
         assert (await harness.open(start)).damage is not None, f"{start}: what was synced is cut off"
         harness.disk.unlink(harness.path("damage"))
+
+
+async def check_mark_of_damage_after_a_power_loss() -> None:
+    """What a read has found lies where no later start looks."""
+    harness = LogHarness(small_config(segment_bytes=3 * len(BATCH)))
+    await harness.lead()
+    harness.append(*[BATCH] * 9)
+    await harness.restart()
+    harness.disk.flip_bit(harness.path(f"{0:020d}.log"), 8 * 65)
+    with suppress(LogDamaged):
+        harness.log.read(Offset(0), bytes_max=EVERYTHING)
+    assert harness.log.damage is not None, "nobody has noticed"
+    await asyncio.sleep(0.01)
+    assert (await harness.power_loss()).damage is not None, "the mark is gone, and the damage is not"
 
 
 async def check_reads() -> None:
