@@ -11,6 +11,7 @@ import pytest
 
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.invariants.copies import Batch, Copy
+from quorate.chaos.invariants.demands import Demands, PartitionDemands
 from quorate.chaos.invariants.partition_watch import Leading, PartitionWatch, Sighting
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId
 from quorate.metadata.image import PartitionImage
@@ -55,9 +56,10 @@ def partition_image(
 class GhostWorld:
     """Broker 1 leads in epoch 0, and all are in sync. Every batch holds one record."""
 
-    def __init__(self, *, is_synced: bool = False, commits: int = 0) -> None:
+    def __init__(self, *, is_synced: bool = False, commits: int = 0, demands: Demands | None = None) -> None:
         self.examined: Counter[str] = Counter()
-        self.watch = PartitionWatch("t-0", self.examined)
+        demanded = PartitionDemands(demands or Demands(), "t")
+        self.watch = PartitionWatch("t-0", self.examined, demands=demanded)
         self.image = partition_image(is_synced=is_synced)
         for broker_id in ALL:
             self.watch.copies[BrokerId(broker_id)] = Copy()
@@ -132,13 +134,14 @@ class GhostWorld:
         can_commit: bool = True,
         start: int = 1,
         is_known: bool = True,
+        min_isr: int = MIN_ISR,
     ) -> None:
         leading = Leading(
             LeaderEpoch(epoch),
             is_known,
             frozenset(map(BrokerId, isr)),
             can_commit,
-            min_insync_replicas=MIN_ISR,
+            min_insync_replicas=min_isr,
         )
         self._see(broker_id, high_watermark, leading, start=start)
 

@@ -12,6 +12,7 @@ from quorate.chaos.cluster.plan import Plan
 from quorate.chaos.cluster.scene import Scene
 from quorate.chaos.cluster.view import active_controller, newest_image
 from quorate.chaos.history.history import History
+from quorate.chaos.invariants.demands import Demands
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.controller.heard_witnesses import WITNESS_INTERVAL_S
@@ -26,7 +27,7 @@ def simulate(story: Callable[[Scene, SimMachine], Awaitable[None]]) -> None:
         await cluster.start()
         await asyncio.sleep(3 * WITNESS_INTERVAL_S)
         history = History(simulation.loop.time)
-        scene = Scene(cluster, Plan.draw(1), history, lambda: newest_image(cluster))
+        scene = Scene(cluster, Plan.draw(1), history, Demands(), lambda: newest_image(cluster))
         machine = active_controller(cluster)
         assert machine is not None
         await story(scene, machine)

@@ -37,6 +37,7 @@ from quorate.chaos.history.group_ledger import GroupLedger
 from quorate.chaos.history.history import History
 from quorate.chaos.history.partition_images import saw_partition_image
 from quorate.chaos.history.watermarks import watch_watermarks
+from quorate.chaos.invariants.demands import Demands
 from quorate.chaos.invariants.observer import Observer
 from quorate.chaos.invariants.rot import has_rotted
 from quorate.chaos.sim.clock import Simulation, run_simulation
@@ -144,13 +145,15 @@ class _Run:
         self._cluster = SimCluster(
             simulation, brokers=plan.brokers, is_combined=plan.is_combined, settings=_SETTINGS
         )
-        self._observer = Observer(self._cluster)
+        network = self._cluster.network
+        demands = Demands(plan.topics, lambda: network.requests_doubled > 0)
+        self._observer = Observer(self._cluster, demands)
         self._history = History(simulation.loop.time, recorder=trace)
         self._observer.on_partition = self._saw_partition
         self._signs = SignsInMetadata()
         #: copies that had rotted unseen in the end, and how many of them a reader has noticed then
         self._damage_done = self._damage_detected = 0
-        self._scene = Scene(self._cluster, plan, self._history, lambda: self._observer.image)
+        self._scene = Scene(self._cluster, plan, self._history, demands, lambda: self._observer.image)
         self._nemesis = Nemesis(self._scene, trace)
         self._workload = Workload(
             self._cluster,

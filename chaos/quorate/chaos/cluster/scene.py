@@ -18,6 +18,7 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.plan import Plan
 from quorate.chaos.history.history import History
+from quorate.chaos.invariants.demands import Demands
 from quorate.chaos.sim.network import LinkFaults
 from quorate.client.admin import AsyncAdmin
 from quorate.metadata.image import MetadataImage
@@ -34,11 +35,18 @@ class Scene:
     """``image``: see the budget."""
 
     def __init__(
-        self, cluster: SimCluster, plan: Plan, history: History, image: Callable[[], MetadataImage]
+        self,
+        cluster: SimCluster,
+        plan: Plan,
+        history: History,
+        demands: Demands,
+        image: Callable[[], MetadataImage],
     ) -> None:
         self.cluster = cluster
         self.plan = plan
         self.history = history
+        #: told of what operators change
+        self.demands = demands
         self.image = image
         self.budget = FaultBudget(cluster, plan.topics, image)
         #: topics whose old records were allowed to go

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 from quorate.chaos.checks.violation import Violation
+from quorate.chaos.invariants.demands import min_isr_on_record
 from quorate.core.ids import BrokerId, ReplicaKey, TopicId
 from quorate.metadata.delta import advance, apply_batch
 from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Term
 from quorate.metadata.records import decode_batch
-from quorate.metadata.topic_settings import min_insync_replicas_of
 
 __all__ = ["MetadataWatch"]
 
@@ -162,7 +162,7 @@ class MetadataWatch:
         self, before: MetadataImage, old: PartitionImage, now: MetadataImage, new: PartitionImage
     ) -> None:
         self._examined["sizes of ISR and ELR"] += 1
-        old_min_isr, min_isr = min_insync_replicas_of(before, old), min_insync_replicas_of(now, new)
+        old_min_isr, min_isr = min_isr_on_record(before, old), min_isr_on_record(now, new)
         if len(new.isr) >= min_isr:
             if new.elr:
                 self._fail("isr-and-elr", f"an ELR beside an ISR of MinISR {min_isr}: {new}")

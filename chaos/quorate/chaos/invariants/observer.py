@@ -17,6 +17,7 @@ from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.invariants.broker_view import BrokerView
 from quorate.chaos.invariants.compacted_log import CompactedLog
 from quorate.chaos.invariants.controller_view import ControllerView
+from quorate.chaos.invariants.demands import Demands, PartitionDemands
 from quorate.chaos.invariants.metadata_watch import MetadataWatch
 from quorate.chaos.invariants.partition_watch import PartitionWatch
 from quorate.chaos.sim.process import SimProcess
@@ -51,11 +52,13 @@ class _View:
 class Observer:
     """``install`` it before the cluster starts, or make it then and call ``look`` yourself."""
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: SimCluster, demands: Demands | None = None) -> None:
+        """``demands``: of the plan, if there is one; without, what the cluster calls required is."""
         self.examined: Counter[str] = Counter()
         #: told of every committed state of a partition that is seen, in order
         self.on_partition: Callable[[TopicPartition, PartitionImage], None] | None = None
         self._cluster = cluster
+        self._demands = demands or Demands()
         self._metadata = MetadataWatch(self.examined, self._has_failed_replica)
         self._partitions: dict[ReplicaKey, PartitionWatch] = {}
         #: ids that a name ever had
@@ -199,7 +202,8 @@ class Observer:
         if config.is_compacted:
             compacted = CompactedLog(now_s=now_s, delete_retention_s=config.delete_retention_ms / 1000)
         name = str(TopicPartition(topic.name, number))
-        return PartitionWatch(name, self.examined, now_s, compacted=compacted)
+        demands = PartitionDemands(self._demands, topic.name)
+        return PartitionWatch(name, self.examined, now_s, compacted=compacted, demands=demands)
 
     def _end_excuses(self, image: MetadataImage) -> None:
         for broker in self._brokers:

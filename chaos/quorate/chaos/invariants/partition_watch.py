@@ -9,13 +9,14 @@ The invariants (rule 1; the names are those of the violations):
 
 - ``leader-completeness``: who begins to lead holds all that leaders before it have committed.
 - ``candidate-completeness``: every member of ISR and ELR holds all that is committed; on the device, where
-  metadata calls the partition synced (rule 45). ``unclean-exclusion`` where the member had lost something
-  before its broker came back (rule 30).
+  metadata or the plan calls the partition synced (rule 45). ``unclean-exclusion`` where the member had lost
+  something before its broker came back (rule 30).
 - ``log-matching``: below its high watermark each log is the committed one.
 - ``replication-quorum``: who may be elected next is waited for by the leader that commits now (rule 13).
 - ``admission``: whom a leader asks to have in the ISR holds all that it has committed (rule 23). By the time
   that the metadata says so it may have caught up: who looks there alone misses most of it.
-- ``min-isr-copies``: what becomes committed lies on MinISR brokers at that moment (rules 14 and 15).
+- ``min-isr-copies``: what becomes committed lies on MinISR brokers at that moment (rules 14 and 15): the
+  leader's MinISR, and that of the plan (``Demands``).
 - ``no-global-loss``: some broker holds all that is committed.
 - ``high-watermark``: it moves back neither for a leader, nor for clients from one leader to the next; and
   nobody but a leader moves it on (rules 13, 17 and 18).
@@ -47,6 +48,7 @@ from quorate.chaos.checks.final_state import AcceptedLoss
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.invariants.compacted_log import CompactedLog
 from quorate.chaos.invariants.copies import Batch, CommittedLog, Copy, Loss
+from quorate.chaos.invariants.demands import Demands, PartitionDemands
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.core.topic_names import OFFSETS_TOPIC
 from quorate.metadata.image import PartitionImage
@@ -87,6 +89,7 @@ class PartitionWatch:
         now_s: Callable[[], float] = lambda: 0.0,
         *,
         compacted: CompactedLog | None = None,
+        demands: PartitionDemands | None = None,
     ) -> None:
         """``examined``: counts what was looked at, so that it shows when that was nothing.
 
@@ -95,6 +98,7 @@ class PartitionWatch:
         self.name = name
         self.committed = compacted or CommittedLog()
         self.compacted = compacted
+        self._demands = demands or PartitionDemands(Demands(), name)
         #: by broker, running or not
         self.copies: dict[BrokerId, Copy] = {}
         #: those that brokers have given up: they count for a leader that was deposed meanwhile
@@ -114,14 +118,16 @@ class PartitionWatch:
 
     @property
     def is_synced(self) -> bool:
-        """What is committed has to be on devices (rule 45)."""
-        return self._image is not None and self._image.is_synced
+        """What is committed has to be on devices (rule 45): the metadata says so, or has to."""
+        image = self._image
+        return image is not None and (image.is_synced or self._demands.is_synced(image))
 
     # -- what has happened
 
     def image_changed(self, image: PartitionImage) -> None:
         """Committed metadata; the newest that anybody knows."""
         before, self._image = self._image, image
+        self._demands.image_changed(image)
         for broker_id in sorted(set(self.copies) - set(image.replicas) - set(self._seen)):
             self._given_back[broker_id] = self.copies.pop(broker_id)
         if before is not None and len(image.unclean_leader_epochs) > len(before.unclean_leader_epochs):
@@ -348,7 +354,7 @@ class PartitionWatch:
         fresh = copy.between(committed.end, end)
         if not fresh or fresh[-1].next_offset != end:
             self._fail("high-watermark", f"broker {broker_id} commits up to {end}, where no batch ends")
-        needed = leading.min_insync_replicas
+        needed = max(leading.min_insync_replicas, self._demands.min_isr_in(leading.epoch))
         # What it commits has to be at everybody who may be elected all the same: see ``settle``.
         is_deposed = self._image is not None and leading.epoch < self._image.leader_epoch
         copies = [*self.copies.items(), *(self._given_back.items() if is_deposed else ())]

@@ -155,13 +155,15 @@ async def change_min_isr(scene: Scene, rng: random.Random) -> str | None:
         if not may_change:
             return None
         async with scene.admin(rng) as admin:
-            await admin.alter_config(topic.name, {"min.insync.replicas": value})
+            with scene.demands.changing_min_isr(topic.name, value):
+                await admin.alter_config(topic.name, {"min.insync.replicas": value})
     return f"set min.insync.replicas={value} for {topic.name}"
 
 
 async def change_durability(scene: Scene, rng: random.Random) -> str | None:
     topic = rng.choice(scene.plan.topics)
     scene.budget.no_longer_synced(topic.name)
+    scene.demands.changing_durability(topic.name)
     return await _configure(scene, rng, topic, "durability", rng.choice(list(Durability)))
 
 
@@ -197,6 +199,7 @@ async def recreate_topic(scene: Scene, rng: random.Random) -> str | None:
         return None
     topic = rng.choice(topics)
     async with scene.admin(rng) as admin:
+        scene.demands.making_anew(topic.name)
         deletion = scene.history.delete_topic(TopicName(topic.name))
         await until_done(scene, rng, lambda: admin.delete_topic(topic.name), done=UnknownTopicOrPartition)
         await scene.rest(rng, MOMENT_S_RANGE)
