@@ -37,6 +37,7 @@ EFFECTS: Final = {
     Fault.LOSE_DISK: "isr_shrinks",
     Fault.LOSE_PAGE_CACHE: "lossy start",
     Fault.RESTORE_OLD_COPY: "isr_shrinks",
+    Fault.RESTORE_COPY_OF_THIS_RUN: "unknown_directory start",
     Fault.ROT: "replica_damaged",
     Fault.FILL_DISK: "disk_full",
     Fault.FAIL_SYNC: "storage_error",

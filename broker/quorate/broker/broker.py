@@ -271,6 +271,7 @@ class Broker:
             clock=self._clock,
             metadata_offset=lambda: follower.image.offset,
             advance_cache_witness=self._directory.advance_cache_witness,
+            device_witness=lambda: self._directory.device_witness,
             is_unusable=self._replicas.is_unusable,
         )
         async with asyncio.TaskGroup() as tasks:
@@ -285,6 +286,7 @@ class Broker:
             tasks.create_task(self._groups.run(), name="groups")
             tasks.create_task(self._maintain(), name="maintenance")
             tasks.create_task(self._checkpoint_high_watermarks(), name="high-watermarks")
+            tasks.create_task(self._advance_device_witness(), name="device-witness")
             await follower.wait_for_offset(registered.broker_epoch)
             session.want_unfence()
             await session.unfenced()
@@ -293,6 +295,8 @@ class Broker:
     async def leave(self) -> None:
         """Let the controller move leaders away, while everything still serves (rule 36)."""
         if self._session is not None:
+            # The last heartbeats carry it: nobody hears of a later one before the next start.
+            await self._directory.advance_device_witness()
             await self._session.shut_down(self._config.controlled_shutdown_timeout_ms / 1000)
 
     def release_waiting(self) -> None:
@@ -335,6 +339,11 @@ class Broker:
         while True:
             await self._clock.sleep(_HIGH_WATERMARK_INTERVAL_S)
             self._checkpoint.save(self._replicas.high_watermarks())
+
+    async def _advance_device_witness(self) -> NoReturn:
+        while True:
+            await self._directory.advance_device_witness()
+            await self._clock.sleep(self._config.broker_device_witness_interval_ms / 1000)
 
     # -- the metadata
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Collection
 
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX, leave_partitions
-from quorate.controller.previous_run import StartKind, judge_start, keeps_replica, with_heard_witness
+from quorate.controller.previous_run import StartKind, judge_start, keeps_replica
+from quorate.controller.witnesses import NOTHING_HEARD, HeardWitnesses, with_heard_witnesses
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import (
     BrokerNotAvailable,
@@ -73,13 +74,13 @@ def register_broker(
     *,
     next_offset: int,
     has_live_session: bool,
-    heard_witness: int | None = None,
+    heard: HeardWitnesses = NOTHING_HEARD,
     leaving: Collection[BrokerId] = (),
     changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
 ) -> Decision[RegisterBrokerResponse]:
     """``next_offset``: where the records will stand; ``has_live_session``: of the last registration.
 
-    ``heard_witness``: the highest number that this controller heard from the last run; None: it heard none.
+    ``heard``: the highest numbers that this controller heard from the last run.
     ``leaving`` and ``changes_max``: as in ``fence_broker``.
     """
     _check_registration(image, request)
@@ -95,7 +96,7 @@ def register_broker(
             broker_id=broker_id,
             address=registered.address,
         )
-    start = judge_start(registered and with_heard_witness(registered, heard_witness), request)
+    start = judge_start(registered and with_heard_witnesses(registered, heard), request)
     elections, is_last = leave_partitions(
         image,
         broker_id,
@@ -116,8 +117,10 @@ def register_broker(
         feature_level_min=request.feature_level_min,
         feature_level_max=request.feature_level_max,
         is_draining=registered is not None and registered.is_draining,
-        # Not what was heard before: from here on the broker counts on from what it has found.
+        # Not what was heard before: from here on the broker counts on from what it has found, also where its
+        # directory was put back from an old copy. That one is on the device as it is.
         cache_witness=run.cache_witness if run.HasField("cache_witness") else None,
+        device_witness=run.device_witness,
     )
     event = ControllerEvent(
         "broker_registered",
@@ -142,13 +145,13 @@ def fence_broker(
     broker_id: BrokerId,
     *,
     broker_epoch: BrokerEpoch | None = None,
-    heard_witness: int | None = None,
+    heard: HeardWitnesses = NOTHING_HEARD,
     leaving: Collection[BrokerId] = (),
     changes_max: int = PARTITION_CHANGES_PER_BATCH_MAX,
 ) -> Decision[None]:
     """Its session is over. Nothing happens where it is fenced already, or has another epoch by now.
 
-    ``heard_witness``: goes on record, for the next controller (``judge_start``).
+    ``heard``: goes on record, for the next controller (``judge_start``).
     ``leaving``: others that are on the way out too; ``changes_max``: of partitions, in this batch.
     """
     broker = image.brokers.get(broker_id)
@@ -160,7 +163,7 @@ def fence_broker(
     event = ControllerEvent(
         "broker_fenced", {"broker_id": broker_id, "broker_epoch": broker.broker_epoch}, is_warning=True
     )
-    change = broker_change(broker, is_fenced=True, heard_witness=heard_witness)
+    change = broker_change(broker, is_fenced=True, heard=heard)
     return Decision((change, *elections.records), None, (event, *elections.events))
 
 
@@ -194,10 +197,10 @@ def broker_change(
     is_fenced: bool | None = None,
     is_shutting_down: bool | None = None,
     is_draining: bool | None = None,
-    heard_witness: int | None = None,
+    heard: HeardWitnesses = NOTHING_HEARD,
 ) -> MetadataRecord:
     """What is absent stays."""
-    heard = with_heard_witness(broker, heard_witness)
+    known = with_heard_witnesses(broker, heard)
     return MetadataRecord(
         broker_change=BrokerChangeRecord(
             broker_id=broker.broker_id,
@@ -205,7 +208,8 @@ def broker_change(
             is_fenced=is_fenced,
             is_shutting_down=is_shutting_down,
             is_draining=is_draining,
-            cache_witness=None if heard is broker else heard.cache_witness,
+            cache_witness=known.cache_witness if known.cache_witness != broker.cache_witness else None,
+            device_witness=known.device_witness if known.device_witness != broker.device_witness else None,
         )
     )
 

@@ -14,6 +14,7 @@ from quorate.controller.heartbeats import heartbeat
 from quorate.controller.liveness import BrokerLiveness
 from quorate.controller.producer_ids import allocate_producer_ids
 from quorate.controller.topics import confirm_topics_removed
+from quorate.controller.witnesses import heard_in
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.core.logging import get_logger
@@ -116,7 +117,7 @@ class ControllerServiceHandlers:
             request,
             next_offset=next_offset,
             has_live_session=sessions.is_live(broker_id, self._clock.monotonic()),
-            heard_witness=sessions.heard_witness(broker_id),
+            heard=sessions.heard_witnesses(broker_id),
             leaving=sessions.leaving(),
             changes_max=self._changes_max,
         )
@@ -175,7 +176,7 @@ class ControllerServiceHandlers:
             self._clock.monotonic(),
             metadata_offset=request.metadata_offset,
             wants_shutdown=request.wants_shutdown,
-            cache_witness=request.cache_witness if request.HasField("cache_witness") else None,
+            heard=heard_in(request),
         )
         return heartbeat(
             image,

@@ -4,7 +4,7 @@ The first thing of all: a log that holds nothing yet gets its feature level and 
 as long as it is active: partitions that nobody leads get a leader if they can have one, leaders move back to
 their preferred replicas, a bounded number at a time, and moves whose replicas have caught up take their next
 step, in case nobody asked for an ISR since. The topic of offsets gets the copies that it lacks. And what
-brokers told of their cache witnesses goes on record.
+brokers told of their witnesses goes on record.
 
 Missing leaders do not wait for the next round: whoever knows that there may be some says so.
 """
@@ -91,7 +91,7 @@ class Duties:
     async def _record_witnesses(self) -> None:
         while True:
             await self._clock.sleep(WITNESS_INTERVAL_S)
-            await self._do(lambda image: record_heard_witnesses(image, self._sessions.heard_witness))
+            await self._do(lambda image: record_heard_witnesses(image, self._sessions.heard_witnesses))
 
     async def _elect_when_asked(self) -> None:
         while True:

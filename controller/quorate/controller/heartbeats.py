@@ -18,7 +18,7 @@ find the new leaders. Then it is fenced and may go. The fencing ends its session
 at once, instead of being taken for a second one. A partition that nobody else can lead is left without a
 leader, with this broker in its ISR; it does not hold up the stop.
 
-Whatever is put on record about a broker carries the number of its cache witness as well
+Whatever is put on record about a broker carries the numbers of its witnesses as well
 (``quorate.controller.previous_run``).
 
 One heartbeat does one of these things; the next one comes soon enough for the others. More partitions may
@@ -35,6 +35,7 @@ from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX, leave_partitions
 from quorate.controller.elections import Elections
 from quorate.controller.leaderless import elect_waiting
+from quorate.controller.witnesses import HeardWitnesses, heard_in
 from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage
 from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse, ReplicaName
@@ -71,14 +72,14 @@ def heartbeat(
         return Decision(tuple(damaged.records), answer, tuple(damaged.events))
     if is_given_up:
         return Decision((), answer)
-    witness = request.cache_witness if request.HasField("cache_witness") else None
+    heard = heard_in(request)
     if broker.is_shutting_down or (request.wants_shutdown and broker.is_fenced):
         has_seen = others_offset is None or others_offset >= state_offset
-        return _let_go(image, broker, answer, witness, everybody_has_seen=has_seen)
+        return _let_go(image, broker, answer, heard, everybody_has_seen=has_seen)
     if request.wants_shutdown:
-        return _begin_stop(image, broker, answer, witness, leaving=leaving, changes_max=changes_max)
+        return _begin_stop(image, broker, answer, heard, leaving=leaving, changes_max=changes_max)
     if request.wants_unfence and broker.is_fenced and request.metadata_offset >= state_offset:
-        return _unfence(image, broker, answer, witness, leaving=leaving, changes_max=changes_max)
+        return _unfence(image, broker, answer, heard, leaving=leaving, changes_max=changes_max)
     return Decision((), answer)
 
 
@@ -86,7 +87,7 @@ def _unfence(
     image: MetadataImage,
     broker: BrokerImage,
     answer: BrokerSessionResponse,
-    witness: int | None,
+    heard: HeardWitnesses,
     *,
     leaving: Collection[BrokerId],
     changes_max: int,
@@ -95,7 +96,7 @@ def _unfence(
     elect_waiting(elections, image, changes_max=changes_max)
     answer.is_fenced = False
     event = _event("broker_unfenced", broker)
-    records = (broker_change(broker, is_fenced=False, heard_witness=witness), *elections.records)
+    records = (broker_change(broker, is_fenced=False, heard=heard), *elections.records)
     return Decision(records, answer, (event, *elections.events))
 
 
@@ -103,7 +104,7 @@ def _begin_stop(
     image: MetadataImage,
     broker: BrokerImage,
     answer: BrokerSessionResponse,
-    witness: int | None,
+    heard: HeardWitnesses,
     *,
     leaving: Collection[BrokerId],
     changes_max: int,
@@ -112,7 +113,7 @@ def _begin_stop(
     elections, is_last = leave_partitions(image, broker.broker_id, leaving=leaving, changes_max=changes_max)
     if not is_last:
         return Decision(tuple(elections.records), answer, tuple(elections.events))
-    records = (broker_change(broker, is_shutting_down=True, heard_witness=witness), *elections.records)
+    records = (broker_change(broker, is_shutting_down=True, heard=heard), *elections.records)
     return Decision(records, answer, (_event("broker_shutting_down", broker), *elections.events))
 
 
@@ -120,7 +121,7 @@ def _let_go(
     image: MetadataImage,
     broker: BrokerImage,
     answer: BrokerSessionResponse,
-    witness: int | None,
+    heard: HeardWitnesses,
     *,
     everybody_has_seen: bool,
 ) -> Decision[BrokerSessionResponse]:
@@ -130,7 +131,7 @@ def _let_go(
         return Decision((), answer)
     if not everybody_has_seen:
         return Decision((), answer)
-    fencing = fence_broker(image, broker.broker_id, heard_witness=witness)
+    fencing = fence_broker(image, broker.broker_id, heard=heard)
     assert fencing.is_complete, "who is stopping on record has left all partitions"
     answer.is_fenced = True
     answer.may_shut_down = True

@@ -99,7 +99,7 @@ class BrokerLiveness:
                     image,
                     lapsed.broker_id,
                     broker_epoch=lapsed.broker_epoch,
-                    heard_witness=self.sessions.heard_witness(lapsed.broker_id),
+                    heard=self.sessions.heard_witnesses(lapsed.broker_id),
                     leaving=self.sessions.leaving(),
                     changes_max=self._settings.partition_changes_per_batch_max,
                 )

@@ -14,7 +14,7 @@ for each start, whether that is still true:
   the same in a state that the last run did not leave: a copy that was restored from a backup. Nothing can
   be relied on, not even what was once synced.
 
-Whether the directory is in the state that the last run left, its notes tell. A process notes its epoch
+Whether the directory is in the state that the last run left, its notes tell first. A process notes its epoch
 after registration and before it asks to be unfenced, so whoever was unfenced later than the copy was made
 has another epoch. A process that dies between its registration and its note was never unfenced, and has
 answered for nothing; but it is the last one that the controller knows. It would be taken for a stranger,
@@ -33,22 +33,29 @@ say about the broker, above all that it is fenced. A controller that has begun s
 record, which may be older. It accuses nobody by what it does not know: otherwise ``kill -9`` of all nodes at
 once would leave every partition offline.
 
-What this cannot tell apart is a copy that was made *during* the last run and put back before the next, with
-the last number in it.
+A copy that was made *during* the last run and put back before the next has notes of the right epoch, and a
+lower number of the cache witness proves no more than a lost page cache: what was synced would count. So there
+is another number, which is synced before it is told (``quorate.broker.directory.device_witness``). What the
+directory is known to have had on its device no crash and no loss of power takes away: a lower one is found in
+an older state of it only. That is looked at before anything else. 0 is below all that was ever told: nothing
+was found. A version of the broker that has no such number sends none, and nothing follows from that. After
+such a start the number on record is the one that was found: it is the directory's state from then on.
 
-The evidence is the broker's word; the epoch, the directory and the number it is compared with are the
+That number is told every ten seconds or so. What this cannot tell apart is a copy that holds the last one
+which is known: of that age, with a heartbeat and a record of the controller, or younger.
+
+The evidence is the broker's word; the epoch, the directory and the numbers it is compared with are the
 controller's own.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 
 from quorate.metadata.image import BrokerImage, PartitionImage
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 
-__all__ = ["StartKind", "judge_start", "keeps_replica", "with_heard_witness"]
+__all__ = ["StartKind", "judge_start", "keeps_replica"]
 
 
 class StartKind(StrEnum):
@@ -59,10 +66,13 @@ class StartKind(StrEnum):
 
 
 def judge_start(registered: BrokerImage | None, request: RegisterBrokerRequest) -> StartKind:
-    """``registered``: the broker's last registration, with the highest number that was heard of it."""
+    """``registered``: the broker's last registration, with the highest numbers that were heard of it."""
     if registered is None or request.directory_id != registered.directory_id:
         return StartKind.UNKNOWN_DIRECTORY
     run = request.previous_run
+    # First of all: neither marker nor boot nor what was synced speaks for an older state of the directory.
+    if run.HasField("device_witness") and run.device_witness < registered.device_witness:
+        return StartKind.UNKNOWN_DIRECTORY
     is_last_run = run.broker_epoch == registered.broker_epoch
     if not is_last_run and registered.incarnation_id not in run.unnoted_incarnation_ids:
         return StartKind.UNKNOWN_DIRECTORY
@@ -75,13 +85,6 @@ def judge_start(registered: BrokerImage | None, request: RegisterBrokerRequest) 
     if run.is_same_boot and run.is_intact:
         return StartKind.PROCESS_CRASH
     return StartKind.LOSSY
-
-
-def with_heard_witness(broker: BrokerImage, heard_witness: int | None) -> BrokerImage:
-    """With the number that the active controller has heard, where that is news."""
-    if heard_witness is None or heard_witness <= (broker.cache_witness or 0):
-        return broker
-    return replace(broker, cache_witness=heard_witness)
 
 
 def keeps_replica(start: StartKind, partition: PartitionImage) -> bool:

@@ -14,8 +14,8 @@ Whose session is over is *given up*: its partitions are taken away in pieces, th
 on record, nothing that it says revives the session. Otherwise its lease would be renewed while it may not
 know yet what was taken away (rule 37).
 
-Offsets that go with a broker are kept here too, for the same reason: they speak about the moment. The number
-of its cache witness outlives the session: the next process is judged by it
+Offsets that go with a broker are kept here too, for the same reason: they speak about the moment. The numbers
+of its witnesses outlive the session: the next process is judged by them
 (``quorate.controller.previous_run``).
 """
 
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from immutables import Map
 
+from quorate.controller.witnesses import NOTHING_HEARD, HeardWitnesses
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.metadata.image import BrokerImage, MetadataImage
 
@@ -57,8 +58,8 @@ class BrokerSessions:
         #: where the broker's state was last changed on record, or a later offset
         self._state_offsets: dict[BrokerId, int] = {}
         self._brokers: Map[BrokerId, BrokerImage] = Map()
-        #: highest number from each one's cache witness, in its last registration
-        self._witnesses: dict[BrokerId, int] = {}
+        #: highest numbers from each one's witnesses, in its last registration
+        self._witnesses: dict[BrokerId, HeardWitnesses] = {}
 
     # --- what has happened ----------------------------------------------------------------------------
 
@@ -102,15 +103,14 @@ class BrokerSessions:
         *,
         metadata_offset: int,
         wants_shutdown: bool = False,
-        cache_witness: int | None = None,
+        heard: HeardWitnesses = NOTHING_HEARD,
     ) -> None:
         """A registration or a heartbeat has come."""
         broker = self._brokers.get(broker_id)
         if broker is None or broker.broker_epoch != broker_epoch:
             # Registered anew, or forgotten, while this one was waiting for its answer.
             return
-        if cache_witness is not None:
-            self._witnesses[broker_id] = max(cache_witness, self._witnesses.get(broker_id, cache_witness))
+        self._witnesses[broker_id] = self.heard_witnesses(broker_id).with_later(heard)
         if _was_let_go(broker):
             # Its last words must not keep its next process from registering.
             return
@@ -183,9 +183,9 @@ class BrokerSessions:
             return None
         return LapsedSession(broker_id, broker_epoch)
 
-    def heard_witness(self, broker_id: BrokerId) -> int | None:
-        """The highest number from its cache witness since it registered; None: this controller heard none."""
-        return self._witnesses.get(broker_id)
+    def heard_witnesses(self, broker_id: BrokerId) -> HeardWitnesses:
+        """The highest numbers from its witnesses that this controller heard since it registered."""
+        return self._witnesses.get(broker_id, NOTHING_HEARD)
 
     def state_offset(self, broker_id: BrokerId) -> int:
         """See ``quorate.controller.heartbeats``."""

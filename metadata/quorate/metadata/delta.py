@@ -175,6 +175,7 @@ class ImageDraft:
                 is_shutting_down=False,
                 is_draining=record.is_draining,
                 cache_witness=record.cache_witness if record.HasField("cache_witness") else None,
+                device_witness=record.device_witness,
             )
         )
 
@@ -197,6 +198,7 @@ class ImageDraft:
                 ),
                 is_draining=record.is_draining if has("is_draining") else broker.is_draining,
                 cache_witness=record.cache_witness if has("cache_witness") else broker.cache_witness,
+                device_witness=record.device_witness if has("device_witness") else broker.device_witness,
             )
         )
 

@@ -89,6 +89,7 @@ def broker_digest(broker: BrokerImage) -> int:
             broker.is_draining,
             # Absent where it is not known, as it was before there was such a thing.
             *([] if broker.cache_witness is None else [broker.cache_witness]),
+            *(["device", broker.device_witness] if broker.device_witness else []),
         )
     )
 

@@ -58,6 +58,8 @@ class BrokerImage:
     is_draining: bool
     #: its disk held this number in the page cache at least; None: not known (rule 30)
     cache_witness: int | None = None
+    #: its directory held this number on the device at least; 0: not known (rule 30)
+    device_witness: int = 0
 
     @property
     def is_active(self) -> bool:
@@ -65,8 +67,11 @@ class BrokerImage:
         return not self.is_fenced and not self.is_shutting_down
 
     def is_as(self, other: BrokerImage | None) -> bool:
-        """But for the number of its cache witness, which is another one every second."""
-        return other is not None and replace(self, cache_witness=other.cache_witness) == other
+        """But for the numbers of its witnesses, of which there are others all the time."""
+        if other is None:
+            return False
+        alike = replace(self, cache_witness=other.cache_witness, device_witness=other.device_witness)
+        return alike == other
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,7 @@ def _broker_record(broker: BrokerImage) -> BrokerSnapshotRecord:
         is_shutting_down=broker.is_shutting_down,
         is_draining=broker.is_draining,
         cache_witness=broker.cache_witness,
+        device_witness=broker.device_witness,
     )
 
 
@@ -251,6 +252,7 @@ def _broker_image(record: BrokerSnapshotRecord) -> BrokerImage:
         is_shutting_down=record.is_shutting_down,
         is_draining=record.is_draining,
         cache_witness=record.cache_witness if record.HasField("cache_witness") else None,
+        device_witness=record.device_witness,
     )
 
 

@@ -9,20 +9,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PreviousRun(_message.Message):
-    __slots__ = ("broker_epoch", "is_clean", "is_same_boot", "is_intact", "unnoted_incarnation_ids", "cache_witness")
+    __slots__ = ("broker_epoch", "is_clean", "is_same_boot", "is_intact", "unnoted_incarnation_ids", "cache_witness", "device_witness")
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     IS_CLEAN_FIELD_NUMBER: _ClassVar[int]
     IS_SAME_BOOT_FIELD_NUMBER: _ClassVar[int]
     IS_INTACT_FIELD_NUMBER: _ClassVar[int]
     UNNOTED_INCARNATION_IDS_FIELD_NUMBER: _ClassVar[int]
     CACHE_WITNESS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_WITNESS_FIELD_NUMBER: _ClassVar[int]
     broker_epoch: int
     is_clean: bool
     is_same_boot: bool
     is_intact: bool
     unnoted_incarnation_ids: _containers.RepeatedScalarFieldContainer[str]
     cache_witness: int
-    def __init__(self, broker_epoch: _Optional[int] = ..., is_clean: _Optional[bool] = ..., is_same_boot: _Optional[bool] = ..., is_intact: _Optional[bool] = ..., unnoted_incarnation_ids: _Optional[_Iterable[str]] = ..., cache_witness: _Optional[int] = ...) -> None: ...
+    device_witness: int
+    def __init__(self, broker_epoch: _Optional[int] = ..., is_clean: _Optional[bool] = ..., is_same_boot: _Optional[bool] = ..., is_intact: _Optional[bool] = ..., unnoted_incarnation_ids: _Optional[_Iterable[str]] = ..., cache_witness: _Optional[int] = ..., device_witness: _Optional[int] = ...) -> None: ...
 
 class ReplicaName(_message.Message):
     __slots__ = ("topic_id", "partition")
@@ -65,7 +67,7 @@ class RegisterBrokerResponse(_message.Message):
     def __init__(self, broker_epoch: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class BrokerSessionRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "metadata_offset", "wants_unfence", "wants_shutdown", "damaged", "sequence", "cache_witness")
+    __slots__ = ("broker_id", "broker_epoch", "metadata_offset", "wants_unfence", "wants_shutdown", "damaged", "sequence", "cache_witness", "device_witness")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +76,7 @@ class BrokerSessionRequest(_message.Message):
     DAMAGED_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     CACHE_WITNESS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_WITNESS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     metadata_offset: int
@@ -82,7 +85,8 @@ class BrokerSessionRequest(_message.Message):
     damaged: _containers.RepeatedCompositeFieldContainer[ReplicaName]
     sequence: int
     cache_witness: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., wants_unfence: _Optional[bool] = ..., wants_shutdown: _Optional[bool] = ..., damaged: _Optional[_Iterable[_Union[ReplicaName, _Mapping]]] = ..., sequence: _Optional[int] = ..., cache_witness: _Optional[int] = ...) -> None: ...
+    device_witness: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., wants_unfence: _Optional[bool] = ..., wants_shutdown: _Optional[bool] = ..., damaged: _Optional[_Iterable[_Union[ReplicaName, _Mapping]]] = ..., sequence: _Optional[int] = ..., cache_witness: _Optional[int] = ..., device_witness: _Optional[int] = ...) -> None: ...
 
 class BrokerSessionResponse(_message.Message):
     __slots__ = ("sequence", "is_fenced", "may_shut_down", "session_timeout_ms", "error", "metadata_offset")

@@ -24,17 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19quorate/v1/metadata.proto\x12\nquorate.v1\"<\n\rMetadataBatch\x12+\n\x07records\x18\x01 \x03(\x0b\x32\x1a.quorate.v1.MetadataRecord\"\xac\x05\n\x0eMetadataRecord\x12\x37\n\rfeature_level\x18\x01 \x01(\x0b\x32\x1e.quorate.v1.FeatureLevelRecordH\x00\x12,\n\x07\x63luster\x18\x02 \x01(\x0b\x32\x19.quorate.v1.ClusterRecordH\x00\x12;\n\x0fregister_broker\x18\x03 \x01(\x0b\x32 .quorate.v1.RegisterBrokerRecordH\x00\x12\x37\n\rbroker_change\x18\x04 \x01(\x0b\x32\x1e.quorate.v1.BrokerChangeRecordH\x00\x12?\n\x11unregister_broker\x18\x05 \x01(\x0b\x32\".quorate.v1.UnregisterBrokerRecordH\x00\x12(\n\x05topic\x18\x06 \x01(\x0b\x32\x17.quorate.v1.TopicRecordH\x00\x12\x35\n\x0cremove_topic\x18\x07 \x01(\x0b\x32\x1d.quorate.v1.RemoveTopicRecordH\x00\x12=\n\x10replicas_removed\x18\x08 \x01(\x0b\x32!.quorate.v1.ReplicasRemovedRecordH\x00\x12\x30\n\tpartition\x18\t \x01(\x0b\x32\x1b.quorate.v1.PartitionRecordH\x00\x12=\n\x10partition_change\x18\n \x01(\x0b\x32!.quorate.v1.PartitionChangeRecordH\x00\x12*\n\x06\x63onfig\x18\x0b \x01(\x0b\x32\x18.quorate.v1.ConfigRecordH\x00\x12\x35\n\x0cproducer_ids\x18\x0c \x01(\x0b\x32\x1d.quorate.v1.ProducerIdsRecordH\x00\x42\x08\n\x06record\"#\n\x12\x46\x65\x61tureLevelRecord\x12\r\n\x05level\x18\x01 \x01(\x05\"G\n\rClusterRecord\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\"\n\x1a\x64\x65\x66\x61ult_replication_factor\x18\x02 \x01(\x05\"\xf5\x01\n\x14RegisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x14\n\x0c\x64irectory_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x19\n\x11\x66\x65\x61ture_level_min\x18\x06 \x01(\x05\x12\x19\n\x11\x66\x65\x61ture_level_max\x18\x07 \x01(\x05\x12\x13\n\x0bis_draining\x18\t \x01(\x08\x12\x1a\n\rcache_witness\x18\n \x01(\x03H\x00\x88\x01\x01\x42\x10\n\x0e_cache_witnessJ\x04\x08\x08\x10\t\"\xef\x01\n\x12\x42rokerChangeRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\tis_fenced\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x1d\n\x10is_shutting_down\x18\x04 \x01(\x08H\x01\x88\x01\x01\x12\x18\n\x0bis_draining\x18\x05 \x01(\x08H\x02\x88\x01\x01\x12\x1a\n\rcache_witness\x18\x06 \x01(\x03H\x03\x88\x01\x01\x42\x0c\n\n_is_fencedB\x13\n\x11_is_shutting_downB\x0e\n\x0c_is_drainingB\x10\n\x0e_cache_witness\"A\n\x16UnregisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"-\n\x0bTopicRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"<\n\x11RemoveTopicRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x15\n\rremoved_at_ms\x18\x02 \x01(\x03\"<\n\x15ReplicasRemovedRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\"\xd2\x02\n\x0fPartitionRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08replicas\x18\x03 \x03(\x05\x12\x0b\n\x03isr\x18\x04 \x03(\x05\x12\x0b\n\x03\x65lr\x18\x05 \x03(\x05\x12\x16\n\x0elast_known_elr\x18\x06 \x03(\x05\x12\x0e\n\x06leader\x18\x07 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x08 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\t \x01(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\n \x03(\x05\x12\x19\n\x11removing_replicas\x18\x0b \x03(\x05\x12\x31\n\x0erecovery_state\x18\x0c \x01(\x0e\x32\x19.quorate.v1.RecoveryState\x12\x1d\n\x15unclean_leader_epochs\x18\r \x03(\x05\x12\x11\n\tis_synced\x18\x0e \x01(\x08\" \n\nBrokerList\x12\x12\n\nbroker_ids\x18\x01 \x03(\x05\"\x96\x04\n\x15PartitionChangeRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x03 \x01(\x05\x12(\n\x08replicas\x18\x04 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12#\n\x03isr\x18\x05 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12#\n\x03\x65lr\x18\x06 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12.\n\x0elast_known_elr\x18\x07 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12\x13\n\x06leader\x18\x08 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\t \x01(\x05H\x01\x88\x01\x01\x12/\n\x0f\x61\x64\x64ing_replicas\x18\n \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12\x31\n\x11removing_replicas\x18\x0b \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12\x31\n\x0erecovery_state\x18\x0c \x01(\x0e\x32\x19.quorate.v1.RecoveryState\x12\x12\n\nis_unclean\x18\r \x01(\x08\x12\x16\n\tis_synced\x18\x0e \x01(\x08H\x02\x88\x01\x01\x42\t\n\x07_leaderB\x0f\n\r_leader_epochB\x0c\n\n_is_synced\"y\n\x0c\x43onfigRecord\x12,\n\x08resource\x18\x01 \x01(\x0e\x32\x1a.quorate.v1.ConfigResource\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x12\n\x05value\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_value\"V\n\x11ProducerIdsRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x18\n\x10next_producer_id\x18\x03 \x01(\x03\"F\n\x0eSnapshotHeader\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x14\n\x0crecord_count\x18\x03 \x01(\x03\"\xd4\x01\n\x14\x42rokerSnapshotRecord\x12\x36\n\x0cregistration\x18\x01 \x01(\x0b\x32 .quorate.v1.RegisterBrokerRecord\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\tis_fenced\x18\x03 \x01(\x08\x12\x18\n\x10is_shutting_down\x18\x04 \x01(\x08\x12\x13\n\x0bis_draining\x18\x05 \x01(\x08\x12\x1a\n\rcache_witness\x18\x06 \x01(\x03H\x00\x88\x01\x01\x42\x10\n\x0e_cache_witness\"g\n\x1aRemovedTopicSnapshotRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rremoved_at_ms\x18\x03 \x01(\x03\x12\x12\n\nbroker_ids\x18\x04 \x03(\x05\"\xbf\x01\n\x0eSnapshotRecord\x12.\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.quorate.v1.MetadataRecordH\x00\x12\x32\n\x06\x62roker\x18\x02 \x01(\x0b\x32 .quorate.v1.BrokerSnapshotRecordH\x00\x12?\n\rremoved_topic\x18\x03 \x01(\x0b\x32&.quorate.v1.RemovedTopicSnapshotRecordH\x00\x42\x08\n\x06record*i\n\rRecoveryState\x12\x1e\n\x1aRECOVERY_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15RECOVERY_STATE_NORMAL\x10\x01\x12\x1d\n\x19RECOVERY_STATE_RECOVERING\x10\x02*i\n\x0e\x43onfigResource\x12\x1f\n\x1b\x43ONFIG_RESOURCE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43ONFIG_RESOURCE_TOPIC\x10\x01\x12\x1b\n\x17\x43ONFIG_RESOURCE_CLUSTER\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19quorate/v1/metadata.proto\x12\nquorate.v1\"<\n\rMetadataBatch\x12+\n\x07records\x18\x01 \x03(\x0b\x32\x1a.quorate.v1.MetadataRecord\"\xac\x05\n\x0eMetadataRecord\x12\x37\n\rfeature_level\x18\x01 \x01(\x0b\x32\x1e.quorate.v1.FeatureLevelRecordH\x00\x12,\n\x07\x63luster\x18\x02 \x01(\x0b\x32\x19.quorate.v1.ClusterRecordH\x00\x12;\n\x0fregister_broker\x18\x03 \x01(\x0b\x32 .quorate.v1.RegisterBrokerRecordH\x00\x12\x37\n\rbroker_change\x18\x04 \x01(\x0b\x32\x1e.quorate.v1.BrokerChangeRecordH\x00\x12?\n\x11unregister_broker\x18\x05 \x01(\x0b\x32\".quorate.v1.UnregisterBrokerRecordH\x00\x12(\n\x05topic\x18\x06 \x01(\x0b\x32\x17.quorate.v1.TopicRecordH\x00\x12\x35\n\x0cremove_topic\x18\x07 \x01(\x0b\x32\x1d.quorate.v1.RemoveTopicRecordH\x00\x12=\n\x10replicas_removed\x18\x08 \x01(\x0b\x32!.quorate.v1.ReplicasRemovedRecordH\x00\x12\x30\n\tpartition\x18\t \x01(\x0b\x32\x1b.quorate.v1.PartitionRecordH\x00\x12=\n\x10partition_change\x18\n \x01(\x0b\x32!.quorate.v1.PartitionChangeRecordH\x00\x12*\n\x06\x63onfig\x18\x0b \x01(\x0b\x32\x18.quorate.v1.ConfigRecordH\x00\x12\x35\n\x0cproducer_ids\x18\x0c \x01(\x0b\x32\x1d.quorate.v1.ProducerIdsRecordH\x00\x42\x08\n\x06record\"#\n\x12\x46\x65\x61tureLevelRecord\x12\r\n\x05level\x18\x01 \x01(\x05\"G\n\rClusterRecord\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\"\n\x1a\x64\x65\x66\x61ult_replication_factor\x18\x02 \x01(\x05\"\x8d\x02\n\x14RegisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x14\n\x0c\x64irectory_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x19\n\x11\x66\x65\x61ture_level_min\x18\x06 \x01(\x05\x12\x19\n\x11\x66\x65\x61ture_level_max\x18\x07 \x01(\x05\x12\x13\n\x0bis_draining\x18\t \x01(\x08\x12\x1a\n\rcache_witness\x18\n \x01(\x03H\x00\x88\x01\x01\x12\x16\n\x0e\x64\x65vice_witness\x18\x0b \x01(\x03\x42\x10\n\x0e_cache_witnessJ\x04\x08\x08\x10\t\"\x9f\x02\n\x12\x42rokerChangeRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\tis_fenced\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x1d\n\x10is_shutting_down\x18\x04 \x01(\x08H\x01\x88\x01\x01\x12\x18\n\x0bis_draining\x18\x05 \x01(\x08H\x02\x88\x01\x01\x12\x1a\n\rcache_witness\x18\x06 \x01(\x03H\x03\x88\x01\x01\x12\x1b\n\x0e\x64\x65vice_witness\x18\x07 \x01(\x03H\x04\x88\x01\x01\x42\x0c\n\n_is_fencedB\x13\n\x11_is_shutting_downB\x0e\n\x0c_is_drainingB\x10\n\x0e_cache_witnessB\x11\n\x0f_device_witness\"A\n\x16UnregisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"-\n\x0bTopicRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"<\n\x11RemoveTopicRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x15\n\rremoved_at_ms\x18\x02 \x01(\x03\"<\n\x15ReplicasRemovedRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\"\xd2\x02\n\x0fPartitionRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08replicas\x18\x03 \x03(\x05\x12\x0b\n\x03isr\x18\x04 \x03(\x05\x12\x0b\n\x03\x65lr\x18\x05 \x03(\x05\x12\x16\n\x0elast_known_elr\x18\x06 \x03(\x05\x12\x0e\n\x06leader\x18\x07 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x08 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\t \x01(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\n \x03(\x05\x12\x19\n\x11removing_replicas\x18\x0b \x03(\x05\x12\x31\n\x0erecovery_state\x18\x0c \x01(\x0e\x32\x19.quorate.v1.RecoveryState\x12\x1d\n\x15unclean_leader_epochs\x18\r \x03(\x05\x12\x11\n\tis_synced\x18\x0e \x01(\x08\" \n\nBrokerList\x12\x12\n\nbroker_ids\x18\x01 \x03(\x05\"\x96\x04\n\x15PartitionChangeRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x03 \x01(\x05\x12(\n\x08replicas\x18\x04 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12#\n\x03isr\x18\x05 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12#\n\x03\x65lr\x18\x06 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12.\n\x0elast_known_elr\x18\x07 \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12\x13\n\x06leader\x18\x08 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cleader_epoch\x18\t \x01(\x05H\x01\x88\x01\x01\x12/\n\x0f\x61\x64\x64ing_replicas\x18\n \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12\x31\n\x11removing_replicas\x18\x0b \x01(\x0b\x32\x16.quorate.v1.BrokerList\x12\x31\n\x0erecovery_state\x18\x0c \x01(\x0e\x32\x19.quorate.v1.RecoveryState\x12\x12\n\nis_unclean\x18\r \x01(\x08\x12\x16\n\tis_synced\x18\x0e \x01(\x08H\x02\x88\x01\x01\x42\t\n\x07_leaderB\x0f\n\r_leader_epochB\x0c\n\n_is_synced\"y\n\x0c\x43onfigRecord\x12,\n\x08resource\x18\x01 \x01(\x0e\x32\x1a.quorate.v1.ConfigResource\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x12\n\x05value\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_value\"V\n\x11ProducerIdsRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x18\n\x10next_producer_id\x18\x03 \x01(\x03\"F\n\x0eSnapshotHeader\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x14\n\x0crecord_count\x18\x03 \x01(\x03\"\xec\x01\n\x14\x42rokerSnapshotRecord\x12\x36\n\x0cregistration\x18\x01 \x01(\x0b\x32 .quorate.v1.RegisterBrokerRecord\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\tis_fenced\x18\x03 \x01(\x08\x12\x18\n\x10is_shutting_down\x18\x04 \x01(\x08\x12\x13\n\x0bis_draining\x18\x05 \x01(\x08\x12\x1a\n\rcache_witness\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x16\n\x0e\x64\x65vice_witness\x18\x07 \x01(\x03\x42\x10\n\x0e_cache_witness\"g\n\x1aRemovedTopicSnapshotRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rremoved_at_ms\x18\x03 \x01(\x03\x12\x12\n\nbroker_ids\x18\x04 \x03(\x05\"\xbf\x01\n\x0eSnapshotRecord\x12.\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.quorate.v1.MetadataRecordH\x00\x12\x32\n\x06\x62roker\x18\x02 \x01(\x0b\x32 .quorate.v1.BrokerSnapshotRecordH\x00\x12?\n\rremoved_topic\x18\x03 \x01(\x0b\x32&.quorate.v1.RemovedTopicSnapshotRecordH\x00\x42\x08\n\x06record*i\n\rRecoveryState\x12\x1e\n\x1aRECOVERY_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15RECOVERY_STATE_NORMAL\x10\x01\x12\x1d\n\x19RECOVERY_STATE_RECOVERING\x10\x02*i\n\x0e\x43onfigResource\x12\x1f\n\x1b\x43ONFIG_RESOURCE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43ONFIG_RESOURCE_TOPIC\x10\x01\x12\x1b\n\x17\x43ONFIG_RESOURCE_CLUSTER\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'quorate.v1.metadata_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RECOVERYSTATE']._serialized_start=3337
-  _globals['_RECOVERYSTATE']._serialized_end=3442
-  _globals['_CONFIGRESOURCE']._serialized_start=3444
-  _globals['_CONFIGRESOURCE']._serialized_end=3549
+  _globals['_RECOVERYSTATE']._serialized_start=3433
+  _globals['_RECOVERYSTATE']._serialized_end=3538
+  _globals['_CONFIGRESOURCE']._serialized_start=3540
+  _globals['_CONFIGRESOURCE']._serialized_end=3645
   _globals['_METADATABATCH']._serialized_start=41
   _globals['_METADATABATCH']._serialized_end=101
   _globals['_METADATARECORD']._serialized_start=104
@@ -44,33 +44,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLUSTERRECORD']._serialized_start=827
   _globals['_CLUSTERRECORD']._serialized_end=898
   _globals['_REGISTERBROKERRECORD']._serialized_start=901
-  _globals['_REGISTERBROKERRECORD']._serialized_end=1146
-  _globals['_BROKERCHANGERECORD']._serialized_start=1149
-  _globals['_BROKERCHANGERECORD']._serialized_end=1388
-  _globals['_UNREGISTERBROKERRECORD']._serialized_start=1390
-  _globals['_UNREGISTERBROKERRECORD']._serialized_end=1455
-  _globals['_TOPICRECORD']._serialized_start=1457
-  _globals['_TOPICRECORD']._serialized_end=1502
-  _globals['_REMOVETOPICRECORD']._serialized_start=1504
-  _globals['_REMOVETOPICRECORD']._serialized_end=1564
-  _globals['_REPLICASREMOVEDRECORD']._serialized_start=1566
-  _globals['_REPLICASREMOVEDRECORD']._serialized_end=1626
-  _globals['_PARTITIONRECORD']._serialized_start=1629
-  _globals['_PARTITIONRECORD']._serialized_end=1967
-  _globals['_BROKERLIST']._serialized_start=1969
-  _globals['_BROKERLIST']._serialized_end=2001
-  _globals['_PARTITIONCHANGERECORD']._serialized_start=2004
-  _globals['_PARTITIONCHANGERECORD']._serialized_end=2538
-  _globals['_CONFIGRECORD']._serialized_start=2540
-  _globals['_CONFIGRECORD']._serialized_end=2661
-  _globals['_PRODUCERIDSRECORD']._serialized_start=2663
-  _globals['_PRODUCERIDSRECORD']._serialized_end=2749
-  _globals['_SNAPSHOTHEADER']._serialized_start=2751
-  _globals['_SNAPSHOTHEADER']._serialized_end=2821
-  _globals['_BROKERSNAPSHOTRECORD']._serialized_start=2824
-  _globals['_BROKERSNAPSHOTRECORD']._serialized_end=3036
-  _globals['_REMOVEDTOPICSNAPSHOTRECORD']._serialized_start=3038
-  _globals['_REMOVEDTOPICSNAPSHOTRECORD']._serialized_end=3141
-  _globals['_SNAPSHOTRECORD']._serialized_start=3144
-  _globals['_SNAPSHOTRECORD']._serialized_end=3335
+  _globals['_REGISTERBROKERRECORD']._serialized_end=1170
+  _globals['_BROKERCHANGERECORD']._serialized_start=1173
+  _globals['_BROKERCHANGERECORD']._serialized_end=1460
+  _globals['_UNREGISTERBROKERRECORD']._serialized_start=1462
+  _globals['_UNREGISTERBROKERRECORD']._serialized_end=1527
+  _globals['_TOPICRECORD']._serialized_start=1529
+  _globals['_TOPICRECORD']._serialized_end=1574
+  _globals['_REMOVETOPICRECORD']._serialized_start=1576
+  _globals['_REMOVETOPICRECORD']._serialized_end=1636
+  _globals['_REPLICASREMOVEDRECORD']._serialized_start=1638
+  _globals['_REPLICASREMOVEDRECORD']._serialized_end=1698
+  _globals['_PARTITIONRECORD']._serialized_start=1701
+  _globals['_PARTITIONRECORD']._serialized_end=2039
+  _globals['_BROKERLIST']._serialized_start=2041
+  _globals['_BROKERLIST']._serialized_end=2073
+  _globals['_PARTITIONCHANGERECORD']._serialized_start=2076
+  _globals['_PARTITIONCHANGERECORD']._serialized_end=2610
+  _globals['_CONFIGRECORD']._serialized_start=2612
+  _globals['_CONFIGRECORD']._serialized_end=2733
+  _globals['_PRODUCERIDSRECORD']._serialized_start=2735
+  _globals['_PRODUCERIDSRECORD']._serialized_end=2821
+  _globals['_SNAPSHOTHEADER']._serialized_start=2823
+  _globals['_SNAPSHOTHEADER']._serialized_end=2893
+  _globals['_BROKERSNAPSHOTRECORD']._serialized_start=2896
+  _globals['_BROKERSNAPSHOTRECORD']._serialized_end=3132
+  _globals['_REMOVEDTOPICSNAPSHOTRECORD']._serialized_start=3134
+  _globals['_REMOVEDTOPICSNAPSHOTRECORD']._serialized_end=3237
+  _globals['_SNAPSHOTRECORD']._serialized_start=3240
+  _globals['_SNAPSHOTRECORD']._serialized_end=3431
 # @@protoc_insertion_point(module_scope)

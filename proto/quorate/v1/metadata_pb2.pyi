@@ -74,7 +74,7 @@ class ClusterRecord(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., default_replication_factor: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRecord(_message.Message):
-    __slots__ = ("broker_id", "incarnation_id", "directory_id", "address", "rack", "feature_level_min", "feature_level_max", "is_draining", "cache_witness")
+    __slots__ = ("broker_id", "incarnation_id", "directory_id", "address", "rack", "feature_level_min", "feature_level_max", "is_draining", "cache_witness", "device_witness")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +84,7 @@ class RegisterBrokerRecord(_message.Message):
     FEATURE_LEVEL_MAX_FIELD_NUMBER: _ClassVar[int]
     IS_DRAINING_FIELD_NUMBER: _ClassVar[int]
     CACHE_WITNESS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_WITNESS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation_id: str
     directory_id: str
@@ -93,23 +94,26 @@ class RegisterBrokerRecord(_message.Message):
     feature_level_max: int
     is_draining: bool
     cache_witness: int
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., feature_level_min: _Optional[int] = ..., feature_level_max: _Optional[int] = ..., is_draining: _Optional[bool] = ..., cache_witness: _Optional[int] = ...) -> None: ...
+    device_witness: int
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., feature_level_min: _Optional[int] = ..., feature_level_max: _Optional[int] = ..., is_draining: _Optional[bool] = ..., cache_witness: _Optional[int] = ..., device_witness: _Optional[int] = ...) -> None: ...
 
 class BrokerChangeRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "is_fenced", "is_shutting_down", "is_draining", "cache_witness")
+    __slots__ = ("broker_id", "broker_epoch", "is_fenced", "is_shutting_down", "is_draining", "cache_witness", "device_witness")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     IS_FENCED_FIELD_NUMBER: _ClassVar[int]
     IS_SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     IS_DRAINING_FIELD_NUMBER: _ClassVar[int]
     CACHE_WITNESS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_WITNESS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     is_fenced: bool
     is_shutting_down: bool
     is_draining: bool
     cache_witness: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., is_fenced: _Optional[bool] = ..., is_shutting_down: _Optional[bool] = ..., is_draining: _Optional[bool] = ..., cache_witness: _Optional[int] = ...) -> None: ...
+    device_witness: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., is_fenced: _Optional[bool] = ..., is_shutting_down: _Optional[bool] = ..., is_draining: _Optional[bool] = ..., cache_witness: _Optional[int] = ..., device_witness: _Optional[int] = ...) -> None: ...
 
 class UnregisterBrokerRecord(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")
@@ -246,20 +250,22 @@ class SnapshotHeader(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., digest: _Optional[bytes] = ..., record_count: _Optional[int] = ...) -> None: ...
 
 class BrokerSnapshotRecord(_message.Message):
-    __slots__ = ("registration", "broker_epoch", "is_fenced", "is_shutting_down", "is_draining", "cache_witness")
+    __slots__ = ("registration", "broker_epoch", "is_fenced", "is_shutting_down", "is_draining", "cache_witness", "device_witness")
     REGISTRATION_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     IS_FENCED_FIELD_NUMBER: _ClassVar[int]
     IS_SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     IS_DRAINING_FIELD_NUMBER: _ClassVar[int]
     CACHE_WITNESS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_WITNESS_FIELD_NUMBER: _ClassVar[int]
     registration: RegisterBrokerRecord
     broker_epoch: int
     is_fenced: bool
     is_shutting_down: bool
     is_draining: bool
     cache_witness: int
-    def __init__(self, registration: _Optional[_Union[RegisterBrokerRecord, _Mapping]] = ..., broker_epoch: _Optional[int] = ..., is_fenced: _Optional[bool] = ..., is_shutting_down: _Optional[bool] = ..., is_draining: _Optional[bool] = ..., cache_witness: _Optional[int] = ...) -> None: ...
+    device_witness: int
+    def __init__(self, registration: _Optional[_Union[RegisterBrokerRecord, _Mapping]] = ..., broker_epoch: _Optional[int] = ..., is_fenced: _Optional[bool] = ..., is_shutting_down: _Optional[bool] = ..., is_draining: _Optional[bool] = ..., cache_witness: _Optional[int] = ..., device_witness: _Optional[int] = ...) -> None: ...
 
 class RemovedTopicSnapshotRecord(_message.Message):
     __slots__ = ("topic_id", "name", "removed_at_ms", "broker_ids")

@@ -11,7 +11,8 @@ from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker, register_broker, unregister_broker
 from quorate.controller.decision import Decision
 from quorate.controller.heartbeats import heartbeat
-from quorate.controller.previous_run import StartKind, judge_start, with_heard_witness
+from quorate.controller.previous_run import StartKind, judge_start
+from quorate.controller.witnesses import HeardWitnesses, with_heard_witnesses
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import BrokerNotAvailable, DuplicateBroker, InvalidRequest, UnsupportedFeatureLevel
 from quorate.metadata.image import NO_LEADER
@@ -108,8 +109,61 @@ def test_whoever_finds_a_lower_number_than_was_heard_has_lost_its_page_cache(
     cluster = SmallCluster(1)
     if on_record is not None:
         cluster.commit(heartbeat_of(cluster, cache_witness=on_record, wants_shutdown=True))
-    broker = with_heard_witness(cluster.image.brokers[BrokerId(1)], heard)
+    broker = with_heard_witnesses(cluster.image.brokers[BrokerId(1)], HeardWitnesses(heard))
     assert judge_start(broker, registration(cluster, 1, **facts)) is kind
+
+
+EVERY_START = [{"is_clean": True}, SAME_BOOT, {"is_same_boot": False}]
+
+
+@pytest.mark.parametrize("facts", EVERY_START)
+@pytest.mark.parametrize(
+    ("on_record", "heard", "found", "is_unknown"),
+    [
+        (5, 9, 8, True),
+        (5, 9, 9, False),
+        (5, 9, 10, False),
+        (5, None, 4, True),
+        (5, None, 5, False),
+        # Heard, and not on record: by this controller it is known.
+        (0, 3, 2, True),
+        # No file, though there was one.
+        (1, None, 0, True),
+        # Nothing was ever told: there was no room for the file, or the process did not live to tell.
+        (0, None, 0, False),
+        (0, None, 6, False),
+        # A version that has no such file tells nothing, and nothing follows from that.
+        (5, 9, None, False),
+        (0, None, None, False),
+    ],
+)
+def test_whoever_finds_a_lower_number_than_is_on_its_device_has_an_older_directory(
+    on_record: int, heard: int | None, found: int | None, is_unknown: bool, facts: dict[str, Any]
+) -> None:
+    """Whatever the marker and the boot say: neither speaks for an old copy."""
+    cluster = SmallCluster(1)
+    cluster.commit(heartbeat_of(cluster, device_witness=on_record or None, wants_shutdown=True))
+    assert cluster.image.brokers[BrokerId(1)].device_witness == on_record
+    broker = with_heard_witnesses(cluster.image.brokers[BrokerId(1)], HeardWitnesses(device=heard))
+    usual = judge_start(broker, registration(cluster, 1, **facts))
+    kind = judge_start(broker, registration(cluster, 1, device_witness=found, **facts))
+    assert usual is not StartKind.UNKNOWN_DIRECTORY
+    assert kind is (StartKind.UNKNOWN_DIRECTORY if is_unknown else usual)
+
+
+def test_an_old_copy_of_the_last_run_leaves_synced_topics_and_is_a_directory_like_any_other_then() -> None:
+    cluster = SmallCluster(2)
+    cluster.create("t", [1, 2], configs={"durability": "fsync", "min.insync.replicas": "2"})
+    cluster.commit(fence_broker(cluster.image, BrokerId(1), heard=HeardWitnesses(device=9)))
+    assert cluster.partition().elr == (1,)
+    register(cluster, registration(cluster, 1, is_clean=True, device_witness=4))
+    assert (cluster.partition().isr, cluster.partition().elr) == ((2,), ())
+    assert "broker_registered" in cluster.warnings()
+    # It counts on from there: what it has lost must not be held against it for ever.
+    assert cluster.image.brokers[BrokerId(1)].device_witness == 4
+    broker = cluster.image.brokers[BrokerId(1)]
+    again = registration(cluster, 1, incarnation_id="later", is_same_boot=True, device_witness=4)
+    assert judge_start(broker, again) is StartKind.PROCESS_CRASH
 
 
 def heartbeat_of(cluster: SmallCluster, **facts: Any) -> Decision[BrokerSessionResponse]:
@@ -121,7 +175,7 @@ def heartbeat_of(cluster: SmallCluster, **facts: Any) -> Decision[BrokerSessionR
 def test_what_was_heard_is_put_on_record_with_the_fencing_and_begins_anew_with_a_registration() -> None:
     cluster = SmallCluster(2)
     cluster.create("t", [1, 2])
-    cluster.commit(fence_broker(cluster.image, BrokerId(1), heard_witness=9))
+    cluster.commit(fence_broker(cluster.image, BrokerId(1), heard=HeardWitnesses(9)))
     assert cluster.image.brokers[BrokerId(1)].cache_witness == 9
     assert cluster.partition().isr == (2,)
     # It counts on from what it has found, and could never reach what it has lost.
@@ -138,7 +192,7 @@ def test_what_was_heard_counts_before_it_is_on_record() -> None:
         registration(cluster, 1, is_same_boot=True, cache_witness=4),
         next_offset=cluster.next_offset,
         has_live_session=False,
-        heard_witness=5,
+        heard=HeardWitnesses(5),
     )
     cluster.commit(decision)
     assert cluster.partition().elr == ()
@@ -146,14 +200,15 @@ def test_what_was_heard_counts_before_it_is_on_record() -> None:
 
 
 @pytest.mark.parametrize("wish", ["wants_unfence", "wants_shutdown"])
-def test_every_record_about_a_broker_carries_the_number_of_its_heartbeat(wish: str) -> None:
+def test_every_record_about_a_broker_carries_the_numbers_of_its_heartbeat(wish: str) -> None:
     cluster = SmallCluster(1)
     if wish == "wants_unfence":
-        cluster.commit(fence_broker(cluster.image, BrokerId(1), heard_witness=6))
-    cluster.commit(heartbeat_of(cluster, cache_witness=8, **{wish: True}))
+        cluster.commit(fence_broker(cluster.image, BrokerId(1), heard=HeardWitnesses(6)))
+    cluster.commit(heartbeat_of(cluster, cache_witness=8, device_witness=3, **{wish: True}))
     assert cluster.image.brokers[BrokerId(1)].cache_witness == 8
+    assert cluster.image.brokers[BrokerId(1)].device_witness == 3
     # An older one, which was long under way, takes nothing back.
-    cluster.commit(fence_broker(cluster.image, BrokerId(1), heard_witness=7))
+    cluster.commit(fence_broker(cluster.image, BrokerId(1), heard=HeardWitnesses(7)))
     assert cluster.image.brokers[BrokerId(1)].cache_witness == 8
 
 

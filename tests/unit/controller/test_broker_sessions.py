@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from quorate.chaos.models.controller.broker_requests import epoch_of
 from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.heard_witnesses import record_heard_witnesses
 from quorate.controller.sessions import BrokerSessions, LapsedSession
+from quorate.controller.witnesses import NOTHING_HEARD, HeardWitnesses
 from quorate.core.ids import BrokerEpoch, BrokerId
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -179,45 +182,71 @@ def test_a_broker_that_asks_to_stop_is_leaving() -> None:
     assert sessions.is_live(ONE, 1.0)
 
 
-def test_the_number_of_a_cache_witness_outlives_the_session_and_goes_with_the_registration() -> None:
+def test_the_numbers_of_the_witnesses_outlive_the_session_and_goes_with_the_registration() -> None:
     cluster = SmallCluster(1)
     sessions = sessions_of(cluster)
     first = epoch(cluster, ONE)
-    assert sessions.heard_witness(ONE) is None
+    assert sessions.heard_witnesses(ONE) == NOTHING_HEARD
     for number in (7, 6, None):
-        sessions.touch(ONE, first, 1.0, metadata_offset=0, cache_witness=number)
-        assert sessions.heard_witness(ONE) == 7
+        sessions.touch(ONE, first, 1.0, metadata_offset=0, heard=HeardWitnesses(number))
+        assert sessions.heard_witnesses(ONE) == HeardWitnesses(7)
+    # Each of the two numbers counts for itself.
+    for number in (3, 2, None):
+        sessions.touch(ONE, first, 1.0, metadata_offset=0, heard=HeardWitnesses(device=number))
+        assert sessions.heard_witnesses(ONE) == HeardWitnesses(7, 3)
     sessions.end(LapsedSession(ONE, first))
     cluster.change_broker(1, is_fenced=True)
     sessions.image_changed(cluster.image)
-    assert sessions.heard_witness(ONE) == 7
+    assert sessions.heard_witnesses(ONE) == HeardWitnesses(7, 3)
     cluster.add_broker(1)
     sessions.image_changed(cluster.image)
-    sessions.touch(ONE, first, 2.0, metadata_offset=0, cache_witness=9)
-    assert sessions.heard_witness(ONE) is None
+    sessions.touch(ONE, first, 2.0, metadata_offset=0, heard=HeardWitnesses(9))
+    assert sessions.heard_witnesses(ONE) == NOTHING_HEARD
 
 
 def test_a_new_controller_has_heard_of_no_number() -> None:
     cluster = SmallCluster(1)
     sessions = sessions_of(cluster)
-    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=0, cache_witness=7)
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=0, heard=HeardWitnesses(7))
     sessions.start_all_afresh(cluster.image, 2.0)
-    assert sessions.heard_witness(ONE) is None
+    assert sessions.heard_witnesses(ONE) == NOTHING_HEARD
 
 
 def test_a_number_on_record_is_no_change_of_the_brokers_state() -> None:
     """A stop waits until everybody has seen the last one; numbers go on record all the time."""
     cluster = SmallCluster(2)
     sessions = sessions_of(cluster)
-    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=5, cache_witness=7)
+    sessions.touch(ONE, epoch(cluster, ONE), 1.0, metadata_offset=5, heard=HeardWitnesses(7))
     state_offset = sessions.state_offset(ONE)
-    cluster.commit(record_heard_witnesses(cluster.image, sessions.heard_witness))
+    cluster.commit(record_heard_witnesses(cluster.image, sessions.heard_witnesses))
     sessions.image_changed(cluster.image)
     assert cluster.image.brokers[ONE].cache_witness == 7
     assert cluster.image.brokers[TWO].cache_witness is None
     assert sessions.state_offset(ONE) == state_offset
-    assert sessions.heard_witness(ONE) == 7
-    assert record_heard_witnesses(cluster.image, sessions.heard_witness).records == ()
+    assert sessions.heard_witnesses(ONE) == HeardWitnesses(7)
+    assert record_heard_witnesses(cluster.image, sessions.heard_witnesses).records == ()
     cluster.commit(fence_broker(cluster.image, ONE))
     sessions.image_changed(cluster.image)
     assert sessions.state_offset(ONE) == cluster.image.offset
+
+
+@pytest.mark.parametrize("heard", [HeardWitnesses(cache=7), HeardWitnesses(device=7), HeardWitnesses(7, 7)])
+def test_numbers_of_all_brokers_are_one_batch_that_changes_no_epoch(heard: HeardWitnesses) -> None:
+    cluster = SmallCluster(40)
+    cluster.create("t", [1, 2, 3])
+    sessions = sessions_of(cluster)
+    for broker in cluster.image.brokers.values():
+        sessions.touch(broker.broker_id, broker.broker_epoch, 1.0, metadata_offset=5, heard=heard)
+    before = cluster.image
+    cluster.commit(record_heard_witnesses(cluster.image, sessions.heard_witnesses))
+    assert cluster.image.offset == before.offset + 1
+    assert (
+        cluster.partition().partition_epoch
+        == before.topics[cluster.partition().topic_id].partitions[0].partition_epoch
+    )
+    for broker_id, broker in cluster.image.brokers.items():
+        assert (broker.cache_witness, broker.device_witness) == (heard.cache, heard.device or 0)
+        assert broker.broker_epoch == before.brokers[broker_id].broker_epoch
+        assert broker.is_as(before.brokers[broker_id])
+    # Nothing is news any more: the next round has nothing to append.
+    assert not record_heard_witnesses(cluster.image, sessions.heard_witnesses).records

@@ -33,6 +33,8 @@ INTERVAL_S: Final = 0.25
 METADATA_OFFSET: Final = 70
 #: what the broker has found in its cache witness
 WITNESS_BEFORE: Final = 40
+#: what is on its device
+DEVICE_WITNESS: Final = 3
 
 #: what a controller does with a call: answer, refuse, or not answer at all
 Reaction = Message | QuorateError | None
@@ -151,6 +153,7 @@ class ScriptedWorld:
             clock=self.clock,
             metadata_offset=lambda: METADATA_OFFSET,
             advance_cache_witness=lambda: next(self._witness),
+            device_witness=lambda: DEVICE_WITNESS,
             is_unusable=lambda key: key not in self.repaired,
         )
 

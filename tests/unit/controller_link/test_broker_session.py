@@ -18,8 +18,10 @@ from tests.unit.controller_link.link_rules import (
     the_lease_runs_from_when_the_heartbeat_was_sent,
 )
 from tests.unit.controller_link.scripted_controllers import (
+    DEVICE_WITNESS,
     INTERVAL_S,
     LEASE_S,
+    WITNESS_BEFORE,
     ScriptedWorld,
     fenced,
     partitions_of,
@@ -82,6 +84,18 @@ def test_damage_found_while_a_report_is_under_way_is_reported_too() -> None:
         world.session.report_damaged(replica(1))
         await world.clock.sleep(3 * INTERVAL_S)
         assert [each for each in partitions_of(controller.heartbeats) if each] == [[1], [1]]
+
+    run_scripted(scenario)
+
+
+def test_every_heartbeat_carries_the_numbers_of_both_witnesses() -> None:
+    async def scenario(world: ScriptedWorld) -> None:
+        [controller] = world.controllers
+        world.run_session()
+        await world.clock.sleep(3 * INTERVAL_S + 0.01)
+        written = [heartbeat.cache_witness for heartbeat in controller.heartbeats]
+        assert written == list(range(WITNESS_BEFORE + 1, WITNESS_BEFORE + 1 + len(written)))
+        assert {heartbeat.device_witness for heartbeat in controller.heartbeats} == {DEVICE_WITNESS}
 
     run_scripted(scenario)
 

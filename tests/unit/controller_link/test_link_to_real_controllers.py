@@ -115,6 +115,7 @@ class LinkedBroker:
             clock=self.clock,
             metadata_offset=lambda: self.follower.image.offset,
             advance_cache_witness=lambda: None,
+            device_witness=lambda: None,
             is_unusable=lambda _: True,
         )
         self.running = asyncio.create_task(self._run(), name=f"run-{self.name}")

@@ -137,6 +137,7 @@ def _change_broker(rng: random.Random, image: MetadataImage) -> MetadataRecord |
             setattr(change, name, rng.random() < 0.5)
     if rng.random() < 0.3:
         change.cache_witness = rng.randrange(100)
+        change.device_witness = change.cache_witness % 10
     return MetadataRecord(broker_change=change)
 
 

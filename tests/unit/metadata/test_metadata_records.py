@@ -29,10 +29,11 @@ LEVEL_1 = {
     "ClusterRecord": ["cluster_id=1 default_replication_factor=2"],
     "RegisterBrokerRecord": [
         "broker_id=1 incarnation_id=2 directory_id=3 address=4 rack=5 feature_level_min=6",
-        "feature_level_max=7 is_draining=9 cache_witness=10",
+        "feature_level_max=7 is_draining=9 cache_witness=10 device_witness=11",
     ],
     "BrokerChangeRecord": [
-        "broker_id=1 broker_epoch=2 is_fenced=3 is_shutting_down=4 is_draining=5 cache_witness=6"
+        "broker_id=1 broker_epoch=2 is_fenced=3 is_shutting_down=4 is_draining=5",
+        "cache_witness=6 device_witness=7",
     ],
     "UnregisterBrokerRecord": ["broker_id=1 broker_epoch=2"],
     "TopicRecord": ["topic_id=1 name=2"],
@@ -53,7 +54,8 @@ LEVEL_1 = {
     "ProducerIdsRecord": ["broker_id=1 broker_epoch=2 next_producer_id=3"],
     "SnapshotHeader": ["offset=1 digest=2 record_count=3"],
     "BrokerSnapshotRecord": [
-        "registration=1 broker_epoch=2 is_fenced=3 is_shutting_down=4 is_draining=5 cache_witness=6"
+        "registration=1 broker_epoch=2 is_fenced=3 is_shutting_down=4 is_draining=5",
+        "cache_witness=6 device_witness=7",
     ],
     "RemovedTopicSnapshotRecord": ["topic_id=1 name=2 removed_at_ms=3 broker_ids=4"],
     "SnapshotRecord": ["metadata=1 broker=2 removed_topic=3"],

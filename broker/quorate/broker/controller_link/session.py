@@ -89,6 +89,7 @@ class BrokerSession:
     """``metadata_offset``: up to where this broker has applied the metadata (inclusive).
 
     ``advance_cache_witness``: writes the next number; returns the one that the heartbeat carries (rule 30).
+    ``device_witness``: the number that is on the device by now (rule 30).
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class BrokerSession:
         clock: Clock,
         metadata_offset: Callable[[], int],
         advance_cache_witness: Callable[[], int | None],
+        device_witness: Callable[[], int | None],
         is_unusable: Callable[[ReplicaKey], bool],
     ) -> None:
         """``is_unusable``: a replica here neither leads nor follows, because its log or disk has failed."""
@@ -111,6 +113,7 @@ class BrokerSession:
         self._clock = clock
         self._metadata_offset = metadata_offset
         self._advance_cache_witness = advance_cache_witness
+        self._device_witness = device_witness
         #: as the controller said last; whether that still holds, the lease tells
         self._is_fenced = True
         self._unfenced = asyncio.Event()
@@ -228,6 +231,7 @@ class BrokerSession:
             damaged=self._damage.send(),
             sequence=self._sequence,
             cache_witness=self._advance_cache_witness(),
+            device_witness=self._device_witness(),
         )
 
     async def _until_due(self) -> None:

@@ -5,6 +5,7 @@
     run-notes          the last process that served, and how it ended (``run_notes``)
     high-watermarks    a lower bound for each replica (``high_watermarks``)
     cache-witness      whether the page cache has survived (``cache_witness``)
+    device-witness     whether this is an old copy (``device_witness``)
     <topic>-<partition>.<topic id>/   one log each (``quorate.storage.LogDirectory``)
 
 A node that is a controller too has its quorum's files in a directory of their own below this one, with a lock
@@ -14,11 +15,11 @@ The steps of a start, each on the device before the next begins (rule 30):
 
 1. ``open``: the lock, whose directory it is, how the last process ended.
 2. ``recover_logs``: every log is opened, and if the last process did not stop cleanly, checked and synced;
-   then the cache witness is synced.
+   then the witnesses are synced.
 3. ``note_incarnation``: from here on the controller may know of this process.
 4. The caller registers, with ``previous_run`` and ``damaged``.
 5. ``note_epoch``: from here on the controller may unfence it, so from here on the notes are about this run.
-6. ``advance_cache_witness`` before each heartbeat.
+6. ``advance_cache_witness`` before each heartbeat, and ``advance_device_witness`` now and then.
 
 ``close`` notes a clean stop if it was one: every log synced and closed, the cache witness, too, and no
 storage error ever (rule 31).
@@ -31,6 +32,7 @@ from dataclasses import replace
 from typing import Final
 
 from quorate.broker.directory.cache_witness import CacheWitness
+from quorate.broker.directory.device_witness import DeviceWitness
 from quorate.broker.directory.identity import (
     DirectoryIdentity,
     check_owner,
@@ -75,6 +77,7 @@ class BrokerDirectory:
         identity: DirectoryIdentity,
         found: RunNotes,
         witness: CacheWitness,
+        device_witness: DeviceWitness,
         logs: LogDirectory,
     ) -> None:
         self._context = context
@@ -85,6 +88,7 @@ class BrokerDirectory:
         self._found = found
         self._file = RunNotesFile(context.disk, path, found)
         self._witness = witness
+        self._device_witness = device_witness
         self._is_recovered = False
         self._has_epoch = False
         #: logs that end before what they once held, without a batch that is damaged
@@ -114,6 +118,7 @@ class BrokerDirectory:
             if found is None or found.directory_id != identity.directory_id:
                 found = _without_history(disk, path, identity)
             witness = CacheWitness(context, path)
+            device_witness = DeviceWitness(context, path)
             start = start_kind_of(found, is_same_boot=_is_same_boot(disk, path, found))
             logs = await LogDirectory.open(context, path, start=start)
         except BaseException as error:
@@ -121,7 +126,7 @@ class BrokerDirectory:
             if isinstance(error, OSError):
                 raise _cannot_use(path, error) from error
             raise
-        directory = cls(context, path, lock, identity, found, witness, logs)
+        directory = cls(context, path, lock, identity, found, witness, device_witness, logs)
         context.on_storage_error = directory._note_storage_error
         context.on_recovery_damage = directory._note_unsound_log
         return directory
@@ -167,7 +172,8 @@ class BrokerDirectory:
                 log.info("recovering_logs", path=self._path, done=done, total=total)
 
         await self.logs.open_logs(config_for, progress)
-        await self._begin_witness()
+        await self._begin_witness(self._witness)
+        await self._begin_witness(self._device_witness)
         self._is_recovered = True
         log.info(
             "logs_recovered",
@@ -178,14 +184,14 @@ class BrokerDirectory:
             seconds=round(clock.monotonic() - began, 3),
         )
 
-    async def _begin_witness(self) -> None:
+    async def _begin_witness(self, witness: CacheWitness | DeviceWitness) -> None:
         try:
-            with tolerate_full_disk("make a cache witness", self._path):
-                await self._witness.begin()
+            with tolerate_full_disk("make a witness", self._path):
+                await witness.begin()
         except OSError as error:
             if lacks_descriptors(error):
-                raise too_many_open_files("open the cache witness in", self._path) from error
-            raise self._failed("sync the cache witness", error) from error
+                raise too_many_open_files("open a witness in", self._path) from error
+            raise self._failed("sync a witness", error) from error
 
     def note_shortened(self, keys: Iterable[PartitionKey]) -> None:
         """Before the registration. What shows it stays on disk until then, for the next process to see."""
@@ -204,6 +210,7 @@ class BrokerDirectory:
             is_intact=self._is_intact(),
             unnoted_incarnation_ids=found.unnoted_incarnation_ids,
             cache_witness=self._witness.found,
+            device_witness=self._device_witness.found,
         )
 
     def _is_intact(self) -> bool:
@@ -270,6 +277,16 @@ class BrokerDirectory:
         """Before a heartbeat leaves: the number that it carries. None: there is no witness."""
         return self._witness.advance()
 
+    async def advance_device_witness(self) -> None:
+        """Now and then, once registered: the next number is on the device when this returns."""
+        assert self._has_epoch, "before the registration the number that was found is evidence"
+        await self._device_witness.advance()
+
+    @property
+    def device_witness(self) -> int | None:
+        """For a heartbeat: the highest number that is on the device. None: there is none yet."""
+        return self._device_witness.number
+
     def _note_storage_error(self) -> None:
         assert self._context.storage_error is not None
         self._file.note_storage_error(self._context.storage_error)
@@ -300,6 +317,7 @@ class BrokerDirectory:
                     # It may say so all the same, if only its name was not synced: this takes it back.
                     self._context.note_storage_error("note the clean stop in", self._path, error)
         self._witness.close()
+        await self._device_witness.close()
         self._lock.close()
         notes = self._file.notes
         return is_clean and notes.is_clean and notes.storage_error is None

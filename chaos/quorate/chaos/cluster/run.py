@@ -57,6 +57,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "controller_quorum_election_timeout_ms": 300,
     "broker_session_timeout_ms": 1_200,
     "broker_lease_ms": 600,
+    "broker_device_witness_interval_ms": 500,
     "replica_lag_time_max_ms": 1_500,
     "controlled_shutdown_timeout_ms": 1_500,
     "log_retention_check_interval_ms": 1_000,

@@ -18,6 +18,8 @@ from quorate.controller import brokers, duties, previous_run
 from quorate.controller.decision import Decision
 from quorate.controller.previous_run import StartKind
 from quorate.controller.sessions import BrokerSessions
+from quorate.controller.witnesses import NOTHING_HEARD, HeardWitnesses, with_heard_witnesses
+from quorate.metadata.image import BrokerImage
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 
 __all__ = ["MUTATIONS"]
@@ -47,7 +49,10 @@ def lost_page_cache_passes_for_a_process_crash(patch: Patch) -> None:
 
 @mutation(30, hunt=_VOLUMES)
 def number_that_was_heard_is_not_put_on_record(patch: Patch) -> None:
-    patch.setattr(brokers, "with_heard_witness", lambda broker, _: broker)
+    def with_heard(broker: BrokerImage, heard: HeardWitnesses) -> BrokerImage:
+        return with_heard_witnesses(broker, heard._replace(cache=None))
+
+    patch.setattr(brokers, "with_heard_witnesses", with_heard)
 
 
 @mutation(30, hunt=_VOLUMES)
@@ -58,7 +63,7 @@ def numbers_go_on_record_only_with_other_news(patch: Patch) -> None:
 
 @mutation(30, hunt=CONTROLLER)
 def number_that_is_not_on_record_is_not_looked_at(patch: Patch) -> None:
-    patch.setattr(BrokerSessions, "heard_witness", lambda *_: None)
+    patch.setattr(BrokerSessions, "heard_witnesses", lambda *_: NOTHING_HEARD)
 
 
 @mutation(30, hunt=_story(check.check_page_cache_lost_unnoticed))
@@ -79,7 +84,7 @@ def numbers_begin_anew_with_each_process(patch: Patch) -> None:
 
     async def begin(self: CacheWitness) -> None:
         self._number = 0
-        await self._make()
+        await self._file._make(0)
         await original(self)
 
     patch.setattr(CacheWitness, "begin", begin)
@@ -90,7 +95,7 @@ def witness_is_synced_before_the_logs(patch: Patch) -> None:
     original = BrokerDirectory.recover_logs
 
     async def recover_logs(self: BrokerDirectory, *arguments: Any) -> None:
-        await self._begin_witness()
+        await self._begin_witness(self._witness)
         await original(self, *arguments)
 
     patch.setattr(BrokerDirectory, "recover_logs", recover_logs)

@@ -210,6 +210,15 @@ class NodeConfig:
         "controller.quorum.election.timeout.ms leave of it. Shorter stops a cut-off broker sooner; a slow "
         "answer of the controller then interrupts readers.",
     )
+    broker_device_witness_interval_ms: int = setting(
+        "broker.device.witness.interval.ms",
+        DurationMs(100, _HOUR_MS),
+        default=10_000,
+        about="How often a broker syncs a number to its disk and tells the active controller of it. A "
+        "directory with a lower one is an old copy, and no replica in it counts.",
+        trade_off="A copy of the directory of a broker that runs is told apart once it is older than this "
+        "and a moment; each number costs one sync.",
+    )
     controlled_shutdown_timeout_ms: int = setting(
         "controlled.shutdown.timeout.ms",
         DurationMs(0, _HOUR_MS),

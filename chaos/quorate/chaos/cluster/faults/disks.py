@@ -11,14 +11,21 @@ import os
 import random
 from typing import Final
 
+from quorate.broker.directory.device_witness import DEVICE_WITNESS_LAYOUT
+from quorate.chaos.cluster.faults.serving import LOOK_EVERY_S, serves_for
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
+from quorate.chaos.cluster.view import active_controller
+from quorate.chaos.sim.disk import DiskSnapshot
 from quorate.chaos.sim.disk_faults import Operation
+from quorate.controller.heard_witnesses import WITNESS_INTERVAL_S
+from quorate.storage.data_directory_files import DEVICE_WITNESS_NAME
 
 __all__ = [
     "fail_sync",
     "fill_disk",
     "lose_disk",
+    "restore_copy_of_this_run",
     "restore_old_copy",
     "rot",
     "rot_journal",
@@ -40,10 +47,7 @@ async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
 
 
 async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
-    """A copy of a directory that is in use, and an operator who puts it back after a later start.
-
-    Within one run of the process nothing would tell it from what a crash leaves: see the fault model.
-    """
+    """A copy of a directory that is in use, and an operator who puts it back after a later start."""
     with scene.any_of(rng, _mere_brokers(scene)) as machine:
         if machine is None:
             return None
@@ -57,6 +61,61 @@ async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
         machine.disk.restore(copy)
         await scene.rest(rng, MOMENT_S_RANGE)
         return f"put back an old copy of the disk of {machine.name}"
+
+
+async def restore_copy_of_this_run(scene: Scene, rng: random.Random) -> str | None:
+    """A copy of a directory in use is put back before the next start, after a crash or a loss of power.
+
+    Only if the device witness must tell it apart (rule 30): a number is on record that is not in the copy, or
+    the process has served for so long since that one has to be. Whether it is, is for the cluster to prove.
+    """
+    with scene.any_of(rng, _mere_brokers(scene)) as machine:
+        if machine is None:
+            return None
+        copy = machine.disk.snapshot()
+        if rng.random() < 0.5:
+            is_old = await serves_for(scene, machine, _numbered_within_s(machine))
+        else:
+            is_old = await _gets_a_later_number(scene, machine, copy)
+        if not is_old or not machine.is_running or not scene.budget.spend_disk(machine):
+            return None
+        end = rng.choice(("a crash", "a loss of power"))
+        if end == "a crash":
+            machine.kill()
+        else:
+            machine.lose_power(rng)
+        machine.disk.restore(copy)
+        await _change_controller(scene, rng)
+        return f"put back a copy of the same run at {machine.name}, after {end}"
+
+
+async def _change_controller(scene: Scene, rng: random.Random) -> None:
+    """Half of the time the one that has heard the numbers is gone: then it counts what is on record."""
+    active = active_controller(scene.cluster)
+    hearers = [] if active is None or rng.random() < 0.5 else [active]
+    with scene.any_of(rng, hearers) as hearer:
+        if hearer is not None:
+            hearer.kill()
+        await scene.rest(rng, MOMENT_S_RANGE if hearer is None else SHORT_S_RANGE)
+
+
+def _numbered_within_s(machine: SimMachine) -> float:
+    """Two numbers, the second for good; a heartbeat, and what a slow quorum takes to put it on record."""
+    return 2 * machine.config.broker_device_witness_interval_ms / 1000 + 3 * WITNESS_INTERVAL_S
+
+
+async def _gets_a_later_number(scene: Scene, machine: SimMachine, copy: DiskSnapshot) -> bool:
+    """On record, than the copy has; in time."""
+    content = copy.files.get(f"{machine.config.data_dir}/{DEVICE_WITNESS_NAME}".lstrip("/"))
+    number = None if content is None else DEVICE_WITNESS_LAYOUT.number_in(content)
+    clock = scene.cluster.clock
+    ends_at = clock.monotonic() + _numbered_within_s(machine)
+    while clock.monotonic() < ends_at:
+        await clock.sleep(LOOK_EVERY_S)
+        registered = scene.image().brokers.get(machine.config.node_id)
+        if registered is not None and registered.device_witness > (number or 0):
+            return True
+    return False
 
 
 async def rot(scene: Scene, rng: random.Random) -> str | None:

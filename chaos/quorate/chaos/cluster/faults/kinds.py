@@ -34,6 +34,7 @@ class Fault(StrEnum):
     LOSE_DISK = "lose_disk"
     LOSE_PAGE_CACHE = "lose_page_cache"
     RESTORE_OLD_COPY = "restore_old_copy"
+    RESTORE_COPY_OF_THIS_RUN = "restore_copy_of_this_run"
     ROT = "rot"
     ROT_JOURNAL = "rot_journal"
     FILL_DISK = "fill_disk"

@@ -18,7 +18,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from quorate.broker.directory.cache_witness import _number_in, _slots_of
+from quorate.broker.directory.cache_witness import CACHE_WITNESS_LAYOUT
+from quorate.chaos.cluster.faults.serving import LOOK_EVERY_S, serves_for
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.scene import MOMENT_S_RANGE, Scene
 from quorate.chaos.cluster.view import active_controller
@@ -32,7 +33,6 @@ _WRITE_BACKS_MAX: Final = 3
 _ON_RECORD_S: Final = 3 * WITNESS_INTERVAL_S
 #: of a dead broker: a session, and somebody who puts its end on record
 _FENCED_S_MAX: Final = 4.0
-_LOOK_EVERY_S: Final = 0.05
 
 
 async def lose_page_cache(scene: Scene, rng: random.Random) -> str | None:
@@ -43,7 +43,7 @@ async def lose_page_cache(scene: Scene, rng: random.Random) -> str | None:
         for _ in range(write_backs):
             _write_back(machine, rng)
             await scene.rest(rng, MOMENT_S_RANGE)
-        is_due = rng.random() < 0.5 and await _serves_for_long_enough(scene, machine)
+        is_due = rng.random() < 0.5 and await serves_for(scene, machine, _ON_RECORD_S)
         if not machine.is_running:
             return None
         machine.kill()
@@ -74,29 +74,6 @@ def _write_back(machine: SimMachine, rng: random.Random) -> None:
             machine.disk.write_back(f"/{path}")
 
 
-async def _serves_for_long_enough(scene: Scene, machine: SimMachine) -> bool:
-    """Without a break, under one controller: numbers were heard, and are on record."""
-    clock = scene.cluster.clock
-    term = _term(scene)
-    ends_at = clock.monotonic() + _ON_RECORD_S
-    while clock.monotonic() < ends_at:
-        await clock.sleep(_LOOK_EVERY_S)
-        if not _has_a_lease(machine) or term is None or _term(scene) != term:
-            return False
-    return True
-
-
-def _has_a_lease(machine: SimMachine) -> bool:
-    broker = machine.broker
-    return broker is not None and broker._lease.is_valid  # noqa: SLF001  # a fault sees what nobody is told
-
-
-def _term(scene: Scene) -> int | None:
-    active = active_controller(scene.cluster)
-    controller = None if active is None else active.controller
-    return None if controller is None else controller.term
-
-
 async def _is_known_to_have_more(scene: Scene, machine: SimMachine) -> bool:
     """A higher number is on record than its volume would come back with; or it soon is."""
     clock = scene.cluster.clock
@@ -107,12 +84,10 @@ async def _is_known_to_have_more(scene: Scene, machine: SimMachine) -> bool:
         on_record = None if registered is None else registered.cache_witness
         if on_record is not None and (kept is None or kept < on_record):
             return True
-        await clock.sleep(_LOOK_EVERY_S)
+        await clock.sleep(LOOK_EVERY_S)
     return False
 
 
 def _number_on_device(machine: SimMachine) -> int | None:
     content = machine.disk.peek_durable(f"{machine.config.data_dir}/{CACHE_WITNESS_NAME}")
-    if content is None:
-        return None
-    return max((each for each in map(_number_in, _slots_of(content)) if each is not None), default=None)
+    return None if content is None else CACHE_WITNESS_LAYOUT.number_in(content)

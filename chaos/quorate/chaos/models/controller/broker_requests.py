@@ -43,6 +43,7 @@ def registration(
     is_intact: bool = True,
     unnoted: Iterable[str] = (),
     cache_witness: int | None = None,
+    device_witness: int | None = None,
     damaged: Iterable[ReplicaName] = (),
     cluster_id: str = "",
     feature_levels: tuple[int, int] = (1, 1),
@@ -70,6 +71,7 @@ def registration(
                 is_intact=is_intact,
                 unnoted_incarnation_ids=unnoted,
                 cache_witness=cache_witness,
+                device_witness=device_witness,
             )
         )
     return request
@@ -85,6 +87,7 @@ def beat(
     wants_shutdown: bool = False,
     damaged: Iterable[ReplicaName] = (),
     cache_witness: int | None = None,
+    device_witness: int | None = None,
 ) -> BrokerSessionRequest:
     return BrokerSessionRequest(
         broker_id=broker_id,
@@ -95,6 +98,7 @@ def beat(
         damaged=damaged,
         sequence=7,
         cache_witness=cache_witness,
+        device_witness=device_witness,
     )
 
 

@@ -12,7 +12,8 @@ happens in between. There are two partitions; with more of them the walks spread
 Fault model: any number of process crashes and delays. Losses of unsynced data or of whole disks: for each
 partition fewer at once than MinISR, where "at once" ends when MinISR complete replicas are in the ISR
 again. Unsynced data may be lost without a reboot, too, if the controller has heard a number of the cache
-witness that is lost with it, and does not go before it has put that on record (rule 30).
+witness that is lost with it, and does not go before it has put that on record (rule 30). A directory may be
+put back from an old copy of its last run, if the same holds for the number of its device witness.
 """
 
 from __future__ import annotations
@@ -67,11 +68,14 @@ class ControllerModel(ProcessModel):
             self.lose_page_cache: 3,
             self.lose_disk: 5,
             self.damage_replica: 5,
-            self.back_up: 2,
+            self.back_up: 3,
             self.restore_old_copy: 4,
+            self.restore_copy_of_this_run: 4,
             self.ask_to_stop: 2,
             self.stop_without_leave: 1,
             self.sync: 8,
+            self.advance_device_witness: 8,
+            self.record_witnesses: 8,
             self.change_min_isr: 2,
             self.change_min_isr_unheard: 3,
             self.change_durability: 1,
@@ -129,6 +133,20 @@ class ControllerModel(ProcessModel):
         for _ in range(40):
             self.rng.choice((self.produce, self.fetch, self.fetch, self.propose_isr, self.deliver))()
 
+    def restore_copy_of_this_run(self) -> None:
+        """Nobody has been started since it was made; a number of the device witness was told (rule 30)."""
+        broker = self._victim()
+        if not broker.is_running:
+            return
+        broker.back_up()
+        self.calm()
+        if broker.is_running:
+            broker.device_witness += 1
+            self._beat(broker)
+            if self.rng.random() < 0.5:
+                self.record_witnesses()
+            self._restore(broker)
+
     def change_durability_unheard(self) -> None:
         """Power fails where some have heard of the new setting, and others have not (rule 45)."""
         self.calm()
@@ -179,15 +197,18 @@ class ControllerModel(ProcessModel):
         if any(self._is_judged_by_what_was_heard(broker) for broker in self.brokers.values()):
             return
         for broker in self.brokers.values():
-            broker.told_witness = 0
+            broker.told_witness = broker.told_device_witness = 0
         self.sessions.start_all_afresh(self.image, 0.0)
         self.invariants.taken_offsets.clear()
         self._note_elections_due()
 
     def _is_judged_by_what_was_heard(self, broker: ModelBroker) -> bool:
-        """It has lost its page cache, and only this controller can tell."""
-        on_record = self.image.brokers[broker.broker_id].cache_witness
-        return broker.is_cache_lost and (on_record or 0) <= broker.witness
+        """It has lost its page cache or all that is newer than a copy, and only this controller can tell."""
+        registered = self.image.brokers[broker.broker_id]
+        is_older = broker.is_replaced and broker.told_device_witness > broker.device_witness
+        return (broker.is_cache_lost and (registered.cache_witness or 0) <= broker.witness) or (
+            is_older and registered.device_witness <= broker.device_witness
+        )
 
     def elect_missing_leaders(self) -> None:
         """One piece."""

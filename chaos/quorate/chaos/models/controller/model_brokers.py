@@ -82,6 +82,7 @@ class Backup(NamedTuple):
     unnoted_incarnations: list[str]
     replicas: dict[Key, Replica]
     witness: int
+    device_witness: int
 
 
 class ModelBroker:
@@ -103,6 +104,12 @@ class ModelBroker:
         self.told_witness = 0
         #: in the same boot, and nobody has been told
         self.is_cache_lost = False
+        #: the number in its device witness, which is on the device; heartbeats carry it
+        self.device_witness = 0
+        #: the last one that the controller heard from this registration
+        self.told_device_witness = 0
+        #: another directory than that of the last epoch that was noted, or an older state of it
+        self.is_replaced = False
         #: partitions of which records may be lost, and the controller has not been told yet
         self.has_lost: set[Key] = set()
         #: to be reported with the next heartbeat or registration
@@ -164,6 +171,7 @@ class ModelBroker:
         self.noted_epoch = self.broker_epoch
         self.unnoted_incarnations = []
         self.is_same_boot = True
+        self.is_replaced = False
 
     def stop_cleanly(self) -> None:
         for replica in self.replicas.values():
@@ -180,6 +188,7 @@ class ModelBroker:
             list(self.unnoted_incarnations),
             copy.deepcopy(self.replicas),
             self.witness,
+            self.device_witness,
         )
 
     def lose_directory(self) -> None:
@@ -188,7 +197,8 @@ class ModelBroker:
         self.noted_epoch = 0
         self.unnoted_incarnations = []
         self.has_marker = False
-        self.witness = self.synced_witness = 0
+        self.witness = self.synced_witness = self.device_witness = 0
+        self.is_replaced = True
         self.replicas = {}
         self.damaged.clear()
 
@@ -199,6 +209,8 @@ class ModelBroker:
         self.unnoted_incarnations = list(backup.unnoted_incarnations)
         self.replicas = copy.deepcopy(backup.replicas)
         self.witness = self.synced_witness = backup.witness
+        self.device_witness = backup.device_witness
+        self.is_replaced = True
         self.damaged.clear()
 
 

@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from quorate.chaos.models.controller.model_brokers import Backup, Key, ModelBroker
 from quorate.chaos.models.controller.model_operators import OperatorModel
 from quorate.controller.brokers import fence_broker, register_broker
+from quorate.controller.decision import Decision
+from quorate.controller.heard_witnesses import record_heard_witnesses
 from quorate.controller.heartbeats import heartbeat
+from quorate.controller.previous_run import StartKind
 from quorate.controller.sessions import LapsedSession
+from quorate.controller.witnesses import heard_in
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import DuplicateBroker, StaleBrokerEpoch
 from quorate.v1.controller_pb2 import (
@@ -62,6 +66,7 @@ class ProcessModel(OperatorModel):
                     is_intact=True,
                     unnoted_incarnation_ids=broker.unnoted_incarnations,
                     cache_witness=broker.witness,
+                    device_witness=broker.device_witness,
                 )
             )
         return request
@@ -80,7 +85,7 @@ class ProcessModel(OperatorModel):
         broker.has_lost.clear()
         broker.damaged.clear()
         broker.is_cache_lost = False
-        broker.told_witness = 0
+        broker.told_witness = broker.told_device_witness = 0
         broker.broker_epoch = self.image.offset
         if self.image.topics and self.rng.random() < 0.1:
             return  # died before it could note its epoch
@@ -102,7 +107,7 @@ class ProcessModel(OperatorModel):
                     request,
                     next_offset=self.image.offset + 1,
                     has_live_session=is_live,
-                    heard_witness=self.sessions.heard_witness(broker_id),
+                    heard=self.sessions.heard_witnesses(broker_id),
                     leaving=self.sessions.leaving(),
                     changes_max=self._changes_max(),
                 )
@@ -117,6 +122,7 @@ class ProcessModel(OperatorModel):
             self.invariants.registering = None
             if decision.is_complete:
                 self.counts["registered"] += 1
+                self._check_judgement(broker, decision)
                 return decision.response
             self.counts["pieces of a registration"] += 1
             self.sessions.give_up(broker_id, self.image.brokers[broker_id].broker_epoch)
@@ -124,6 +130,13 @@ class ProcessModel(OperatorModel):
             if self.rng.random() < 0.1:
                 return None
             self._meanwhile()
+
+    def _check_judgement(self, broker: ModelBroker, decision: Decision[RegisterBrokerResponse]) -> None:
+        start = next(each.fields["start"] for each in decision.events if each.name == "broker_registered")
+        is_stranger = start == StartKind.UNKNOWN_DIRECTORY and self.image.topics
+        assert not is_stranger or broker.is_replaced, (
+            f"broker {broker.broker_id} has the directory that it had, and passes for a stranger"
+        )
 
     def _meanwhile(self) -> None:
         """Between two pieces of a decision."""
@@ -254,18 +267,35 @@ class ProcessModel(OperatorModel):
 
     def restore_old_copy(self) -> None:
         broker = self._any(lambda each: each.backup is not None)
-        if broker is None or broker.backup is None or not self._is_of_an_earlier_run(broker, broker.backup):
+        if broker is not None:
+            self._restore(broker)
+
+    def _restore(self, broker: ModelBroker) -> None:
+        assert broker.backup is not None
+        if not self._is_of_an_earlier_run(broker, broker.backup) and not self._is_known_to_have_more(broker):
             return
         if not self._may_lose(broker, self._keys()):
             return
         self.counts["restored copies"] += 1
+        is_of_last_run = not self._is_of_an_earlier_run(broker, broker.backup)
+        self.counts["restored copies of the last run"] += is_of_last_run
         broker.restore(broker.backup)
+        # It may be put back after a loss of power, or without.
+        broker.is_same_boot = self.rng.random() < 0.5
         for key in list(broker.replicas):
             if key not in self._keys():
                 del broker.replicas[key]
 
+    def _is_known_to_have_more(self, broker: ModelBroker) -> bool:
+        """On the device, than there is in the copy: somebody has heard a number that is not in it."""
+        assert broker.backup is not None
+        if broker.backup.directory != broker.directory:
+            return False
+        on_record = self.image.brokers[broker.broker_id].device_witness
+        return broker.backup.device_witness < max(on_record, broker.told_device_witness)
+
     def _is_of_an_earlier_run(self, broker: ModelBroker, backup: Backup) -> bool:
-        """Otherwise nothing in it would tell that it is old."""
+        """Otherwise at most a number in it tells that it is old."""
         registered = self.image.brokers[broker.broker_id]
         is_last = backup.noted_epoch == registered.broker_epoch
         return not is_last and registered.incarnation_id not in backup.unnoted_incarnations
@@ -296,6 +326,14 @@ class ProcessModel(OperatorModel):
             for replica in broker.replicas.values():
                 replica.synced = len(replica.entries)
 
+    def advance_device_witness(self) -> None:
+        broker = self._any(lambda each: each.is_running)
+        if broker is not None:
+            broker.device_witness += 1
+
+    def record_witnesses(self) -> None:
+        self._put(record_heard_witnesses(self.image, self.sessions.heard_witnesses))
+
     def ask_to_stop(self) -> None:
         broker = self._any(lambda each: each.is_running)
         if broker is not None:
@@ -318,6 +356,7 @@ class ProcessModel(OperatorModel):
     def _beat(self, broker: ModelBroker) -> None:
         broker.witness += 1
         broker.told_witness = broker.witness
+        broker.told_device_witness = broker.device_witness
         request = BrokerSessionRequest(
             broker_id=broker.broker_id,
             broker_epoch=broker.broker_epoch,
@@ -326,6 +365,7 @@ class ProcessModel(OperatorModel):
             wants_shutdown=broker.is_stopping,
             damaged=_names(broker.damaged),
             cache_witness=broker.witness,
+            device_witness=broker.device_witness or None,
         )
         was_fenced = self.image.brokers[broker.broker_id].is_fenced
         epoch = BrokerEpoch(broker.broker_epoch)
@@ -335,7 +375,7 @@ class ProcessModel(OperatorModel):
             0.0,
             metadata_offset=broker.applied,
             wants_shutdown=request.wants_shutdown,
-            cache_witness=request.cache_witness,
+            heard=heard_in(request),
         )
         changes_max = self._changes_max()
         decision = heartbeat(
@@ -393,7 +433,7 @@ class ProcessModel(OperatorModel):
             self.image,
             broker.broker_id,
             broker_epoch=broker_epoch,
-            heard_witness=self.sessions.heard_witness(broker.broker_id),
+            heard=self.sessions.heard_witnesses(broker.broker_id),
             leaving=self.sessions.leaving(),
             changes_max=self._changes_max(),
         )

@@ -4,7 +4,7 @@
 ``replicated`` and one of an ``fsync`` topic, and ends them in every way there is. After each registration it
 holds the controller's verdict against what is really there: a replica that counts has every record that it
 has acknowledged (rule 30). It also asks for the opposite: as long as only processes died, nothing is given
-up.
+up; and nobody is told that its directory is an older one unless that is so.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Final
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.chaos.models.log.log_harness import ProcessEnded, batch, make_context, small_config
-from quorate.chaos.sim.disk import SimDisk
+from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied
-from quorate.controller.previous_run import StartKind, judge_start, with_heard_witness
+from quorate.controller.previous_run import StartKind, judge_start
+from quorate.controller.witnesses import HeardWitnesses, with_heard_witnesses
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.metadata.image import BrokerImage
 from quorate.storage import LogContext, PartitionKey, PartitionLog
@@ -86,6 +87,8 @@ class BrokerLives:
         self.acknowledged = {REPLICATED: 0, FSYNC: 0}
         #: more than a process has ended since the last run that the controller heard of
         self.is_harmed = False
+        #: the directory was wiped or put back from a copy since then
+        self.is_replaced = False
         self._epochs = itertools.count(100)
 
     # -- a start
@@ -100,7 +103,7 @@ class BrokerLives:
         epoch = self.register(directory, incarnation_id)
         await directory.note_epoch(epoch, CLUSTER)
         self.directory = directory
-        self.is_harmed = False
+        self.is_harmed = self.is_replaced = False
         for key in (REPLICATED, FSYNC):
             log = directory.logs.get(key) or await directory.logs.create(key, _CONFIG)
             if log.damage is not None:
@@ -134,10 +137,21 @@ class BrokerLives:
             is_shutting_down=False,
             is_draining=False,
             cache_witness=run.cache_witness if has_witness else None,
+            device_witness=run.device_witness if self._hears_witness else 0,
         )
         if before is not None:
+            self._check_accusation(before, request)
             self._check_verdict(directory, {name.topic_id for name in request.damaged})
         return epoch
+
+    def _check_accusation(self, before: BrokerImage, request: RegisterBrokerRequest) -> None:
+        run = request.previous_run
+        is_last_run = run.broker_epoch == before.broker_epoch
+        is_of_last_run = is_last_run or before.incarnation_id in run.unnoted_incarnation_ids
+        if request.directory_id == before.directory_id and is_of_last_run and not self.is_replaced:
+            assert self.verdict is not StartKind.UNKNOWN_DIRECTORY, (
+                f"the directory is the one that it was, with {run.device_witness} of {before.device_witness}"
+            )
 
     def _check_verdict(self, directory: BrokerDirectory, damaged: set[str]) -> None:
         verdict = self.verdict
@@ -172,10 +186,15 @@ class BrokerLives:
 
     def beat(self) -> None:
         """A heartbeat, which the controller hears."""
-        number = self.running.advance_cache_witness()
+        heard = HeardWitnesses(self.running.advance_cache_witness(), self.running.device_witness)
         assert self.registered is not None
         if self._hears_witness:
-            self.registered = with_heard_witness(self.registered, number)
+            self.registered = with_heard_witnesses(self.registered, heard)
+
+    async def tell_of_device(self) -> None:
+        """As the broker does now and then: the next number of its device witness, and a heartbeat with it."""
+        await self.running.advance_device_witness()
+        self.beat()
 
     async def acknowledge(self, count: int) -> None:
         """Records in both logs, each acknowledged as its topic's durability says. Heartbeats come first."""
@@ -203,6 +222,15 @@ class BrokerLives:
         self.disk.power_loss(None if loses_all else self.rng)
         self.directory = None
         self.is_harmed = True
+
+    def put_back(self, copy: DiskSnapshot) -> None:
+        """An old copy of the directory, in the place of what is there."""
+        self.disk.restore(copy, PATH)
+        self.is_harmed = self.is_replaced = True
+
+    def wipe(self) -> None:
+        self.disk.wipe(PATH)
+        self.is_harmed = self.is_replaced = True
 
     def lose_page_cache(self) -> None:
         """The volume went and came back. The machine has not been restarted, and every id is the same."""

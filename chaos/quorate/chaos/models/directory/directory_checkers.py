@@ -308,6 +308,12 @@ async def random_lives(seed: int, *, lives: int) -> None:
             continue
         broker.disk.fault_hook = None
         await broker.acknowledge(rng.randrange(4))
+        copy = broker.disk.snapshot(PATH)
+        # Of this run: whoever has heard of a later number can tell it apart.
+        may_tell_apart = hears_witness and rng.random() < 0.5
+        if may_tell_apart:
+            await broker.acknowledge(rng.randrange(4))
+            await broker.tell_of_device()
         await _trouble(broker)
         if rng.random() < 0.3 and broker.context.storage_error is None:
             assert await broker.stop()
@@ -316,11 +322,11 @@ async def random_lives(seed: int, *, lives: int) -> None:
             copies.append(broker.disk.snapshot(PATH))
         if copies and rng.random() < 0.1:
             # One that an earlier run left.
-            broker.disk.restore(copies.pop(0), PATH)
-            broker.is_harmed = True
+            broker.put_back(copies.pop(0))
+        elif may_tell_apart and rng.random() < 0.2:
+            broker.put_back(copy)
         if rng.random() < 0.05:
-            broker.disk.wipe(PATH)
-            broker.is_harmed = True
+            broker.wipe()
 
 
 def _end(broker: BrokerLives, *, may_lose_page_cache: bool) -> None:
