@@ -35,6 +35,7 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> Ids:
         monkeypatch.setattr(job, "read_stream", lambda *_: None)
         monkeypatch.setattr(job, "run_stream", lambda *_, **__: _DONE)
     monkeypatch.setattr(aggregate, "aggregated", lambda *_: None)
+    monkeypatch.setattr(table, "_partition_count", lambda *_: 3)
     return found
 
 
