@@ -11,12 +11,15 @@ import pytest
 from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.check_all import CHECKS
 from quorate.chaos.checks.final_state import FinalState
+from quorate.chaos.checks.verdict import Verdict
+from quorate.chaos.evidence.checkout import Commit
 from quorate.chaos.history.history import History
 from quorate.chaos.report.availability import availability_of, longest_gap
 from quorate.chaos.report.file_names import HISTORY_FILE
 from quorate.chaos.report.page import report_page
 from quorate.chaos.report.promises import promise_of
 from quorate.chaos.report.scale import LinearScale, LogScale, time_label
+from quorate.chaos.report.this_quorate import this_quorate
 from quorate.chaos.report.timeline_figure import timeline_figure
 from quorate.chaos.report.verdicts_file import verdicts_text
 from tests.unit.drills.drill_reports import LOST, acknowledged, report_of
@@ -75,6 +78,42 @@ def test_figure_is_sound_xml_with_faults_marks_and_all_lines() -> None:
     assert {"fault", "recovery", "acks-line", "p50-line", "p99-line", "mark", "grid", "axis"} <= classes
     titles = [each.text for each in figure.iter("title")]
     assert any("kill -9 of a leader" in (title or "") for title in titles)
+
+
+def test_only_faults_and_what_follows_them_are_shaded() -> None:
+    """Anything else that is filled would pass for one of them, and change their colours."""
+    figure = ElementTree.fromstring(timeline_figure(report_of()))
+    lines = [each.get("class") for each in figure.iter("path") if each.get("fill", "") != "none"]
+    assert set(lines) <= {"grid", "axis", "mark", "fault-edge"}
+    assert {each.get("class") for each in figure.iter("rect")} == {"fault", "recovery"}
+
+
+@pytest.mark.parametrize(("count", "cell"), [(0, "-"), (3, "<b class='failed'>3</b>")])
+def test_what_a_check_measures_is_not_what_it_has_found(count: int, cell: str) -> None:
+    findings = ("gone",) * count
+    verdict = Verdict("lost-write", "lost-write", findings, 10, found=count, figures={"longest_wait_s": 2.0})
+    page = report_page(report_of(verdict))
+    assert f"<td class='number'>{cell}</td><td><span class='soft'>longest wait: 2.00 s</span></td>" in page
+
+
+@pytest.mark.parametrize(
+    ("commit", "told"),
+    [
+        (Commit("0123456789abcdef", is_clean=True), "commit 0123456789"),
+        (Commit("0123456789abcdef", is_clean=False), "commit 0123456789 and changes"),
+        (Commit(None, is_clean=False), "no commit known"),
+    ],
+)
+def test_report_names_the_commit_that_was_run(
+    monkeypatch: pytest.MonkeyPatch, commit: Commit, told: str
+) -> None:
+    monkeypatch.setattr("quorate.chaos.report.this_quorate.commit_of", lambda _root: commit)
+    assert this_quorate().endswith(f", {told}")
+
+
+def test_package_that_is_no_checkout_has_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.chaos.report.this_quorate.find_checkout", lambda: None)
+    assert this_quorate().endswith(", no commit known")
 
 
 def test_figure_of_a_run_in_which_nothing_was_acknowledged_is_drawn() -> None:

@@ -26,6 +26,7 @@ from quorate.chaos.report.availability import availability_of
 from quorate.chaos.report.drill_report import DrillReport
 from quorate.chaos.report.files import write_report
 from quorate.chaos.report.this_machine import this_machine
+from quorate.chaos.report.this_quorate import this_quorate
 from quorate.errors import MissingExtra
 
 __all__ = ["CONTROL_NAME", "CONTROL_SHOWS", "misfit_of_control", "run_control"]
@@ -118,6 +119,7 @@ def _report(options: DrillOptions, began: str, seconds: float, attempts: Sequenc
         },
         surroundings={
             "pysyncobj": version("pysyncobj"),
+            "quorate": this_quorate(),
             **this_machine(),
         },
         # Its clients are processes of another system, which keep no ledger.

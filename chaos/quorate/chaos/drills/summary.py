@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from importlib.metadata import version
 
 from quorate.chaos.checks import lost_write, weak_acks
 from quorate.chaos.checks.verdict import Verdict
@@ -17,6 +16,7 @@ from quorate.chaos.history.history import History
 from quorate.chaos.report.availability import Availability, availability_of, longest_gap
 from quorate.chaos.report.drill_report import DrillReport, Mark, ReportedFault
 from quorate.chaos.report.this_machine import this_machine
+from quorate.chaos.report.this_quorate import this_quorate
 
 __all__ = ["summarise"]
 
@@ -91,7 +91,7 @@ def _surroundings(drill: Drill, story: Story) -> dict[str, str]:
         for name, arguments in story.topics.items()
     )
     return {
-        "quorate": version("quorate"),
+        "quorate": this_quorate(),
         **this_machine(),
         "agent": drill.agent.kind,
         "nodes": nodes,

@@ -95,10 +95,11 @@ def _checks(verdicts: Sequence[Verdict]) -> str:
             _verdict(verdict),
             f"{verdict.examined:,}",
             _found(verdict),
+            _figures(verdict),
         )
         for verdict in verdicts
     ]
-    return _table(("What must hold", "Otherwise", "Verdict", "#Examined", "Found"), rows)
+    return _table(("What must hold", "Otherwise", "Verdict", "#Examined", "#Found", "Measured"), rows)
 
 
 def _name(verdict: Verdict) -> str:
@@ -141,12 +142,15 @@ def _count(verdict: Verdict) -> int:
 
 
 def _found(verdict: Verdict) -> str:
-    """How much; what it is stands above the table."""
+    """How much of what must not be; what it is stands above the table."""
     count = _count(verdict)
+    return f"<b class='failed'>{count:,}</b>" if count else "-"
+
+
+def _figures(verdict: Verdict) -> str:
+    """What a check counts on its way. It says nothing about whether the check held."""
     figures = verdict.figures.items() if verdict.examined else ()
-    measured = ", ".join(_measured(name, value) for name, value in figures)
-    told = f"<b class='failed'>{count:,}</b> " if count else ""
-    return told + (f"<span class='soft'>{measured}</span>" if measured else "")
+    return f"<span class='soft'>{', '.join(_measured(name, value) for name, value in figures)}</span>"
 
 
 def _measured(name: str, value: float) -> str:

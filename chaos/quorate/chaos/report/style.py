@@ -51,7 +51,7 @@ svg .tick { font-variant-numeric: tabular-nums; } svg .fault-number { fill: var(
 .grid { stroke: var(--rule); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .fault { fill: var(--fault); } .recovery { fill: var(--recovery); }
 .fault-edge { stroke: var(--bad); stroke-width: 1; stroke-dasharray: 3 3; opacity: .7; }
-.acks-area { fill: var(--blue); opacity: .18; } .acks-line { stroke: var(--blue); stroke-width: 1.3; }
+.acks-line { stroke: var(--blue); stroke-width: 1.3; }
 .p50-line { stroke: var(--blue); stroke-width: 1.6; stroke-linecap: round; }
 .p99-line { stroke: var(--orange); stroke-width: 1.3; stroke-linecap: round; stroke-dasharray: 4 2; }
 .mark { stroke: var(--ink); stroke-width: 1.6; opacity: .75; }

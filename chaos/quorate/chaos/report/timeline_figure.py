@@ -2,8 +2,8 @@
 
 One figure instead of several: an outage is understood by looking straight up from it. Latency is drawn on a
 logarithmic axis, because the interesting part is a tail that is a thousand times the median. Faults are told
-apart by number, not by colour, and every line has a shape or a place of its own beside its colour, so that
-nobody needs to tell red from green.
+apart by number, not by colour; no other area is filled, or it would pass for one of theirs; and every line
+has a shape or a place of its own beside its colour, so that nobody needs to tell red from green.
 """
 
 from __future__ import annotations
@@ -93,12 +93,9 @@ def _throughput(bins: Sequence[Bin], across: LinearScale, top: float) -> str:
     highest = max((each.acknowledged_per_s for each in bins), default=0.0)
     up = LinearScale.up_to(max(highest, 1.0), begin=top + _PANEL, end=top)
     line = [(across(each.at_s), up(each.acknowledged_per_s)) for each in bins]
-    base = top + _PANEL
-    area = "".join(f"L{x:.1f} {y:.1f}" for x, y in line)
     return group(
         [
             _grid(((value, f"{value:,.0f}") for value in up.ticks()), up),
-            element("path", d=f"M{line[0][0]:.1f} {base:g}{area}V{base:g}Z", class_="acks-area"),
             broken_line(line, class_="acks-line"),
             text(_LEFT, top - 18, "Acknowledged records per second", class_="panel-title"),
             _legend(top - 18, [("fault", "a fault lasts"), ("recovery", "until all replicas are in sync")]),
