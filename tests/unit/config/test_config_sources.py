@@ -128,6 +128,7 @@ def test_misspelt_variable_is_refused_and_not_ignored() -> None:
         "QUORATE_PORT_9092_TCP_ADDR",
         "QUORATE_BROKER_SERVICE_PORT",
         "QUORATE_BOOTSTRAP",
+        "QUORATE_CLIENT_RACK",
         "QUORATE_CODEC",
         "QUORATE_TRACEBACK",
         "HOME",
