@@ -183,6 +183,30 @@ def test_the_digest_follows_what_python_executes_and_nothing_else(checkout: Path
     assert digest_with("def f(x):\n    return 'x'\n") != plain
 
 
+def test_what_a_setting_says_of_itself_does_not_count_and_its_bounds_do(checkout: Path) -> None:
+    module = checkout / "core/quorate/core/config/node.py"
+
+    def digest_with(text: str) -> str:
+        module.write_text(text)
+        return digest_of(checkout, SOURCES, SOURCES_LEFT_OUT)
+
+    plain = digest_with("x = setting('x', Integer(1, 2), about='a', trade_off='b')\n")
+    assert digest_with("x = setting('x', Integer(1, 2), about='c' 'd', trade_off='e')\n") == plain
+    assert digest_with("x = setting('x', Integer(1, 3), about='a', trade_off='b')\n") != plain
+
+
+def test_of_what_is_compiled_every_line_counts_that_is_no_comment(checkout: Path) -> None:
+    module = checkout / "core/quorate/core/records/_cython/run.pxi"
+
+    def digest_with(text: str) -> str:
+        module.write_text(text)
+        return digest_of(checkout, SOURCES, SOURCES_LEFT_OUT)
+
+    plain = digest_with("cdef int f():\n    return 1\n")
+    assert digest_with("# why\n\ncdef int f():\n    # so\n    return 1\n") == plain
+    assert digest_with("cdef int f():\n    return 2\n") != plain
+
+
 def test_a_source_that_is_new_or_gone_or_renamed_changes_the_digest(checkout: Path) -> None:
     digests = [digest_of(checkout, SOURCES)]
     new = checkout / "broker/quorate/broker/new.py"
@@ -213,6 +237,12 @@ def test_a_listed_source_that_is_gone_is_an_error_and_not_less_to_digest(checkou
         "broker/quorate/broker/directory/run_notes.py",
         "controller/quorate/controller/elections.py",
         "storage/quorate/storage/recovery.py",
+        "core/quorate/core/records/_cython/run.pxi",
+        "core/quorate/core/records/_pure/run.py",
+        "core/quorate/core/config/node.py",
+        "core/quorate/core/clock.py",
+        "core/quorate/errors.py",
+        "node/quorate/node/process.py",
     ],
 )
 def test_raft_replication_and_recovery_are_among_the_sources(name: str) -> None:
