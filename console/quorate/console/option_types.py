@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 from click.types import StringParamType
 
-__all__ = ["COUNT", "GROUP_NAME", "INT32_MAX", "NUMBER", "TEXT", "FiniteRange"]
+__all__ = ["COUNT", "GROUP_NAME", "INT32_MAX", "MOVE_RATE", "NUMBER", "TEXT", "FiniteRange"]
 
 INT32_MAX: Final = (1 << 31) - 1
 
@@ -54,5 +54,23 @@ class _GroupName(_Text):
         return name
 
 
+class _MoveRate(_Text):
+    """As the cluster's setting takes it, whose bounds it has, and as it was written."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from quorate.core.config.schema import settings_of
+        from quorate.core.config.topic import FOLLOWER_REPLICATION_THROTTLED_RATE, TopicConfig
+
+        rate = super().convert(value, param, ctx)
+        keys = {setting.key: setting.kind for setting in settings_of(TopicConfig)}
+        kind = keys[FOLLOWER_REPLICATION_THROTTLED_RATE]
+        try:
+            kind.parse(rate)
+        except ValueError as error:
+            self.fail(f"{error}: give bytes per second, such as 10MiB; {kind.accepts}.", param, ctx)
+        return rate
+
+
 TEXT: Final = _Text()
+MOVE_RATE: Final = _MoveRate()
 GROUP_NAME: Final = _GroupName()

@@ -151,8 +151,29 @@ def test_throttle_that_is_no_rate_is_refused_by_its_option(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     FakeAdministration(reassign_partitions=None, alter_configs=InvalidConfig("no")).install(monkeypatch)
-    assert main([*MOVE, "--replicas", "1", "--throttle", "10XB"]) == 1
-    assert capsys.readouterr().err.startswith("error: INVALID_CONFIG: --throttle 10XB: ")
+    """What this version takes for one, the node of another may refuse."""
+    assert main([*MOVE, "--replicas", "1", "--throttle", "10MiB"]) == 1
+    assert capsys.readouterr().err.startswith("error: INVALID_CONFIG: --throttle 10MiB: ")
+
+
+@pytest.mark.parametrize("rate", ["fast", "10XB", "1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*MOVE, "--replicas", "1"],
+        ["cluster", "rebalance"],
+        ["broker", "decommission", "3"],
+    ],
+)
+def test_throttle_that_can_be_no_rate_is_wrong_usage_and_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, command: list[str], rate: str
+) -> None:
+    fake = FakeAdministration().install(monkeypatch)
+    assert main([*command, "--throttle", rate]) == 2
+    told = capsys.readouterr().err
+    assert "Invalid value for '--throttle'" in told
+    assert "10MiB" in told
+    assert fake.calls == []
 
 
 @pytest.mark.parametrize("refused", ["reassign_partitions", "alter_configs"])
@@ -161,7 +182,7 @@ def test_refused_move_leaves_no_throttle_and_refused_throttle_no_move(
 ) -> None:
     answers: dict[str, Any] = {"reassign_partitions": None, "alter_configs": [[]]}
     fake = FakeAdministration(**{**answers, refused: InvalidConfig("no")}).install(monkeypatch)
-    assert main([*MOVE, "--replicas", "1", "--throttle", "x"]) == 1
+    assert main([*MOVE, "--replicas", "1", "--throttle", "1MiB"]) == 1
     assert fake.calls[-1][0] == refused
     assert [request.validate_only for request in fake.asked("reassign_partitions")] == [True]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from quorate.console.option_types import NUMBER
+from quorate.console.option_types import MOVE_RATE, NUMBER
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
 from quorate.errors import NotEnoughReplicas
@@ -128,6 +128,7 @@ def drain(
 @click.option("--cancel", is_flag=True, help="Call it off; replicas that have moved stay where they are.")
 @click.option(
     "--throttle",
+    type=MOVE_RATE,
     metavar="BYTES/S",
     help="Let no broker fetch replicas that moves add to it faster than this (10MiB, say). It holds for the "
     "whole cluster, and until it is lifted.",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.console.option_types import COUNT, NUMBER, FiniteRange
+from quorate.console.option_types import COUNT, MOVE_RATE, NUMBER, FiniteRange
 from quorate.console.option_values import check_address
 from quorate.console.session import LocalCommand, QuorateGroup, Session, pass_session
 
@@ -236,6 +236,7 @@ def rolling_restart(
 )
 @click.option(
     "--throttle",
+    type=MOVE_RATE,
     metavar="BYTES/S",
     help="Let no broker fetch what is moved to it faster than this (10MiB, say); lifted when it is done.",
 )

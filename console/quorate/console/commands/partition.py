@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quorate.console.option_types import NUMBER
+from quorate.console.option_types import MOVE_RATE, NUMBER
 from quorate.console.option_values import parse_partition, parse_replicas
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
@@ -107,6 +107,7 @@ class _ReassignOptions:
 @click.option("--dry-run", is_flag=True, help="Check everything, change nothing.")
 @click.option(
     "--throttle",
+    type=MOVE_RATE,
     metavar="BYTES/S",
     help="Let no broker fetch replicas that moves add to it faster than this (10MiB, say). It holds for the "
     "whole cluster, and until it is lifted.",
