@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -29,15 +29,23 @@ _STARTS_MAX: Final = 5
 class JobProcess:
     """Started in a group of its own, so that Spark's JVM and its workers can be killed with it."""
 
-    def __init__(self, job: str, *options: str, bootstrap: str, kill_before: str | None = None) -> None:
-        """``kill_before``: see ``tests.pipeline.killing_job``."""
+    def __init__(
+        self,
+        job: str,
+        *options: str,
+        bootstrap: str,
+        kill_before: str | None = None,
+        master: str = "local[2]",
+        settings: Sequence[str] = (),
+    ) -> None:
+        """``kill_before``: see ``tests.pipeline.killing_job``; ``settings``: of Spark's."""
         program = (
             ["quorate.console.main"] if kill_before is None else ["tests.pipeline.killing_job", kill_before]
         )
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", *program, "--bootstrap", bootstrap, "pipeline", "run", job, *options),
-                *("--spark-master", "local[2]", "--spark-conf", ",".join(_SMALL)),
+                *("--spark-master", master, "--spark-conf", ",".join([*_SMALL, *settings])),
             ],
             cwd=_ROOT,
             stdout=subprocess.PIPE,

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.dataset as ds  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from quorate.client import ConsumerRecord
 from quorate.testing import LocalCluster
+from tests.pipeline.job_process import JobProcess
 from tests.pipeline.standalone.spark_cluster import SparkCluster, eventually
 
 NewTopic = Callable[..., str]
@@ -65,6 +67,24 @@ def test_an_executor_killed_during_a_read_costs_no_row_and_repeats_none(
     driver.succeed()
     assert driver.repeated_tasks
     assert sorted(pq.read_table(tmp_path / "out").column("value").to_pylist()) == sorted(values)
+
+
+def test_an_executor_killed_under_a_job_costs_its_archive_no_record_and_repeats_none(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    topic = new_topic(6)
+    values = fill(quorate_cluster, topic, RECORDS)
+    options = ["--topics", topic, "--path", str(tmp_path), "--once", "--max-offsets-per-trigger", "60000"]
+    with JobProcess(
+        *("archive", *options),
+        bootstrap=quorate_cluster.bootstrap,
+        master=spark_cluster.master,
+        settings=("spark.driver.host=127.0.0.1", "spark.executor.memory=512m"),
+    ) as job:
+        spark_cluster.kill_an_executor_at_work()
+        assert job.wait() == 0, job.lines
+    found = ds.dataset(str(tmp_path), partitioning="hive").to_table(columns=["value"])
+    assert Counter(found.column("value").to_pylist()) == Counter(values)
 
 
 def test_a_broker_killed_during_a_read_and_a_write_costs_no_row(
