@@ -17,6 +17,7 @@ from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, TopicId
 from quorate.metadata.image import PartitionImage
 
 MIN_ISR = 2
+BATCH_BYTES = 100
 ALL = (1, 2, 3)
 NOBODY = -1
 
@@ -95,7 +96,8 @@ class GhostWorld:
         for _ in range(count):
             base = copy.log_end_offset
             crc = 1000 * epoch + base
-            copy.add([Batch(base, Offset(base + 1), LeaderEpoch(epoch), crc)])
+            batch = Batch(base, Offset(base + 1), LeaderEpoch(epoch), crc, size_in_bytes=BATCH_BYTES)
+            copy.add([batch])
         if is_synced:
             copy.durable_end = copy.log_end_offset
 

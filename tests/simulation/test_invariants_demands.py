@@ -8,9 +8,9 @@ from dataclasses import replace
 from quorate.chaos.cluster.plan import TopicPlan
 from quorate.chaos.invariants.demands import Demands, PartitionDemands
 from quorate.core.config import Durability
-from quorate.core.ids import BrokerId, LeaderEpoch
+from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.errors import Unavailable
-from tests.simulation.ghost_world import GhostWorld, broken, partition_image
+from tests.simulation.ghost_world import BATCH_BYTES, GhostWorld, broken, partition_image
 
 PLANNED = TopicPlan("t", 1, 3, min_insync_replicas=2, durability=Durability.FSYNC)
 
@@ -98,6 +98,16 @@ def test_no_more_is_demanded_than_there_are_replicas() -> None:
     found = PartitionDemands(demands, "t")
     found.image_changed(replace(partition_image(), adding_replicas=(BrokerId(3),)))
     assert found.min_isr_in(LeaderEpoch(0)) == 2
+
+
+def test_retention_that_leaves_less_than_it_was_told_is_found() -> None:
+    demands = Demands([PLANNED])
+    world = GhostWorld(demands=demands, commits=5)
+    world.watch.log_start_moved(BrokerId(1), before=Offset(0), now=Offset(1), high_watermark=Offset(5))
+    demands.shortening("t", 3 * BATCH_BYTES)
+    world.watch.log_start_moved(BrokerId(1), before=Offset(1), now=Offset(2), high_watermark=Offset(5))
+    with broken("log-start"):
+        world.watch.log_start_moved(BrokerId(2), before=Offset(1), now=Offset(3), high_watermark=Offset(5))
 
 
 def test_nothing_is_demanded_of_a_topic_that_is_in_no_plan_or_in_an_epoch_that_nobody_has_seen() -> None:

@@ -44,6 +44,7 @@ class Batch(NamedTuple):
     crc: int
     #: of a compacted topic, which may have lost some of them since; none if they have rotted
     records: tuple[KeyedRecord, ...] = ()
+    size_in_bytes: int = 0
 
     def is_same(self, other: Batch | None) -> bool:
         """By its header: what has rotted behind that, nobody can tell before somebody reads it."""
@@ -69,7 +70,12 @@ def batches_in(content: bytes, *, is_sound: bool, is_compacted: bool = False) ->
             return
         records = _keyed_records(view[position:end]) if is_compacted and header.record_count else ()
         yield Batch(
-            header.base_offset, Offset(header.last_offset + 1), header.leader_epoch, header.crc, records
+            header.base_offset,
+            Offset(header.last_offset + 1),
+            header.leader_epoch,
+            header.crc,
+            records,
+            header.size_in_bytes,
         )
         position = end
 

@@ -61,6 +61,9 @@ class Demands:
         self, topics: Sequence[TopicPlan] = (), are_requests_repeated: Callable[[], bool] = lambda: False
     ) -> None:
         self._min_isr = {topic.name: _MinIsr(topic.min_insync_replicas) for topic in topics}
+        #: of topics that retention was told to shorten
+        self._bytes_kept: dict[str, int] = {}
+        self._compacted = {topic.name for topic in topics if topic.is_compacted}
         self._synced = {topic.name for topic in topics if topic.durability is Durability.FSYNC}
         self._are_requests_repeated = are_requests_repeated
 
@@ -79,6 +82,10 @@ class Demands:
     def changing_durability(self, topic: str) -> None:
         """Nothing is demanded from here on: when all is synced again, only the cluster knows."""
         self._synced.discard(topic)
+
+    def shortening(self, topic: str, retention_bytes: int) -> None:
+        """By size, and by nothing else: no run lasts as long as records are kept."""
+        self._bytes_kept[topic] = min(retention_bytes, self._bytes_kept.get(topic, retention_bytes))
 
     def making_anew(self, topic: str) -> None:
         """Another topic of that name begins as planned."""
@@ -103,6 +110,10 @@ class Demands:
 
     def asked_since(self, topic: str, count: int) -> list[int]:
         return self._min_isr[topic].asked[count:]
+
+    def bytes_kept(self, topic: str) -> int:
+        """0 where nobody knows: what is compacted gets smaller by itself."""
+        return 0 if topic in self._compacted else self._bytes_kept.get(topic, 0)
 
     def is_synced(self, topic: str) -> bool:
         """What is acknowledged is on devices, from the first record on."""
@@ -135,6 +146,11 @@ class PartitionDemands:
         weakest, count = self._begun[epoch]
         values = [weakest, *self._demands.asked_since(self._topic, count), self._settled[epoch]]
         return min(values)
+
+    @property
+    def bytes_kept(self) -> int:
+        """Retention leaves at least so much."""
+        return self._demands.bytes_kept(self._topic)
 
     def is_synced(self, image: PartitionImage) -> bool:
         """Not after an unclean election, before the metadata says so again."""

@@ -21,7 +21,8 @@ The invariants (rule 1; the names are those of the violations):
 - ``high-watermark``: it moves back neither for a leader, nor for clients from one leader to the next; and
   nobody but a leader moves it on (rules 13, 17 and 18).
 - ``one-leader-per-epoch``, and only the one that metadata names (rule 2).
-- ``log-start``: it never moves back, nor beyond the high watermark (rule 48).
+- ``log-start``: it never moves back, nor beyond the high watermark, and retention by size leaves as much as
+  it was told to (rule 48).
 - ``deleted-key``: of a compacted topic no copy holds what a tombstone has deleted that is gone from it (rule
   48); what may be missing there at all, ``CompactedLog`` says.
 - ``epoch-on-record``: a leader epoch is in the epoch checkpoint before its first batch is in the log (rules 5
@@ -178,7 +179,24 @@ class PartitionWatch:
             self._fail("log-start", f"broker {broker_id} moved its log start from {before} back to {now}")
         if now > high_watermark:
             self._fail("log-start", f"broker {broker_id} dropped records up to {now}, committed or not")
+        if now > self.committed.start:
+            self._check_enough_is_left(broker_id, now)
         self.committed.trim(now)
+
+    def _check_enough_is_left(self, broker_id: BrokerId, start: Offset) -> None:
+        """By whoever is the first to begin there: a leader has decided it, which holds all that there is."""
+        kept = self._demands.bytes_kept
+        if not kept:
+            return
+        self._examined["log starts by size"] += 1
+        logs = [self.committed.batches, *(copy.batches.values() for copy in self.copies.values())]
+        sizes = {batch.base_offset: batch.size_in_bytes for batches in logs for batch in batches}
+        left = sum(size for base, size in sizes.items() if base >= start)
+        if left < kept:
+            self._fail(
+                "log-start",
+                f"broker {broker_id} begins at {start} by retention: {left} bytes are left, not {kept}",
+            )
 
     def log_start_found(self, broker_id: BrokerId, *, before: Offset, now: Offset) -> None:
         """By a start: a crash may come when the device knows of a new log start and the process does not.

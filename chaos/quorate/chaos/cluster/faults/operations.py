@@ -179,6 +179,7 @@ async def delete_old_records(scene: Scene, rng: random.Random) -> str | None:
         return None
     topic = rng.choice(topics)
     scene.may_delete[topic.name] = None
+    scene.demands.shortening(topic.name, _RETENTION_BYTES)
     async with scene.admin(rng) as admin:
         with contextlib.suppress(QuorateError):
             await admin.alter_config(topic.name, {"retention.bytes": _RETENTION_BYTES})
