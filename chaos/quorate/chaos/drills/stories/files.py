@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Final
 
+from quorate.broker.directory.device_witness import DEVICE_WITNESS_LAYOUT
 from quorate.chaos.drills.agent import Ability
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import APART, story
 from quorate.chaos.drills.timeline import EventKind
 from quorate.chaos.faults.damage import FileKind, Harm, damage, files_of
 from quorate.chaos.faults.directories import OldCopy, swap_directories
+from quorate.chaos.live.waiting import until_so
 from quorate.core.ids import TopicPartition
 from quorate.errors import InvalidRequest
+from quorate.storage.data_directory_files import DEVICE_WITNESS_NAME
 from quorate.storage.segment import LOG_SUFFIX
 
 __all__ = ["bit_rot", "old_copy", "swapped_disks"]
@@ -27,6 +31,10 @@ _BESIDE_RECORDS: Final = (
     FileKind.HIGH_WATERMARKS,
     FileKind.RUN_NOTES,
 )
+#: the first of them is on the device when the second is written
+_NUMBERS_UNTIL_SYNCED: Final = 2
+#: a heartbeat, and the controller's next record, each with a margin
+_ON_RECORD_S: Final = 3.0
 
 
 @story(
@@ -99,6 +107,44 @@ def _segments(directory: str) -> list[str]:
 )
 async def old_copy(drill: Drill) -> None:
     victim = drill.random.choice(drill.brokers)
+    if drill.rounds % 2:
+        await _put_back_from_an_earlier_run(drill, victim)
+    else:
+        await _put_back_from_the_same_run(drill, victim)
+
+
+async def _put_back_from_the_same_run(drill: Drill, victim: str) -> None:
+    """It comes back alone, before anybody else: whatever it has synced, it must not lead."""
+    others = [name for name in drill.brokers if name != victim]
+    copy = OldCopy(drill.data_dir(victim), is_in_use=True)
+    await drill.acknowledges()
+    await until_so(
+        "numbers of the device witness",
+        lambda: _numbers_since(drill, victim, copy),
+        lambda numbers: numbers >= _NUMBERS_UNTIL_SYNCED,
+    )
+    await asyncio.sleep(_ON_RECORD_S)
+    with drill.fault("a directory from a copy of the same run", victim):
+        await drill.kill(*others)
+        await drill.kill(victim)
+        copy.put_back()
+        copy.remove()
+        await drill.start(victim)
+        await drill.rest(drill.pace.fault_s)
+        await drill.start(*others)
+        await drill.acknowledges()
+
+
+async def _numbers_since(drill: Drill, victim: str, copy: OldCopy) -> int:
+    return _number_in(drill.data_dir(victim)) - _number_in(copy.path)
+
+
+def _number_in(directory: str) -> int:
+    with open(f"{directory}/{DEVICE_WITNESS_NAME}", "rb") as file:
+        return DEVICE_WITNESS_LAYOUT.number_in(file.read()) or 0
+
+
+async def _put_back_from_an_earlier_run(drill: Drill, victim: str) -> None:
     with drill.fault("a directory from an old copy", victim):
         await drill.kill(victim)
         copy = OldCopy(drill.data_dir(victim))
