@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from quorate.chaos.checks.check_all import check_all
-from quorate.chaos.checks.final_state import AcceptedLoss, FinalPartition, FinalState, SentKey
+from quorate.chaos.checks.final_state import AcceptedLoss, FinalPartition, FinalState, SentKey, StoredDamage
 from quorate.chaos.checks.verdict import FINDINGS_MAX, raise_violations
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.history.entries import ReadRecord
@@ -167,8 +167,11 @@ def deleted_behind_the_high_watermark(case: Case) -> None:
     case.saw_watermark(7, log_start_offset=8)
 
 
+FOUND = StoredDamage("broker-1:topic-0", "a bit is flipped", detections=1)
+
+
 def damage_goes_unnoticed(case: Case) -> None:
-    case.state = dataclasses.replace(case.state, damage_done=3)
+    case.state = dataclasses.replace(case.state, damages=(FOUND, dataclasses.replace(FOUND, detections=0)))
 
 
 def nothing_is_served_after_healing(case: Case) -> None:
@@ -344,10 +347,31 @@ def test_lower_acks_lose_without_a_violation_and_are_counted() -> None:
     }
 
 
-def test_damage_that_is_noticed_is_no_violation() -> None:
+def test_damage_that_is_noticed_each_time_is_no_violation() -> None:
     case = Case()
-    case.state = dataclasses.replace(case.state, damage_done=3, damage_detected=1)
+    case.state = dataclasses.replace(case.state, damages=(FOUND, dataclasses.replace(FOUND, detections=2)))
     assert case.flagged() == set()
+
+
+def test_each_damage_has_to_be_noticed_by_itself() -> None:
+    case = Case()
+    unseen = tuple(StoredDamage(f"broker-{number}:topic-0", "a bit is flipped", 0) for number in range(18))
+    case.state = dataclasses.replace(case.state, damages=(FOUND, *unseen))
+    verdict = case.verdicts()["undetected-damage"]
+    assert verdict.found == 18
+    assert verdict.findings[0] == "broker-0:topic-0: a bit is flipped, and its broker has not noticed"
+    assert verdict.figures == {"damage_done": 19, "damage_detected": 1, "damage_gone_unread": 0}
+
+
+def test_damage_that_was_seen_to_be_gone_before_anybody_could_read_it_does_not_count() -> None:
+    case = Case()
+    gone = StoredDamage("broker-2:topic-0", "a bit is flipped", 0, is_gone=True)
+    case.state = dataclasses.replace(
+        case.state, damages=(FOUND, gone, dataclasses.replace(gone, detections=1))
+    )
+    verdict = case.verdicts()["undetected-damage"]
+    assert verdict.passed
+    assert verdict.figures == {"damage_done": 2, "damage_detected": 2, "damage_gone_unread": 1}
 
 
 def test_violation_is_named_after_the_first_check_and_tells_of_all() -> None:

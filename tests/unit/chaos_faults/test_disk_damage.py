@@ -84,3 +84,22 @@ def test_swapped_directories_and_old_copies(tmp_path: Path) -> None:
         assert contents(one) == {"name": b"other"}
     copy.remove()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
+
+
+@pytest.mark.parametrize("harm", list(Harm))
+def test_damage_is_there_until_somebody_writes_over_it_cuts_it_off_or_deletes_the_file(
+    data_dir: Path, harm: Harm
+) -> None:
+    done = damage(str(data_dir), FileKind.SEGMENT, harm, random.Random(1))
+    path = Path(done.path)
+    assert done.is_there()
+    left = path.read_bytes()
+    path.write_bytes(left[: done.position] + b"anew" * 200)
+    assert not done.is_there()
+    path.write_bytes(left)
+    assert done.is_there()
+    if done.position > 0:
+        path.write_bytes(left[: done.position - 1])
+        assert not done.is_there()
+    path.unlink()
+    assert not done.is_there()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from quorate.core.ids import LeaderEpoch, Offset, TopicPartition
 
-__all__ = ["AcceptedLoss", "CopyOfLog", "FinalPartition", "FinalState", "SentKey"]
+__all__ = ["AcceptedLoss", "CopyOfLog", "FinalPartition", "FinalState", "SentKey", "StoredDamage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,27 @@ class FinalPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredDamage:
+    """One change of the bytes of one replica."""
+
+    #: whose replica, and of what
+    replica: str
+    #: what was done
+    what: str
+    #: how often its broker has noticed damage there since then, up to the next one there
+    detections: int
+    #: whoever did it has seen that it was overwritten, cut off or deleted before anybody could read it
+    is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FinalState:
     partitions: Mapping[TopicPartition, FinalPartition]
     #: how often something happened, by name
     counters: Mapping[str, int] = field(default_factory=dict)
     #: counters that must not be 0, or the run has shown nothing
     expected: tuple[str, ...] = ()
-    #: how many times stored bytes were changed behind a broker's back, where it must notice
-    damage_done: int = 0
-    #: how often brokers have noticed damage
-    damage_detected: int = 0
+    #: stored bytes that were changed behind a broker's back, where it must notice
+    damages: tuple[StoredDamage, ...] = ()
     #: in quiet times somebody who writes waits no longer than this; None: it is only measured
     acknowledged_within_s: float | None = None

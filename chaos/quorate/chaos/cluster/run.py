@@ -14,7 +14,7 @@ from typing import Any, Final
 from quorate.chaos.checks import elections, replicas_differ, retention, vacuity
 from quorate.chaos.checks.case import Case
 from quorate.chaos.checks.check_all import Check, check_all
-from quorate.chaos.checks.final_state import FinalState
+from quorate.chaos.checks.final_state import FinalState, StoredDamage
 from quorate.chaos.checks.verdict import Verdict, raise_violations
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.cluster.cluster import SimCluster
@@ -152,8 +152,8 @@ class _Run:
         self._history = History(simulation.loop.time, recorder=trace)
         self._observer.on_partition = self._saw_partition
         self._signs = SignsInMetadata()
-        #: copies that had rotted unseen in the end, and how many of them a reader has noticed then
-        self._damage_done = self._damage_detected = 0
+        #: of copies that had rotted unseen in the end, by the files themselves: what is gone is not among it
+        self._damages: list[StoredDamage] = []
         self._scene = Scene(self._cluster, plan, self._history, demands, lambda: self._observer.image)
         self._nemesis = Nemesis(self._scene, trace)
         self._workload = Workload(
@@ -306,13 +306,16 @@ class _Run:
         for replicas in assigned_replicas(self._cluster).values():
             for name, replica in replicas:
                 is_rotten = has_rotted(self._cluster.machine(name), replica)
-                self._damage_done += is_rotten
+                detections = 0
                 try:
                     read_both_ways(replica, replica.high_watermark)
                 except QuorateError as error:
                     replica.fail(error)
                     is_damaged = True
-                    self._damage_detected += is_rotten
+                    detections = 1
+                if is_rotten:
+                    where = f"{replica.topic_partition} at {name}"
+                    self._damages.append(StoredDamage(where, "its files have rotted", detections))
         return is_damaged
 
     async def _read_everything(self, final: FinalState) -> None:
@@ -346,8 +349,7 @@ class _Run:
         )
         return replace(
             found,
-            damage_done=self._damage_done,
-            damage_detected=self._damage_detected,
+            damages=tuple(self._damages),
             acknowledged_within_s=_ACKNOWLEDGED_WITHIN_S,
         )
 

@@ -109,8 +109,11 @@ class ClusterAgent(Protocol):
     def disk(self, name: str) -> FaultyDisk:
         """For ``Ability.DISK``."""
 
-    def times_logged(self, event: str) -> int:
-        """How often the nodes have logged it, all together; 0 where their logs cannot be reached."""
+    def times_logged(self, event: str, *, node: str | None = None, about: str = "") -> int:
+        """How often the nodes have logged it, all together or one of them; 0 where logs cannot be reached.
+
+        ``about``: only where the entry has this in it.
+        """
 
     def data_dir(self, name: str) -> str | None:
         """None: its files cannot be reached from here."""

@@ -130,7 +130,7 @@ class CommandAgent:
     def disk(self, name: str) -> NoReturn:
         raise UnsupportedOperation(f"an agent of commands has no say in what the disk of {name} keeps")
 
-    def times_logged(self, event: str) -> int:  # noqa: ARG002  # their logs are elsewhere
+    def times_logged(self, event: str, *, node: str | None = None, about: str = "") -> int:  # noqa: ARG002  # their logs are elsewhere
         return 0
 
     def data_dir(self, name: str) -> str | None:

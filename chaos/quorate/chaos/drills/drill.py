@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from quorate.chaos.checks.violation import Violation
 from quorate.chaos.drills.agent import ClusterAgent
 from quorate.chaos.drills.choices import Choices
+from quorate.chaos.drills.damages import WatchedDamages
 from quorate.chaos.drills.timeline import Timeline
 from quorate.chaos.faults.network import NetworkFaults
 from quorate.chaos.history.entries import Sent
@@ -81,13 +82,16 @@ class Drill(Sight):
     violations: list[Violation] = field(default_factory=list)
     expectations: int = 0
     rounds: int = 0
-    #: how many times stored bytes were changed where a broker has to notice
-    damage_done: int = 0
     #: what the story found out beside verdicts: figures for the report
     figures: dict[str, str] = field(default_factory=dict)
+    #: stored bytes that were changed where a broker has to notice
+    damages: WatchedDamages = field(init=False)
     _down: set[str] = field(default_factory=set)
     _paused: set[str] = field(default_factory=set)
     _is_network_disturbed: bool = False
+
+    def __post_init__(self) -> None:
+        self.damages = WatchedDamages(self.agent)
 
     # -- the rhythm of a story
 

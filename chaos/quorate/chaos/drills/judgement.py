@@ -21,8 +21,6 @@ __all__ = ["judge"]
 #: While no fault lasts. An election takes less than a second and a session at most a few; the rest is for
 #: machines that have other things to do.
 _ACKNOWLEDGED_WITHIN_S: Final = 30.0
-#: what a broker logs then: of bytes that are not what they were, and of those that are missing
-_DAMAGE_NOTICED: Final = ("log_damaged", "log_shortened")
 
 
 async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
@@ -49,8 +47,7 @@ async def judge(drill: Drill, watch: ClusterWatch) -> list[Verdict]:
             **logged,
         },
         expected=tuple(sorted({*drill.signs, *logged})),
-        damage_done=drill.damage_done,
-        damage_detected=sum(map(drill.agent.times_logged, _DAMAGE_NOTICED)),
+        damages=drill.damages.outcomes(),
         acknowledged_within_s=_ACKNOWLEDGED_WITHIN_S,
     )
     return [*check_all(history, final), *own]

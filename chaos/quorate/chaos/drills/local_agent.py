@@ -171,13 +171,13 @@ class LocalAgent:
     def disk(self, name: str) -> FaultyDisk:
         return self._disks[name]
 
-    def times_logged(self, event: str) -> int:
+    def times_logged(self, event: str, *, node: str | None = None, about: str = "") -> int:
         # As it stands in a line of JSON; what a process says to people before it ends is none.
         sign = f'"event": "{event}"'
         count = 0
-        for name in self.cluster.names:
+        for name in self.cluster.names if node is None else (node,):
             with open(self.cluster.log_file(name), encoding="utf-8", errors="replace") as file:
-                count += sum(sign in line for line in file)
+                count += sum(sign in line and about in line for line in file)
         return count
 
     def data_dir(self, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -72,9 +72,22 @@ class Damage:
     position: int
     #: how many bytes are not what they were, or gone
     count: int
+    #: what stands there instead
+    left: bytes = field(default=b"", repr=False)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.path}: {self.harm}, {self.count} bytes from byte {self.position}"
+
+    def is_there(self) -> bool:
+        """Still: the file was neither deleted nor cut before it, and nobody has written over it."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.position)
+                # Behind a cut there is nothing, or somebody has written.
+                found = file.read(max(1, len(self.left)))
+                return found == self.left and os.path.getsize(self.path) >= self.position
+        except FileNotFoundError:
+            return False
 
 
 def files_of(data_dir: str, kind: FileKind) -> list[str]:
@@ -116,18 +129,23 @@ def damage(
         os.truncate(path, position)
         return Damage(path, kind, harm, position, size - position)
     if harm is Harm.FLIP:
-        overwrite(path, position, lambda old: bytes([old[0] ^ 1 << rng.randrange(8)]), 1)
-        return Damage(path, kind, harm, position, 1)
+        left = overwrite(path, position, lambda old: bytes([old[0] ^ 1 << rng.randrange(8)]), 1)
+        return Damage(path, kind, harm, position, 1, left)
     start = position - position % _SECTOR_BYTES
     count = min(_SECTOR_BYTES, bound - start)
     # Each byte becomes another one.
-    overwrite(path, start, lambda old: bytes((byte + rng.randint(1, 255)) % 256 for byte in old), count)
-    return Damage(path, kind, harm, start, count)
+    left = overwrite(
+        path, start, lambda old: bytes((byte + rng.randint(1, 255)) % 256 for byte in old), count
+    )
+    return Damage(path, kind, harm, start, count, left)
 
 
-def overwrite(path: str, position: int, change: Callable[[bytes], bytes], count: int) -> None:
+def overwrite(path: str, position: int, change: Callable[[bytes], bytes], count: int) -> bytes:
+    """Returns what stands there now."""
     with open(path, "r+b") as file:
         file.seek(position)
         old = file.read(count)
         file.seek(position)
-        file.write(change(old))
+        new = change(old)
+        file.write(new)
+    return new

@@ -8,6 +8,7 @@ from typing import Final
 
 from quorate.broker.directory.device_witness import DEVICE_WITNESS_LAYOUT
 from quorate.chaos.drills.agent import Ability
+from quorate.chaos.drills.damages import WatchedDamage
 from quorate.chaos.drills.drill import Drill
 from quorate.chaos.drills.story import APART, story
 from quorate.chaos.drills.timeline import EventKind
@@ -35,6 +36,8 @@ _BESIDE_RECORDS: Final = (
 _NUMBERS_UNTIL_SYNCED: Final = 2
 #: a heartbeat, and the controller's next record, each with a margin
 _ON_RECORD_S: Final = 3.0
+#: of the leader that is to have the damaged files
+_READINGS_MAX: Final = 5
 
 
 @story(
@@ -55,11 +58,17 @@ async def bit_rot(drill: Drill) -> None:
         await drill.kill(victim)
         # The others go on without it first: what was acknowledged so far is then not on this disk alone.
         await drill.acknowledges()
-        await _damage(drill, victim, kind, partition)
+        watched = await _damage(drill, victim, kind, partition)
         await drill.start(victim)
         await drill.becomes_whole()
-        await drill.admin.elect_preferred_leaders([partition])
-        await drill.reads_all(partition)
+        if watched is not None:
+            watched.is_gone = await _was_deleted(drill, watched, partition)
+        for _ in range(_READINGS_MAX):
+            await drill.admin.elect_preferred_leaders([partition])
+            await drill.reads_all(partition)
+            # Another one may have led by then, whose files are as they were.
+            if watched is None or watched.is_gone or drill.damages.is_noticed(watched):
+                break
     await drill.acknowledges()
 
 
@@ -69,7 +78,10 @@ def _kind_beside_records(drill: Drill, victim: str) -> FileKind:
     return drill.choices.next_of("kinds of files", there)
 
 
-async def _damage(drill: Drill, victim: str, kind: FileKind, partition: TopicPartition) -> None:
+async def _damage(
+    drill: Drill, victim: str, kind: FileKind, partition: TopicPartition
+) -> WatchedDamage | None:
+    """None: nobody has to notice."""
     harm = drill.random.choice(list(Harm))
     within, end, is_surely_noticed = "", None, False
     if kind is FileKind.SEGMENT:
@@ -83,9 +95,19 @@ async def _damage(drill: Drill, victim: str, kind: FileKind, partition: TopicPar
     except InvalidRequest as error:
         # Some come and go: an index that is empty, a snapshot of producers.
         drill.tell(f"  {error.message}")
-        return
-    drill.damage_done += is_surely_noticed
+        return None
     drill.tell(f"  {done}")
+    return drill.damages.add(victim, done) if is_surely_noticed else None
+
+
+async def _was_deleted(drill: Drill, watched: WatchedDamage, partition: TopicPartition) -> bool:
+    """With the records themselves: no other end is an excuse. A start that cuts damage off has read it."""
+    if watched.damage.is_there():
+        return False
+    described = await drill.described_until(partition, lambda each: each.log_start_offset is not None)
+    assert described.log_start_offset is not None
+    base_offset = int(os.path.basename(watched.damage.path).removesuffix(LOG_SUFFIX))
+    return base_offset < described.log_start_offset
 
 
 def _surely_committed(directory: str) -> tuple[str, int]:
