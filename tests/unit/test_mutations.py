@@ -15,6 +15,7 @@ from quorate.chaos.mutations.hunting import HuntOutcome, hunt
 from quorate.chaos.mutations.hunts import SeededHunt, StoryHunt
 from quorate.chaos.mutations.in_models import IN_MODELS, is_in_production, patched_modules
 from quorate.chaos.mutations.mutation import Catch, Mutation
+from quorate.chaos.mutations.promise_hunts import TESTS, PromiseHunt
 from quorate.chaos.mutations.registry import MUTATIONS, find_mutation, mutations_of_rule
 from quorate.chaos.sim.patch import Patch, _held_by
 
@@ -133,6 +134,44 @@ def test_a_seed_that_is_red_anyway_does_not_count() -> None:
     outcome = hunt(a_mutation(SeededHunt("here", run, seeds_max=5)))
     assert outcome.red_anyway == (1, 2, 3)
     assert outcome.catch == Catch("test_a_seed_that_is_red_anyway_does_not_count", "at last")
+
+
+def test_a_promise_is_looked_at_in_each_of_its_cases_and_has_its_name() -> None:
+    promise = PromiseHunt("here", __name__, keep_to.__name__, ((1,), (2,)))
+    outcome = hunt(replace(a_mutation(notice_from(1)), hunt=promise))
+    assert outcome.catch is not None
+    assert outcome.catch.check == "keep_to"
+    kept = PromiseHunt("here", __name__, keep_to.__name__, ((2,),))
+    assert hunt(replace(a_mutation(notice_from(1)), hunt=kept)).catch is None
+
+
+def keep_to(value: int) -> None:
+    assert Sample.value <= value
+
+
+def test_what_hunts_is_there_before_the_mutation_is_applied() -> None:
+    """What is imported under a mutation would keep it."""
+    seen: list[str] = []
+
+    class Hunt:
+        where, seeds_max = "here", 1
+
+        def prepare(self) -> None:
+            seen.append("prepared")
+
+        def trial(self, seed: int) -> None:
+            seen.append("tried")
+
+    sample = a_mutation(notice_from(1))
+    hunt(replace(sample, hunt=Hunt(), apply=lambda patch: seen.append("applied")))
+    assert seen == ["prepared", "applied", "tried"]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_tests_that_hunt_are_in_folders_that_a_record_is_about(mutation: Mutation) -> None:
+    if isinstance(mutation.hunt, PromiseHunt):
+        mutation.hunt.prepare()
+        assert mutation.hunt.module.replace(".", "/").startswith(TESTS)
 
 
 def test_what_no_longer_exists_cannot_be_mutated() -> None:

@@ -30,7 +30,8 @@ IN_MODELS: Final[Mapping[str, str]] = {
         f"{_RAFT} `installed-snapshot-is-kept-from-the-state-machine`"
     ),
     "second-process-is-registered": (
-        "who has a live session is found out by the caller, and here that is the model of the controller"
+        "who has a live session is found out by the caller, and here that is the model of the controller; "
+        "of the product it is `nobody-asks-whether-the-process-before-is-alive`"
     ),
     "stock-pysyncobj-crash": _CONTROL,
     "stock-pysyncobj-compaction": _CONTROL,
