@@ -13,8 +13,8 @@ from tests.mutants import assert_is_noticed
 #: Whole clusters notice these, and not in their first seeds. To look for the one that does each time would
 #: take a minute; `quorate sim mutants` does.
 NOTICED_BY_SEED: Final = {
-    "lost-page-cache-passes-for-a-process-crash": 15,
-    "number-that-was-heard-is-not-put-on-record": 6,
+    "lost-page-cache-passes-for-a-process-crash": 20,
+    "number-that-was-heard-is-not-put-on-record": 11,
     "numbers-go-on-record-only-with-other-news": 20,
 }
 
