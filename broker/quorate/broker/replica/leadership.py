@@ -322,11 +322,9 @@ class Leadership:
 
     def _advance_high_watermark(self) -> None:
         """Rules 13 and 14."""
-        if self._ended is not None:
-            return
         membership, high_watermark = self._membership, self._high_watermark
         offset = membership.stored_everywhere(self._own_copy.end_offset)
-        if offset <= high_watermark.offset or not membership.has_enough:
+        if self._ended is not None or offset <= high_watermark.offset or not membership.has_enough:
             return
         if membership.is_anyone_outside:
             offset = self._wait_for_joining(offset)
@@ -463,9 +461,7 @@ class Leadership:
 
         It counts as an acknowledgement only if that log is a prefix of this one (rules 8 and 16).
         """
-        # As ``_check_leading``, once for each batch and follower.
-        if self._ended is not None:
-            raise copy_of(self._ended)
+        self._check_leading()
         membership = self._membership
         follower = membership.followers.get(broker_id)
         if follower is None:
@@ -500,9 +496,7 @@ class Leadership:
 
     def read_for_follower(self, offset: Offset, *, bytes_max: int) -> LogRead:
         """Up to the end of the log."""
-        # As ``_check_leading``, once for each batch and follower.
-        if self._ended is not None:
-            raise copy_of(self._ended)
+        self._check_leading()
         try:
             return self._log.read(offset, bytes_max=bytes_max)
         except LOG_TROUBLE as error:
@@ -533,8 +527,7 @@ class Leadership:
     @property
     def wanted_log_start(self) -> Offset:
         """Where the log is to begin at every replica; here it begins there last."""
-        wanted, log_start_offset = self._wanted_log_start, self._log.log_start_offset
-        return wanted if wanted > log_start_offset else log_start_offset
+        return max(self._wanted_log_start, self._log.log_start_offset)
 
     def want_log_start(self) -> None:
         """Look what is past its retention and committed: followers are told to let go of it."""
