@@ -16,7 +16,7 @@ from tests.counted_work import counted_calls
 BATCHES = 200
 VALUE = bytes(1_000)
 #: calls of the leader and two followers together for a batch that is alone, heartbeats and all
-BOUNDS = {"broker": 340, "storage": 185, "client": 90}
+BOUNDS = {"broker": 228, "storage": 117, "client": 84}
 
 
 async def send_alone(cluster: SimCluster) -> None:

@@ -39,8 +39,7 @@ class Listener:
 class Waiting:
     """A request whose replicas have not answered yet."""
 
-    is_answered = False
-    appends = (None,)
+    unanswered = places = 1
     deadline = math.inf
 
 
