@@ -75,7 +75,8 @@ def error_from_status(
         # Nothing of ours answers so: a node says what it lacks in a detail.
         told = f"something answers at {address}, but it is no Quorate node with {method.name}: {text}"
     else:
-        told = f"{method.name} at {address}: {status}: {text}"
+        # Where the error's own code is the status it stands in front of this already.
+        told = f"{method.name} at {address}: {text if kind.code == status else f'{status}: {text}'}"
     return kind(told, address=address, method=method.path, grpc_status=status)
 
 

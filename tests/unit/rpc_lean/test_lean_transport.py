@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -326,9 +327,21 @@ async def test_address_that_cannot_be_had_is_refused_with_the_reason(address: st
 async def test_somebody_who_is_no_grpc_server_is_unavailable() -> None:
     async with stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
         channel = LeanTransport().connect(address)
-        with pytest.raises(Unavailable, match="it does not speak HTTP/2"):
+        with pytest.raises(Unavailable, match="it does not speak HTTP/2") as told:
             await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+        assert "is it a web server, such as that of a node's metrics?" in told.value.message
         await channel.close()
+
+
+async def test_who_cannot_be_reached_is_told_once_and_without_the_numbers_of_the_system() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    channel = LeanTransport().connect(address)
+    with pytest.raises(Unavailable) as caught:
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+    assert caught.value.message == f"{ECHO.name} at {address}: cannot connect: Connection refused"
+    await channel.close()
 
 
 async def test_silent_server_is_unavailable_after_a_while() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from quorate.errors import Unavailable
 from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
+from quorate.rpc.lean.connect_errors import why_not_connected
 from quorate.rpc.lean.resolving import Found, look_up
 
 __all__ = ["dial"]
@@ -26,7 +27,8 @@ def dial(address: str, *, deadline: float) -> socket.socket:
         made = _first_connected(_addresses_of(parsed, deadline), deadline)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot connect to {address}: {error}", address=address) from error
+        why = why_not_connected(error)
+        raise Unavailable(f"cannot connect to {address}: {why}", address=address) from error
     return made
 
 

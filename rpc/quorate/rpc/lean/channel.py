@@ -24,6 +24,8 @@ from quorate.errors import Overloaded, QuorateError, Unavailable
 from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
 from quorate.rpc.lean.client_call import ClientCall, StreamClientCall, UnaryClientCall
 from quorate.rpc.lean.client_exchange import LeanExchange
+from quorate.rpc.lean.connect_errors import why_not_connected
+from quorate.rpc.lean.faults import ConnectionFault
 from quorate.rpc.lean.frames import ErrorCode, Flag
 from quorate.rpc.lean.grpc_headers import Metadata, request_headers
 from quorate.rpc.lean.header_codec import HeaderList
@@ -242,7 +244,7 @@ class LeanChannel:
                 raise Unavailable("the server takes no more calls")
         except (OSError, TimeoutError, ValueError, Unavailable) as error:
             server.link.abort()
-            reason = "it took too long" if isinstance(error, TimeoutError) else str(error)
+            reason = "it took too long" if isinstance(error, TimeoutError) else why_not_connected(error)
             self._backoff.failed(asyncio.get_running_loop().time(), f"cannot connect: {reason}")
             raise Unavailable(f"cannot connect: {reason}") from error
         except BaseException:
@@ -344,10 +346,13 @@ class _Server:
         )
         failure = OSError("it has no address")
         for found in await _addresses_of(address):
+            host = _numeric_host(found[4])
             try:
-                await connect(host=_numeric_host(found[4]))
+                await connect(host=host)
             except OSError as error:
-                failure = error
+                # Whoever was given a name wants to know what it was taken for.
+                where = "" if host == address.host else f" (at {host}, port {address.port})"
+                failure = OSError(f"{why_not_connected(error)}{where}")
             else:
                 return
         raise failure
@@ -412,7 +417,7 @@ class _Server:
         self.gone.set()
         if not self._ready.done():
             fault = self.link.connection.fault
-            reason = "it hangs up" if fault is None else f"it does not speak HTTP/2: {fault.reason}"
+            reason = "it hangs up" if fault is None else _no_grpc(fault)
             self._ready.set_exception(Unavailable(reason))
             self._ready.exception()  # looked at, also if nobody waits for it any more
         self._send_away()
@@ -500,6 +505,11 @@ async def _addresses_of(address: InetAddress) -> Found:
         if not address.is_local_name:
             raise
         return await looked_up("localhost", address.port)
+
+
+def _no_grpc(fault: ConnectionFault) -> str:
+    """Said before the server said anything that makes sense. A web server's "HTTP" reads as a huge frame."""
+    return f"it does not speak HTTP/2 ({fault.reason}): is it a web server, such as that of a node's metrics?"
 
 
 def _numeric_host(place: tuple[Any, ...]) -> str:
