@@ -14,6 +14,8 @@ from quorate.chaos.campaign.outcome import RunOutcome
 from quorate.chaos.campaign.recorder import CampaignRecorder
 from quorate.chaos.campaign.world import WORLDS
 from quorate.console.main import main
+from quorate.console.session import Session
+from quorate.console.simulating.replaying import print_outcome
 from tests.unit.campaign.fake_world import FAILING, FAKE_WORLD
 from tests.unit.campaign.small_checkout import make_checkout
 
@@ -117,6 +119,29 @@ def test_a_replayed_seed_tells_its_digest(capsys: Capture) -> None:
     printed = capsys.readouterr().out
     assert "digest: 00000007" in printed
     assert "seed 7 passed" in printed
+
+
+def test_a_replayed_seed_tells_what_happened_and_not_what_did_not(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters = {
+        "records_sent": 3,
+        "records_unknown": 0,
+        "fault: bridge": 2,
+        "event: wiped": 0,
+        "event: elected": 4,
+        "event: fenced": 1,
+    }
+    outcome = RunOutcome(seed=7, digest="d", counters=counters, failure=None)
+    print_outcome(Session(), outcome)
+    told = capsys.readouterr().out.splitlines()
+    assert told == [
+        "records sent: 3",
+        "fault: bridge: 2",
+        "kinds of log events: 2 (--output json counts each)",
+        "digest: d",
+        "seed 7 passed",
+    ]
 
 
 def test_a_trace_goes_where_it_is_asked_for(capsys: Capture, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_lag_is_not_nothing_where_nothing_is_known(monkeypatch: pytest.MonkeyPat
     groups = {"begins": begins, "new": described("new", state="empty")}
     FakeAdministration(list_groups=[listed], describe_groups=groups).install(monkeypatch)
     rows = lines_of(capsys, "group", "list")[1:]
-    assert [row[5:] for row in rows] == [["14", "(1", "uncommitted)"], ["-"]]
+    assert [row[5:] for row in rows] == [["14", "(without", "a", "commit:", "1", "partition)"], ["-"]]
 
 
 def test_group_that_is_deleted_meanwhile_is_left_out_of_the_list(

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from quorate.chaos.campaign.outcome import RunOutcome
     from quorate.chaos.campaign.world import PlanDocument, World
 
-__all__ = ["replay_plan", "replay_seed"]
+__all__ = ["print_outcome", "replay_plan", "replay_seed"]
 
 _STANDARD_OUTPUT: Final = Path("-")
+_EVENT: Final = "event: "
 
 
 def replay_seed(session: Session, seed: int, *, world: str, trace_path: Path | None) -> int:
@@ -49,7 +50,7 @@ def _replay(session: Session, world: World, plan: PlanDocument, trace_path: Path
             outcome = world.trace(plan, write)
     # A trace on standard output says itself how it ended.
     if trace_path != _STANDARD_OUTPUT:
-        _print_outcome(session, outcome)
+        print_outcome(session, outcome)
     return 0 if outcome.failure is None else 1
 
 
@@ -66,13 +67,19 @@ def _writing_to(path: Path) -> Iterator[Callable[[str], object]]:
         yield lambda line: file.write(line + "\n")
 
 
-def _print_outcome(session: Session, outcome: RunOutcome) -> None:
+def print_outcome(session: Session, outcome: RunOutcome) -> None:
     if session.json:
         print_json(outcome.to_json())
         return
     failure = outcome.failure
-    for name, count in outcome.counters.items():
-        click.echo(f"{name.replace('_', ' ')}: {count}")
+    happened = {name: count for name, count in outcome.counters.items() if count}
+    events = [name for name in happened if name.startswith(_EVENT)]
+    for name, count in happened.items():
+        if name not in events:
+            click.echo(f"{name.replace('_', ' ')}: {count}")
+    if events:
+        # Dozens, most of them the same in every run.
+        click.echo(f"kinds of log events: {len(events)} (--output json counts each)")
     click.echo(f"digest: {outcome.digest}")
     if failure is None:
         click.echo(f"seed {outcome.seed} passed")
