@@ -367,6 +367,25 @@ def test_a_request_may_be_repeated_when_whoever_sent_it_is_dead() -> None:
     simulate(scenario)
 
 
+def test_a_node_that_is_alive_refuses_whoever_connects_while_a_firewall_rejects() -> None:
+    async def scenario(world: World) -> None:
+        transport = SimTransport(world.network, "client")
+        assert not await transport.is_refused("server:9092", timeout_s=1)
+        call = asyncio.ensure_future(world.channel.call(WAIT, text("x"), timeout_s=100))
+        await world.echo.waiting.wait()
+        world.network.reject("server")
+        with pytest.raises(Unavailable, match="connection reset"):
+            await call
+        assert await transport.is_refused("server:9092", timeout_s=1)
+        with pytest.raises(Unavailable, match="connection refused"):
+            await world.say(b"nobody")
+        assert not await SimTransport(world.network, "server").is_refused("server:9092", timeout_s=1)
+        world.network.accept_again("server")
+        assert await world.say(b"again") == b"again"
+
+    simulate(scenario)
+
+
 def test_node_listens_on_its_own_address_only() -> None:
     async def scenario(world: World) -> None:
         with pytest.raises(CannotListen, match="this is client"):

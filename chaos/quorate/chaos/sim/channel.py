@@ -159,7 +159,7 @@ def _route(conversation: Conversation, frame: Frame) -> None:
     """At the server's node, until somebody there has taken the call."""
     if not isinstance(frame, Head):
         return
-    listener = conversation.network.listener_at(frame.address)
+    listener = conversation.network.listener_at(frame.address, asking=conversation.client)
     if listener is None:
         message = f"{frame.address}: connection refused"
         refuse(conversation, Unavailable(message, address=frame.address, method=frame.method.path))

@@ -8,6 +8,7 @@ doubled or overtaken unless the connection breaks; between flows everything is i
   request may reach its server long after its caller gave up. After ``break_after_s`` the connections
   over it break. A link is one way, so that a request can get through whose answer cannot.
 - drop: the flow that lost a frame falls silent, and its connection breaks after ``break_after_s``.
+- reject: who connects to a node is refused though somebody listens there, as by a firewall.
 - break: both sides learn at once, and everything in flight is gone. So it is when a machine loses its power.
 - death of a process: its kernel lives on. What the process had sent may still arrive, at links that are
   blocked as late as after its next start; then the connection ends. Or it is reset, as it is where something
@@ -113,6 +114,7 @@ class SimNetwork:
         self.outside = Context()
         self._links: dict[tuple[str, str], Link] = {}
         self._listeners: dict[str, Listener] = {}
+        self._rejecting: set[str] = set()
         self._connections: dict[SimConnection, tuple[str, str]] = {}
         self._free_ports = itertools.count(_FIRST_FREE_PORT)
 
@@ -143,6 +145,14 @@ class SimNetwork:
         link.blocked = False
         while link.held:
             self.loop.call_soon(link.held.popleft(), context=self.outside)
+
+    def reject(self, node: str) -> None:
+        """Nobody gets a connection to it, and what there is breaks; it connects to others as before."""
+        self._rejecting.add(node)
+        self.break_all_connections(node)
+
+    def accept_again(self, node: str) -> None:
+        self._rejecting.discard(node)
 
     def partition(self, *sides: Iterable[str]) -> None:
         """Nodes on different sides cannot reach each other; nodes on none are not concerned."""
@@ -206,7 +216,11 @@ class SimNetwork:
     def stop_listening(self, address: str) -> None:
         self._listeners.pop(address, None)
 
-    def listener_at(self, address: str) -> Listener | None:
+    def listener_at(self, address: str, *, asking: str) -> Listener | None:
+        """None: a connection from the node ``asking`` is refused."""
+        node = node_of(address)
+        if node in self._rejecting and asking != node:
+            return None
         return self._listeners.get(address)
 
     def connect(self, connection: SimConnection, client: str, server: str) -> None:

@@ -61,7 +61,7 @@ class SimTransport:
         answer: asyncio.Future[bool] = network.loop.create_future()
 
         def knock() -> None:
-            hear = be_refused if network.listener_at(address) is None else be_accepted
+            hear = be_refused if network.listener_at(address, asking=node) is None else be_accepted
             network.transmit(network.link(target, node), hear, not_before=0.0)
 
         def be_refused() -> None:

@@ -42,6 +42,7 @@ class Fault(StrEnum):
     SLOW_DISK = "slow_disk"
     # network
     CUT_OFF = "cut_off"
+    CUT_OFF_FOR_LONG = "cut_off_for_long"
     CUT_ONE_WAY = "cut_one_way"
     CUT_LEADER_FROM_CONTROLLERS = "cut_leader_from_controllers"
     CUT_LEADER_FROM_FOLLOWERS = "cut_leader_from_followers"
@@ -49,6 +50,7 @@ class Fault(StrEnum):
     BRIDGE = "bridge"
     FLAP = "flap"
     LOSE_ANSWERS = "lose_answers"
+    REJECT = "reject"
     DELAY = "delay"
     DROP = "drop"
     DUPLICATE = "duplicate"

@@ -17,15 +17,20 @@ __all__ = [
     "cut_leader_from_controllers",
     "cut_leader_from_followers",
     "cut_off",
+    "cut_off_for_long",
     "cut_one_way",
     "delay",
     "drop",
     "duplicate",
     "flap",
     "lose_answers",
+    "reject",
 ]
 
 _FLAPS_RANGE: Final = (3, 8)
+_FOR_LONG_SHARE: Final = 0.3
+#: beyond what the network takes to break a connection
+_BROKEN_S_RANGE: Final = (15.5, 18.0)
 #: beyond the death of whoever sent it, and its next start
 _REPEATED_WITHIN_S: Final = 3.0
 
@@ -53,6 +58,17 @@ async def cut_off(scene: Scene, rng: random.Random) -> str | None:
     victim = rng.choice(names)
     clients = scene.cluster.clients if rng.random() < 0.3 else []
     return await _cut(scene, rng, _between([victim], [*names, *clients]), f"cut off {victim}")
+
+
+async def cut_off_for_long(scene: Scene, rng: random.Random) -> str | None:
+    """Until its connections break, and some time more. Seldom: nothing costs as much virtual time."""
+    if rng.random() >= _FOR_LONG_SHARE:
+        return None
+    names = list(scene.cluster.machines)
+    victim = rng.choice(names)
+    with scene.cut(_between([victim], names)):
+        await scene.rest(rng, _BROKEN_S_RANGE)
+    return f"cut off {victim} for long"
 
 
 async def cut_one_way(scene: Scene, rng: random.Random) -> str | None:
@@ -113,6 +129,18 @@ async def lose_answers(scene: Scene, rng: random.Random) -> str | None:
         for client in clients:
             scene.cluster.network.break_connections(machine.name, client)
     return f"lost the answers of {machine.name}"
+
+
+async def reject(scene: Scene, rng: random.Random) -> str | None:
+    """A firewall: whoever dials one machine is refused, though its process lives and reaches all others."""
+    victim = rng.choice(list(scene.cluster.machines))
+    network = scene.cluster.network
+    network.reject(victim)
+    try:
+        await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
+    finally:
+        network.accept_again(victim)
+    return f"connections to {victim} were refused"
 
 
 async def _worsen(scene: Scene, rng: random.Random, faults: LinkFaults, what: str) -> str:
