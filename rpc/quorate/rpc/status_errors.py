@@ -76,7 +76,7 @@ def error_from_status(
         told = f"something answers at {address}, but it is no Quorate node with {method.name}: {text}"
     else:
         # Where the error's own code is the status it stands in front of this already.
-        told = f"{method.name} at {address}: {text if kind.code == status else f'{status}: {text}'}"
+        told = f"{method.name} at {address}: {text if text and kind.code == status else f'{status}: {text}'}"
     return kind(told, address=address, method=method.path, grpc_status=status)
 
 

@@ -111,7 +111,8 @@ def test_status_without_our_detail_decides_by_itself(
 ) -> None:
     error = error_from_rpc(raw_error(status, details), ECHO, "host:1")
     assert type(error) is expected
-    assert error.message == f"Echo at host:1: {status.name}: {details}"
+    told = details if details and status.name == error.code else f"{status.name}: {details}"
+    assert error.message == f"Echo at host:1: {told}"
     assert error.facts == {"address": "host:1", "method": ECHO.path, "grpc_status": status.name}
 
 
