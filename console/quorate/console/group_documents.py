@@ -185,8 +185,10 @@ def _partition_document(partition: TopicPartition) -> dict[str, Any]:
 def _lag_text(group: Mapping[str, Any]) -> str | None:
     """Where nothing is committed in a partition, its lag is what there is, and nobody has said so."""
     lag, uncommitted = group["lag"], group["uncommitted_partitions"]
-    if lag is None or not uncommitted:
-        return lag
+    if lag is None:
+        return None
+    if not uncommitted:
+        return str(lag)
     # With their unit: beside a lag a number alone would be read as records.
     return f"{lag} (without a commit: {uncommitted} partition{'' if uncommitted == 1 else 's'})"
 
