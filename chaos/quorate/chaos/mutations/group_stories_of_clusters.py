@@ -57,13 +57,14 @@ async def a_coordinator_that_was_replaced_says_nothing(cluster: SimCluster) -> N
     await _create(cluster)
     await _write(cluster, _RECORDS)
     async with cluster.admin() as early, cluster.admin() as late:
-        others_client = cluster.clients[-1]
+        # Whoever is cut off with it asks nobody else: any other broker names the one that replaced it.
+        its_client, others_client = cluster.clients[-2:]
         await early.commit_offsets(_GROUP, {_TOPIC: 5})
         assert await _told(early) == 5
         replaced = _coordinator(cluster)
         assert replaced is not None
         others = [each.name for each in cluster.machines.values() if each is not replaced]
-        cluster.network.partition([replaced.name], [*others, others_client])
+        cluster.network.partition([replaced.name, its_client], [*others, others_client])
         await cluster.until(lambda: _coordinator(cluster) is not replaced, within_s=_WITHIN_S)
         await late.commit_offsets(_GROUP, {_TOPIC: _RECORDS}, timeout=_WITHIN_S)
         told = await _told(early)
