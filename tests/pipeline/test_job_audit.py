@@ -200,27 +200,38 @@ def test_what_lies_below_the_log_is_counted_as_not_asked_about(spark: SparkSessi
     assert (report.sent, report.acknowledged, report.not_asked, report.in_log) == (50, 20, 30, 19)
 
 
-def test_progress_is_told_while_the_log_is_read_and_its_lag_goes_down(spark: SparkSession) -> None:
+def test_progress_is_told_while_the_log_is_read_and_its_lag_goes_down(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     from pyspark.sql import functions as f
     from pyspark.sql.types import BooleanType
 
     lines: list[str] = []
+    was_told = tmp_path / "was-told"
 
-    def is_read(_offset: int) -> bool:
-        time.sleep(0.3)
+    def tell(line: str) -> None:
+        lines.append(line)
+        if line.startswith("about the log") and not line.endswith(("lag 0", "lag 12")):
+            was_told.touch()
+
+    def is_read(offset: int) -> bool:
+        deadline = time.monotonic() + 60
+        while offset >= 6 and not was_told.exists():
+            assert time.monotonic() < deadline, "nobody told of the first half"
+            time.sleep(0.01)
         return True
 
-    takes_time = f.udf(is_read, BooleanType(), useArrow=False).asNondeterministic()
+    waits = f.udf(is_read, BooleanType(), useArrow=False).asNondeterministic()
     topic, value = f.lit("t").alias("topic"), f.expr("CAST(concat('v', id) AS binary) AS value")
     place = (f.lit(0).alias("partition"), f.col("id").alias("offset"))
-    slow = spark.range(0, 12, numPartitions=6).select(topic, *place, value).where(takes_time("offset"))
+    log = spark.range(0, 12, numPartitions=6).select(topic, *place, value).where(waits("offset"))
     compare(
         _acknowledged(spark, 12),
-        slow,
+        log,
         {("t", 0): 0},
         examples_max=3,
         log_rows=12,
-        teller=Teller(lines.append, every_s=0.2),
+        teller=Teller(tell, every_s=0.05),
     )
     assert next(line for line in lines if line.startswith("the ledger: 12 rows")).endswith("/s, lag 12")
     assert lines[-1].startswith("the log: 12 rows")
