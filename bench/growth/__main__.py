@@ -2,10 +2,11 @@
 
     python -m bench.growth                          everything, from the smallest size to the largest
     python -m bench.growth "idle connections"       one dimension
+    python -m bench.growth --docs                   the plots of docs/performance.md, and the rounds behind them
     python -m bench.growth producers --sizes 1 2 --scale 0.1      only whether it runs
 
-What is measured is kept in build/bench/growth.jsonl, and a run that was interrupted goes on from there;
-``--again`` forgets it.
+What is measured is kept in build/bench/growth.jsonl (with --docs: docs/evidence/growth.jsonl), and a run that
+was interrupted goes on from there; ``--again`` forgets it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ from bench.ending import end_on_sigterm
 from bench.growth.dimensions import DIMENSIONS, FIGURES, Dimension, measure
 from bench.growth.plot import plot
 
-OUTPUT: Final = Path(__file__).resolve().parents[2] / "build" / "bench"
-_KEPT: Final = OUTPUT / "growth.jsonl"
+_ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
@@ -33,16 +33,18 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", type=int, nargs="+", help="in place of the usual ones")
     parser.add_argument("--scale", type=float, default=1.0, help="of the loads")
-    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--again", action="store_true", help="forget what was measured before")
+    parser.add_argument("--docs", action="store_true", help="write the plots of docs/performance.md")
     arguments = parser.parse_args()
     chosen = [each for each in DIMENSIONS if not arguments.names or each.name in arguments.names]
     if len(chosen) < len(arguments.names):
         parser.error(f"there are: {', '.join(each.name for each in DIMENSIONS)}")
     end_on_sigterm()
-    OUTPUT.mkdir(parents=True, exist_ok=True)
+    rounds, plots = _places(_ROOT, docs=arguments.docs)
+    plots.mkdir(parents=True, exist_ok=True)
     if arguments.again:
-        _KEPT.unlink(missing_ok=True)
-    kept = Rounds(_KEPT)
+        rounds.unlink(missing_ok=True)
+    kept = Rounds(rounds)
     failures = 0
     for dimension in chosen:
         sizes = sorted(arguments.sizes or dimension.sizes)
@@ -50,8 +52,15 @@ def main() -> int:
         for number in range(arguments.rounds):
             for size in sizes:
                 failures += _measure(dimension, size, number, arguments.scale, kept)
-        _draw(dimension, sizes, kept)
+        _draw(dimension, sizes, kept, plots)
     return 1 if failures else 0
+
+
+def _places(root: Path, *, docs: bool) -> tuple[Path, Path]:
+    """The file of what was measured, and the folder of the plots."""
+    if docs:
+        return root / "docs" / "evidence" / "growth.jsonl", root / "docs" / "growth"
+    return root / "build" / "bench" / "growth.jsonl", root / "build" / "bench"
 
 
 def _measure(dimension: Dimension, size: int, number: int, scale: float, kept: Rounds) -> bool:
@@ -70,7 +79,7 @@ def _measure(dimension: Dimension, size: int, number: int, scale: float, kept: R
     return False
 
 
-def _draw(dimension: Dimension, sizes: list[int], kept: Rounds) -> None:
+def _draw(dimension: Dimension, sizes: list[int], kept: Rounds, plots: Path) -> None:
     """What could not be measured at all is not drawn."""
     measured = kept.measures([f"{dimension.name} {size}" for size in sizes])
     drawn = [size for size in sizes if measured[f"{dimension.name} {size}"]]
@@ -80,7 +89,7 @@ def _draw(dimension: Dimension, sizes: list[int], kept: Rounds) -> None:
         name: [statistics.median(measured[f"{dimension.name} {size}"][name]) for size in drawn]
         for name in FIGURES
     }
-    path = OUTPUT / f"growth-{dimension.name.replace(' ', '-')}.svg"
+    path = plots / f"growth-{dimension.name.replace(' ', '-')}.svg"
     path.write_text(plot(f"As the number of {dimension.name} grows", drawn, figures, FIGURES))
     print(f"written: {path}")
 
