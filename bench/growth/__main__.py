@@ -2,7 +2,7 @@
 
     python -m bench.growth                          everything, from the smallest size to the largest
     python -m bench.growth "idle connections"       one dimension
-    python -m bench.growth --docs                   the plots of docs/performance.md, and the rounds behind them
+    python -m bench.growth --docs                   the plots of docs/performance.md, and what is behind them
     python -m bench.growth producers --sizes 1 2 --scale 0.1      only whether it runs
 
 What is measured is kept in build/bench/growth.jsonl (with --docs: docs/evidence/growth.jsonl), and a run that
