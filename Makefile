@@ -96,7 +96,7 @@ sim: setup ## whole clusters under simulated faults: SEED=7, or SEEDS=1..200 JOB
 drill: setup ## a failure drill on real processes, by name: NAME=leader-kill MINUTES=1 ARGS='--seed 7'
 	@$(BIN)/quorate drill run $(NAME) --minutes $(MINUTES) $(ARGS)
 
-deploy-test: setup ## the containers of deploy/ for real: build, kill a leader, roll, down and up, drills; needs or installs an engine
+deploy-test: setup promtool ## the containers of deploy/ for real: build, kill a leader, roll, down and up, drills; needs or installs an engine
 	@$(BIN)/python -m deploy.test $(ARGS)
 
 observability-test: setup promtool ## every query of the dashboards and alerts, against a Prometheus that scrapes a real cluster

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import re
 import sys
 import tempfile
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -27,6 +24,7 @@ from typing import Any, Final
 
 import yaml
 
+from deploy.observability.asking import Prometheus
 from deploy.observability.dashboards import DASHBOARDS
 from deploy.observability.evidence import EVIDENCE, ObservabilityRun
 from deploy.test.commands import CannotTest
@@ -43,11 +41,6 @@ from tools.check_alerts import ROOT, RULES, find_tool
 _SCRAPE_INTERVAL: Final = "1s"
 _PATIENCE_S: Final = 120.0
 _GROUP: Final = "billing"
-#: what a dashboard leaves to Grafana
-_CHOSEN: Final = {
-    **dict.fromkeys(("$cluster", "$topic", "$group", "$instance"), ".*"),
-    "$__rate_interval": "1m",
-}
 #: what has to notice that a broker is gone
 _NOTICING: Final = frozenset(
     {"QuorateNodeDown", "QuorateIsrShrunk", "QuorateBrokerFenced", "QuorateVoterMissing"}
@@ -55,43 +48,6 @@ _NOTICING: Final = frozenset(
 #: that a cluster which is well has none of
 _OF_FAILURES: Final = frozenset({"quorate_topic_produce_errors_total"})
 _METRIC: Final = re.compile(r"\b(?:quorate|process)_[a-z_]+\b")
-
-
-class Prometheus:
-    def __init__(self, address: str) -> None:
-        self._address = address
-
-    async def ask(self, path: str, **parameters: str) -> Any:
-        url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-
-        def ask() -> Any:
-            with urllib.request.urlopen(url, timeout=30) as response:
-                return json.load(response)["data"]
-
-        return await asyncio.to_thread(ask)
-
-    async def query(self, expression: str) -> list[Any]:
-        for variable, value in _CHOSEN.items():
-            expression = expression.replace(variable, value)
-        found = await self.ask("query", query=expression)
-        result: list[Any] = found["result"]
-        return result
-
-    async def version(self) -> str:
-        return str((await self.ask("status/buildinfo"))["version"])
-
-    async def alerts(self) -> dict[str, str]:
-        """By name: pending or firing."""
-        return {each["labels"]["alertname"]: each["state"] for each in (await self.ask("alerts"))["alerts"]}
-
-    async def broken_rules(self) -> list[str]:
-        groups = (await self.ask("rules"))["groups"]
-        return [
-            f"{rule['name']}: {rule.get('lastError')}"
-            for group in groups
-            for rule in group["rules"]
-            if rule["health"] == "err"
-        ]
 
 
 @asynccontextmanager

@@ -2,8 +2,9 @@
 
 Of compose.yaml a leader is killed and comes back; every container is restarted in turn; all of them go down
 and come up again with their data; drills kill, pause and cut off containers through the agent interface. Of
-compose.combined.yaml a leader is killed. It needs a container engine, and fails where none can be had: it
-does not pass without one. Exit status 0: every step passed; 1: one did not, or could not be done.
+compose.combined.yaml a leader is killed. The Prometheus of each is asked what it sees. It needs a container
+engine, and fails where none can be had: it does not pass without one. Exit status 0: every step passed; 1:
+one did not, or could not be done.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from deploy.test.containers import APART, COMBINED, check_ports, containers
 from deploy.test.engine import compose_command, engine
 from deploy.test.evidence import EVIDENCE, ContainersRun
 from deploy.test.image import ROOT, build_image, check_image, remove_images
+from deploy.test.prometheus import make_prometheus_image, remove_prometheus_image
 from deploy.test.run_records import machine
 from deploy.test.steps import Steps, conclude
 from deploy.test.story import Story
@@ -65,6 +67,7 @@ async def test() -> ContainersRun:
         except (CannotTest, Violation, QuorateError) as error:
             steps.ended_by(error)
         finally:
+            await remove_prometheus_image()
             await remove_images()
     return ContainersRun(
         began=began,
@@ -81,6 +84,7 @@ async def take(steps: Steps, compose: Sequence[str]) -> None:
     async with steps.step("image", "build the image of this commit, and look at what is in it") as told:
         await build_image()
         told.append(await check_image())
+        await make_prometheus_image()
     async with containers(compose, APART) as running:
         await Story(steps, running).tell()
     async with containers(compose, COMBINED) as running:

@@ -14,6 +14,7 @@ from typing import Final
 
 from deploy.test.commands import CannotTest, run, say
 from deploy.test.image import IMAGE
+from deploy.test.prometheus import PROMETHEUS_PORT, check_prometheus
 
 __all__ = [
     "APART",
@@ -30,6 +31,9 @@ DEPLOY: Final = Path(__file__).resolve().parents[1]
 PROJECT: Final = "quorate-deploy-test"
 #: in each of the files
 BOOTSTRAP: Final = "localhost:9092,localhost:9093,localhost:9094"
+#: of what runs beside the nodes
+PROFILE: Final = ("--profile", "observability")
+_PROMETHEUS: Final = "prometheus"
 _HEALTHY_TIMEOUT_S: Final = 180.0
 _POLL_S: Final = 1.0
 
@@ -41,6 +45,8 @@ class ComposeFile:
     controllers: tuple[str, ...]
     #: of containers that are brokers, by their node ids
     brokers: Mapping[int, str]
+    #: of observability/prometheus: whom its Prometheus scrapes
+    targets: str
 
     @property
     def containers(self) -> tuple[str, ...]:
@@ -51,16 +57,20 @@ APART: Final = ComposeFile(
     "compose.yaml",
     tuple(f"quorate-controller-{number}" for number in (101, 102, 103)),
     {number: f"quorate-broker-{number}" for number in (1, 2, 3)},
+    "targets.yaml",
 )
 COMBINED: Final = ComposeFile(
-    "compose.combined.yaml", (), {number: f"quorate-{number}" for number in (1, 2, 3)}
+    "compose.combined.yaml",
+    (),
+    {number: f"quorate-{number}" for number in (1, 2, 3)},
+    "targets.combined.yaml",
 )
 
 
 def check_ports() -> None:
     """Whether the ports that the files publish can be had: an image is built in minutes."""
-    for address in BOOTSTRAP.split(","):
-        port = int(address.rpartition(":")[2])
+    ports = [int(address.rpartition(":")[2]) for address in BOOTSTRAP.split(",")]
+    for port in [*ports, PROMETHEUS_PORT]:
         with socket.socket() as listener:
             # As the engine's proxy does: what a connection of the past has left behind is in nobody's way.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +90,7 @@ async def containers(compose: Sequence[str], file: ComposeFile) -> AsyncIterator
         await running.tell_logs()
         raise
     finally:
-        await running.compose("down", "--volumes", "--timeout", "30")
+        await running.compose(*PROFILE, "down", "--volumes", "--timeout", "30")
 
 
 class Containers:
@@ -108,6 +118,18 @@ class Containers:
         await self.compose("up", "--detach", "--no-build")
         await self.until_healthy()
         return f"{len(self._file.containers)} containers, healthy after {time.monotonic() - began:.1f} s"
+
+    async def watch(self) -> str:
+        """By the Prometheus beside them, which is gone again afterwards; what there is to tell."""
+        await self.compose(*PROFILE, "up", "--detach", "--no-build", "--no-deps", _PROMETHEUS)
+        try:
+            told = await check_prometheus(self._file.targets)
+        except CannotTest:
+            end = await self.compose(*PROFILE, "logs", "--tail", "15", _PROMETHEUS)
+            say("log", f"of Prometheus:\n{end.rstrip()}")
+            raise
+        await self.compose(*PROFILE, "rm", "--stop", "--force", _PROMETHEUS)
+        return told
 
     async def down(self) -> None:
         """Their volumes stay."""

@@ -42,6 +42,7 @@ class Story:
     async def tell(self) -> None:
         """All of it."""
         await self._begin()
+        await self._watch()
         async with AsyncAdmin(BOOTSTRAP) as admin, self._load(admin) as load:
             await self._kill_a_leader(admin, load)
             await self._roll(load)
@@ -52,6 +53,7 @@ class Story:
     async def tell_in_short(self) -> None:
         """That these containers are a cluster, and survive the loss of one."""
         await self._begin()
+        await self._watch()
         async with AsyncAdmin(BOOTSTRAP) as admin, self._load(admin) as load:
             await self._kill_a_leader(admin, load)
         await self._prove()
@@ -64,6 +66,10 @@ class Story:
         ) as told:
             told.append(await self._running.up())
             told.append(await self._running.check_confinement())
+
+    async def _watch(self) -> None:
+        async with self._step("watch", "bring up Prometheus beside them, and ask it what it sees") as told:
+            told.append(await self._running.watch())
 
     async def _kill_a_leader(self, admin: AsyncAdmin, load: LedgerLoad) -> None:
         async with self._step("kill", "docker kill of a leader under load, and its start") as told:

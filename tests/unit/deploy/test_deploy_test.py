@@ -58,7 +58,13 @@ def _no_containers(monkeypatch: pytest.MonkeyPatch) -> None:
         return "nothing"
 
     monkeypatch.setattr(program, "engine", contextlib.nullcontext)
-    for name in ("build_image", "check_image", "remove_images"):
+    for name in (
+        "build_image",
+        "check_image",
+        "make_prometheus_image",
+        "remove_prometheus_image",
+        "remove_images",
+    ):
         monkeypatch.setattr(program, name, nothing)
     monkeypatch.setattr(program, "check_ports", lambda: None)
     monkeypatch.setattr(program, "compose_command", compose)
