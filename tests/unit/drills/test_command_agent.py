@@ -61,6 +61,28 @@ async def test_what_there_is_no_command_for_cannot_be_done_and_drills_that_need_
         await agent.pause("one")
 
 
+def test_a_drill_that_does_not_fit_is_told_which_command_is_missing(tmp_path: Path) -> None:
+    agent = _agent(tmp_path)
+    misfit = find_story("zombie-leader").misfit(agent)
+    assert misfit == "a shell: no way to pause and resume a node; it has no commands for pause, resume"
+    misfit = find_story("wiped-disk").misfit(agent)
+    assert misfit == "a shell: no way to empty a node's data directory; it has no command for wipe"
+
+
+@pytest.mark.parametrize("name", ["bit-rot", "journal-rot", "disk-full"])
+def test_what_only_the_logs_of_nodes_tell_is_not_judged_where_they_cannot_be_read(
+    tmp_path: Path, name: str
+) -> None:
+    """A drill that counted 0 there would call damage unnoticed that was noticed."""
+    agent = _agent(tmp_path)
+    misfit = find_story(name).misfit(agent)
+    assert misfit is not None
+    assert "read what nodes have logged" in misfit
+    assert misfit.endswith("that takes a cluster on this machine, which no command makes up for")
+    with pytest.raises(UnsupportedOperation, match="log_damaged"):
+        agent.times_logged("log_damaged", node="one")
+
+
 def test_a_story_that_needs_more_brokers_does_not_fit(tmp_path: Path) -> None:
     misfit = find_story("leader-kill").misfit(_agent(tmp_path))
     assert misfit == "it needs 3 brokers, and there are 2"

@@ -7,7 +7,7 @@ drill that needs more is skipped with the reason, instead of being run without i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +28,7 @@ class Ability(StrEnum):
     PAUSE = "pause and resume a node"
     WIPE = "empty a node's data directory"
     FILES = "read and damage a node's files"
+    LOGS = "read what nodes have logged"
     ISOLATE = "cut a node off from all others"
     LINKS = "disturb single links between nodes"
     GROW = "add a broker"
@@ -58,6 +59,9 @@ class ClusterAgent(Protocol):
 
     @property
     def abilities(self) -> frozenset[Ability]: ...
+
+    def why_not(self, missing: Collection[Ability]) -> str:
+        """What would give it these abilities, in words; empty: there is nothing to say."""
 
     @property
     def nodes(self) -> Sequence[AgentNode]: ...
@@ -110,7 +114,7 @@ class ClusterAgent(Protocol):
         """For ``Ability.DISK``."""
 
     def times_logged(self, event: str, *, node: str | None = None, about: str = "") -> int:
-        """How often the nodes have logged it, all together or one of them; 0 where logs cannot be reached.
+        """For ``Ability.LOGS``: how often the nodes have logged it, all together or one of them.
 
         ``about``: only where the entry has this in it.
         """

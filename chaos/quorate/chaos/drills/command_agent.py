@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 import tomllib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -67,7 +67,8 @@ class CommandAgent:
         self.is_temporary = "up" in commands
         self.facts: Mapping[str, str] = {f"to {action}": command for action, command in commands.items()}
         given = {ability for action in commands if (ability := _ACTIONS[action]) is not None}
-        # Not Ability.FILES: whether damage was noticed stands in the nodes' logs, which are elsewhere.
+        # Neither Ability.LOGS nor FILES: whether damage was noticed stands in the nodes' logs, which are
+        # elsewhere, and who counts none there would call it unnoticed.
         self.abilities = frozenset(given)
 
     @classmethod
@@ -87,6 +88,13 @@ class CommandAgent:
         except (KeyError, TypeError, ValueError) as error:
             message = f"{path} is no agent file: {error.args[0] if error.args else error!r}"
             raise InvalidConfig(message, path=path) from error
+
+    def why_not(self, missing: Collection[Ability]) -> str:
+        actions = [action for action, ability in _ACTIONS.items() if ability in missing]
+        absent = [action for action in actions if action not in self._commands]
+        if {*missing} - {*_ACTIONS.values()}:
+            return "; that takes a cluster on this machine, which no command makes up for"
+        return f"; it has no command{'s' if len(absent) > 1 else ''} for {', '.join(absent)}"
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -130,8 +138,8 @@ class CommandAgent:
     def disk(self, name: str) -> NoReturn:
         raise UnsupportedOperation(f"an agent of commands has no say in what the disk of {name} keeps")
 
-    def times_logged(self, event: str, *, node: str | None = None, about: str = "") -> int:  # noqa: ARG002  # their logs are elsewhere
-        return 0
+    def times_logged(self, event: str, *, node: str | None = None, about: str = "") -> NoReturn:  # noqa: ARG002  # their logs are elsewhere
+        raise UnsupportedOperation(f"an agent of commands cannot tell how often {event} was logged")
 
     def data_dir(self, name: str) -> str | None:
         return self._by_name[name].data_dir

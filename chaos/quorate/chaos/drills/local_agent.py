@@ -21,7 +21,7 @@ __all__ = ["LocalAgent"]
 
 _CONTROLLERS: Final = 3
 _ALWAYS: Final = frozenset(
-    {Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.WIPE, Ability.FILES, Ability.GROW}
+    {Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.WIPE, Ability.FILES, Ability.LOGS, Ability.GROW}
 )
 _BY_NETWORK: Final = frozenset({Ability.ISOLATE, Ability.LINKS})
 
@@ -84,6 +84,9 @@ class LocalAgent:
         if not self.is_temporary:
             return _ALWAYS
         return _ALWAYS | _BY_NETWORK | (frozenset() if why_no_shim() else {Ability.DISK})
+
+    def why_not(self, missing: Collection[Ability]) -> str:  # noqa: ARG002  # it depends on the machine
+        return ""
 
     @property
     def nodes(self) -> Sequence[AgentNode]:

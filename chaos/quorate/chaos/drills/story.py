@@ -88,7 +88,7 @@ class Story:
         """Why it cannot be told with this agent; None: it can."""
         missing = sorted(self.needs - agent.abilities)
         if missing:
-            return f"{agent.kind}: no way to {', or to '.join(missing)}"
+            return f"{agent.kind}: no way to {', or to '.join(missing)}{agent.why_not(missing)}"
         return self.layout.misfit(agent)
 
 

@@ -33,7 +33,7 @@ async def wiped_disk(drill: Drill) -> None:
 @story(
     "disk-full",
     shows="a broker's disk is full: appends are refused, nothing is torn, and it goes on with room",
-    needs=(Ability.DISK,),
+    needs=(Ability.DISK, Ability.LOGS),
     layout=APART,
 )
 async def disk_full(drill: Drill) -> None:

@@ -43,7 +43,7 @@ _READINGS_MAX: Final = 5
 @story(
     "bit-rot",
     shows="damaged files under a broker: found when they are read, never served, and fetched anew",
-    needs=(Ability.KILL, Ability.FILES),
+    needs=(Ability.KILL, Ability.FILES, Ability.LOGS),
     layout=APART,
     signs=(EventKind.ISR_SHRUNK, EventKind.ISR_GREW),
 )

@@ -34,7 +34,7 @@ _REFUSALS: Final = "refusals to start"
 @story(
     "journal-rot",
     shows="damaged files under a controller: it refuses to start, or catches up before it counts",
-    needs=(Ability.KILL, Ability.FILES, Ability.WIPE),
+    needs=(Ability.KILL, Ability.FILES, Ability.LOGS, Ability.WIPE),
     layout=Layout(is_combined=False, can_be_combined=False, settings=_FREQUENT_SNAPSHOTS),
 )
 async def journal_rot(drill: Drill) -> None:
