@@ -75,11 +75,15 @@ async def test_all_nodes_are_scraped_and_no_alert_is_pending_for_a_while(
 ) -> None:
     rules = dict.fromkeys(prometheus._rules(), "unknown")
     monitor = Monitor(
-        {"targets": OSError("refused")}, {"targets": {}}, {"rules": rules}, {"alerts": {"X": "pending"}}, {}
+        {"targets": OSError("refused")},
+        {"targets": {}},
+        {"rules": rules},
+        {"alerts": {"QuorateNodeDown": "pending"}},
+        {"alerts": {"QuorateDiskFilling": "pending"}},
     )
     asked(monitor, monkeypatch)
     told = await prometheus.check_prometheus(targets)
-    assert told == f"Prometheus 3.5.0 scrapes all 2 nodes, and of {len(rules)} alerts none is pending"
+    assert told == f"Prometheus 3.5.0 scrapes all 2 nodes, and of {len(rules)} alerts none fires"
     assert monitor.monotonic() == 3 + prometheus._STEADY_S, "from the last trouble on"
 
 
@@ -89,6 +93,8 @@ async def test_all_nodes_are_scraped_and_no_alert_is_pending_for_a_while(
         ({"targets": {"broker-1:9644": "up"}}, "targets: broker-2:9644 is missing"),
         ({"targets": {"broker-1:9644": "up", "broker-2:9644": "down"}}, "targets: broker-2:9644 is down"),
         ({"alerts": {"QuorateNodeDown": "firing"}}, "alerts: QuorateNodeDown is firing"),
+        ({"alerts": {"QuorateNodeDown": "pending"}}, "alerts: QuorateNodeDown is pending"),
+        ({"alerts": {"QuorateDiskFilling": "firing"}}, "alerts: QuorateDiskFilling is firing"),
         ({"rules": {}}, "QuorateNodeDown is missing"),
         ({"targets": OSError("refused")}, "it does not answer: refused"),
     ],
