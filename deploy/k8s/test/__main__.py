@@ -24,6 +24,7 @@ from deploy.k8s.test.evidence import EVIDENCE, KubernetesRun
 from deploy.k8s.test.images import Images, built_images
 from deploy.k8s.test.installing import ONE_MACHINE, Volumes, check_room, install, uninstall
 from deploy.k8s.test.kubernetes import SETS, Kubernetes
+from deploy.k8s.test.outside import Outside
 from deploy.k8s.test.steps import STEPS, Scene, Step, judge
 from deploy.test.commands import CannotTest, say
 from deploy.test.run_records import StepRecord, machine
@@ -64,6 +65,18 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--cut", metavar="COMMAND", help="drops what goes from the pod at address {a} to the one at {b}"
     )
     parser.add_argument("--heal", metavar="COMMAND", help="takes that back")
+    parser.add_argument(
+        "--outside",
+        metavar="COMMAND",
+        help="runs what follows it outside, where names of brokers lead to their load balancers",
+    )
+    parser.add_argument(
+        "--load-balancers",
+        nargs="+",
+        default=[],
+        metavar="ADDRESS",
+        help="of three, for services to which the cluster gives none; outside, the test enters the names",
+    )
     parser.add_argument("--host-volumes", metavar="DIRECTORY", help="volumes, where the cluster has none")
     parser.add_argument(
         "--failover",
@@ -92,8 +105,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if cuts and (options.cut is None or options.heal is None):
         parser.error("only you know the network: give --cut and --heal, or --skip cut")
     wanted = {step.name for step in options.steps}
+    if "outside" in wanted and options.outside is None:
+        parser.error("only you know what is outside: give --outside, or --skip outside")
     if "shrink" in wanted and "scale" not in wanted:
         parser.error("shrink takes away the broker that scale adds: run both, or --skip both")
+    if {"outside", "scale"} <= wanted and "shrink" not in wanted:
+        parser.error(
+            "outside has a service for each of three brokers: run shrink as well, or --skip one of them"
+        )
     return options
 
 
@@ -115,6 +134,7 @@ async def test(options: argparse.Namespace) -> KubernetesRun:
             images=images,
             volumes=volumes,
             failover_s=options.failover,
+            outside=None if options.outside is None else Outside(options.outside, options.load_balancers),
         )
         await sent_out.do("create", partitions=_PARTITIONS)
         steps = await _walk(scene, options.steps)

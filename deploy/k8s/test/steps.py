@@ -20,6 +20,7 @@ from deploy.k8s.test.images import Images
 from deploy.k8s.test.installing import Volumes
 from deploy.k8s.test.kubernetes import SETS, Kubernetes, Pod
 from deploy.k8s.test.one_at_a_time import one_at_a_time
+from deploy.k8s.test.outside import Outside, try_outside
 from deploy.k8s.test.zones import try_zones
 from deploy.test.commands import CannotTest
 
@@ -46,6 +47,7 @@ class Scene:
     volumes: Volumes | None
     #: nobody may be without a leader for longer
     failover_s: float
+    outside: Outside | None = None
     brokers: int = _BROKERS_AT_FIRST
     #: what the step that runs wants to have told
     remarks: list[str] = field(default_factory=list)
@@ -213,6 +215,11 @@ async def delete_all_at_once(scene: Scene) -> None:
     await scene.errands.do("acknowledges")
 
 
+async def reach_it_from_outside(scene: Scene) -> None:
+    assert scene.outside is not None
+    scene.remarks.append(await try_outside(scene.kubernetes, scene.errands, scene.outside))
+
+
 async def run_the_single_node(scene: Scene) -> None:
     scene.remarks.append(await try_dev_overlay(scene.kubernetes, scene.images.first, scene.volumes))
 
@@ -232,6 +239,9 @@ STEPS: Final = (
     Step("shrink", "the fourth broker away again, by the three steps of the page", take_a_broker_away),
     Step("upgrade", "another image for both sets, under load", upgrade_the_image),
     Step("all", "delete every pod at once, without grace", delete_all_at_once, is_outage=True),
+    Step(
+        "outside", "other addresses for brokers, and clients outside that go by them", reach_it_from_outside
+    ),
     Step("dev", "the overlay for a single node, beside it", run_the_single_node),
 )
 

@@ -29,7 +29,7 @@ IMAGES = ["--image", "q:1", "--next-image", "q:2"]
 
 def test_without_a_cluster_it_fails_and_says_so(tmp_path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "deploy.k8s.test", *IMAGES, "--skip", "cut", "--kubectl", "false"],
+        [sys.executable, "-m", "deploy.k8s.test", *IMAGES, "--skip", "cut", "outside", "--kubectl", "false"],
         cwd=ROOT,
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
@@ -46,6 +46,8 @@ def test_without_a_cluster_it_fails_and_says_so(tmp_path: Path) -> None:
         (["--skip", "cut"], "say where the image comes from"),
         (["--image", "q:1", "--skip", "cut"], "go together"),
         (IMAGES, "give --cut and --heal, or --skip cut"),
+        ([*IMAGES, "--skip", "cut"], "give --outside, or --skip outside"),
+        ([*IMAGES, "--only", "scale", "outside", "--outside", "sh"], "run shrink as well"),
         ([*IMAGES, "--only", "dance"], "invalid choice"),
         ([*IMAGES, "--only", "shrink"], "shrink takes away the broker that scale adds"),
     ],
