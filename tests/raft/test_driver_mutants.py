@@ -1,7 +1,7 @@
 """With one rule of the driver switched off, the storms go red: they look where it hurts.
 
-That a failed sync ends the process is tested directly (test_driver_persistence.py): syncs fail too seldom in
-a storm for it to matter there.
+That a failed sync ends the process is tested directly, too (test_driver_persistence.py), and hunted in whole
+clusters: syncs fail too seldom in a storm for it to matter there.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ QUICK: Final = {
     "leader-epoch-is-not-saved-in-a-cluster": 1,
     "leader-shrinks-its-isr-by-itself": 1,
     "loads-what-it-knows-to-be-committed": 1,
-    "memory-changes-before-the-log": 5,
+    "memory-changes-before-the-log": 13,
     "names-are-not-synced-in-a-cluster": 1,
     "producers-are-forgotten": 1,
     "takes-commits-of-whoever-was-removed-in-a-cluster": 11,

@@ -52,6 +52,8 @@ class SimMachine:
         self.node: Node | None = None
         #: what the last process ended with by itself; None: it did not
         self.failure: BaseException | None = None
+        #: all that a process of this machine ended with, and that was no error of its own kind
+        self.crashes: list[Exception] = []
         self.starts = 0
         self._simulation = simulation
         self._network = network
@@ -117,7 +119,8 @@ class SimMachine:
 
     def lose_power(self, rng: random.Random) -> None:
         """What was not synced is gone, without a trace; or any part of it is gone, torn or there still."""
-        self._end_process()
+        if self.is_running:
+            self._end_process()
         self._network.node_died(self.name)
         self.disk.power_loss(rng if rng.random() < 0.5 else None)
 
@@ -182,6 +185,9 @@ class SimMachine:
                 await node.stop()
         except QuorateError as error:
             self.failure = error
+        except Exception as error:  # noqa: BLE001  # whatever it is: a process ends with a traceback then
+            self.failure = error
+            self.crashes.append(error)
         finally:
             if self._process is process:
                 self._forget_process()

@@ -70,6 +70,8 @@ _SETTINGS: Final[Mapping[str, Any]] = {
         offsets_topic_num_partitions=2, session_timeout_ms=1_200, heartbeat_interval_ms=200
     ),
 }
+#: where a controller's syncs fail: else there would be no snapshots
+_SNAPSHOT_BYTES: Final = 1_024
 _SUPERVISOR_S: Final = 0.2
 _POLL_S: Final = 0.05
 #: a broker tells of a damaged replica at once, and the metadata says so in a moment
@@ -144,7 +146,7 @@ class _Run:
         self._trace = trace
         self._counts = counts
         self._cluster = SimCluster(
-            simulation, brokers=plan.brokers, is_combined=plan.is_combined, settings=_SETTINGS
+            simulation, brokers=plan.brokers, is_combined=plan.is_combined, settings=_settings_of(plan)
         )
         network = self._cluster.network
         demands = Demands(plan.topics, lambda: network.requests_doubled > 0)
@@ -186,6 +188,7 @@ class _Run:
         await self._until("rid of requests that are repeated", lambda: not self._cluster.network.repeats_due)
         await self._cluster.clock.sleep(_LATE_S)
         await self._until_quiet()
+        self._check_nobody_has_crashed()
         final = self._final_state()
         await self._read_everything(final)
         await self._finish_group(final)
@@ -266,6 +269,7 @@ class _Run:
         deadline_s = clock.monotonic() + _HEALED_WITHIN_S
         while not condition():
             self._check_nobody_has_diverged()
+            self._check_nobody_has_crashed()
             if clock.monotonic() > deadline_s:
                 missing = what_is_missing(self._cluster)
                 message = f"not {what} {_HEALED_WITHIN_S:g} s after it was healed"
@@ -280,6 +284,12 @@ class _Run:
             for _, replica in replicas:
                 if isinstance(replica.failure, ReplicaDiverged):
                     raise Violation(replica.failure.message, check="diverged")
+
+    def _check_nobody_has_crashed(self) -> None:
+        """A process that ends by itself says why, by an error of its own kind or where it cannot go on."""
+        for machine in self._cluster.machines.values():
+            for error in machine.crashes:
+                raise Violation(f"a process of {machine.name} ended with {error!r}", check="crashed")
 
     async def _until_quiet(self) -> None:
         """Everything is committed, known to be, and can be read; what has rotted unseen is seen now."""
@@ -387,6 +397,12 @@ class _Run:
             competition=report,
             digest=_digest(self._history, final),
         )
+
+
+def _settings_of(plan: Plan) -> Mapping[str, Any]:
+    if not any(event.kind is Fault.FAIL_SYNC_OF_CONTROLLER for event in plan.events):
+        return _SETTINGS
+    return {**_SETTINGS, "metadata_log_max_record_bytes_between_snapshots": _SNAPSHOT_BYTES}
 
 
 def _has_history(topic: str) -> bool:

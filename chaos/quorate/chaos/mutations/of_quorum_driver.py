@@ -7,11 +7,14 @@ a stand-in. Here the driver, the journal and the transport are the real ones.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.quorum.quorum_storm import run_storm
+from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.hunts import SeededHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.sim.patch import Patch
@@ -42,6 +45,18 @@ def entries_count_while_they_are_synced(patch: Patch) -> None:
         asyncio.get_running_loop().create_task(self._directory.sync())
 
     patch.setattr(Persistence, "_write", tell_before_the_sync_is_done)
+
+
+@mutation(45, hunt=ClusterHunt((Fault.FAIL_SYNC_OF_CONTROLLER,)))
+def controller_goes_on_after_a_failed_sync(patch: Patch) -> None:
+    """What was to be durable counts as if it were. In a storm syncs fail too seldom for it to matter."""
+    original = Persistence._write
+
+    async def write(self: Persistence, batch: Sequence[Ready]) -> None:
+        with contextlib.suppress(OSError):
+            await original(self, batch)
+
+    patch.setattr(Persistence, "_write", write)
 
 
 @mutation(38, hunt=_STORM)

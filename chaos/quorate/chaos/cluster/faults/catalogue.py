@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from quorate.chaos.cluster.faults import (
     clocks,
     disks,
+    failing_disks,
     joining,
     network,
     operations,
@@ -36,6 +37,7 @@ _FAMILIES: Final[tuple[ModuleType, ...]] = (
     turns,
     power,
     disks,
+    failing_disks,
     volumes,
     network,
     clocks,

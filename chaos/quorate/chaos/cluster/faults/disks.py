@@ -1,4 +1,4 @@
-"""Disks that are lost, rot, fill up, fail to sync, or are slow.
+"""Disks that are lost, rot, fill up, or are slow.
 
 A voter's disk may be lost too, but only an operator can replace the voter then: see the simulator of the
 quorum. Here the disks that are wiped or put back from an old copy are those of brokers that are nothing else.
@@ -6,23 +6,20 @@ quorum. Here the disks that are wiped or put back from an old copy are those of 
 
 from __future__ import annotations
 
-import errno
-import os
 import random
 from typing import Final
 
 from quorate.broker.directory.device_witness import DEVICE_WITNESS_LAYOUT
 from quorate.chaos.cluster.faults.serving import LOOK_EVERY_S, serves_for
+from quorate.chaos.cluster.faults.victims import brokers_to_harm, is_of_quorum, mere_brokers
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.cluster.view import active_controller
 from quorate.chaos.sim.disk import DiskSnapshot
-from quorate.chaos.sim.disk_faults import Operation
 from quorate.controller.heard_witnesses import WITNESS_INTERVAL_S
 from quorate.storage.data_directory_files import DEVICE_WITNESS_NAME
 
 __all__ = [
-    "fail_sync",
     "fill_disk",
     "lose_disk",
     "restore_copy_of_this_run",
@@ -37,7 +34,7 @@ _SLOW_SYNC_S_RANGE: Final = (0.02, 0.4)
 
 
 async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
-    with scene.any_of(rng, _mere_brokers(scene), may=scene.budget.spend_disk) as machine:
+    with scene.any_of(rng, mere_brokers(scene), may=scene.budget.spend_disk) as machine:
         if machine is None:
             return None
         machine.kill()
@@ -48,7 +45,7 @@ async def lose_disk(scene: Scene, rng: random.Random) -> str | None:
 
 async def restore_old_copy(scene: Scene, rng: random.Random) -> str | None:
     """A copy of a directory that is in use, and an operator who puts it back after a later start."""
-    with scene.any_of(rng, _mere_brokers(scene)) as machine:
+    with scene.any_of(rng, mere_brokers(scene)) as machine:
         if machine is None:
             return None
         copy = machine.disk.snapshot()
@@ -69,7 +66,7 @@ async def restore_copy_of_this_run(scene: Scene, rng: random.Random) -> str | No
     Only if the device witness must tell it apart (rule 30): a number is on record that is not in the copy, or
     the process has served for so long since that one has to be. Whether it is, is for the cluster to prove.
     """
-    with scene.any_of(rng, _mere_brokers(scene)) as machine:
+    with scene.any_of(rng, mere_brokers(scene)) as machine:
         if machine is None:
             return None
         copy = machine.disk.snapshot()
@@ -122,23 +119,28 @@ async def rot(scene: Scene, rng: random.Random) -> str | None:
     """A bit flips: in any file of a broker that is down, or in a log of one that runs.
 
     What a broker reads only when it starts would be found by the next start, whoever causes that: see below.
+    What is a controller's on the same disk is not touched: see ``rot_journal``.
     """
     is_stopped = rng.random() < 0.5
     with scene.any_of(
-        rng, _mere_brokers(scene), may=lambda each: scene.budget.spend_disk(each, is_lasting=True)
+        rng, brokers_to_harm(scene), may=lambda each: scene.budget.spend_disk(each, is_lasting=True)
     ) as machine:
         if machine is None:
             return None
         if is_stopped:
             machine.kill()
-        path = _flip_a_bit(machine, rng, "/" if is_stopped else ".log")
-        if path is None:
+        flipped = _flip_a_bit(machine, rng, "/" if is_stopped else ".log", is_of_controller=False)
+        if flipped is None:
             return None
+        path, bit = flipped
         if is_stopped:
             machine.start()
         await scene.rest(rng, SHORT_S_RANGE)
         is_refused = not machine.is_running
-        if is_refused:
+        if is_refused and machine.config.is_controller:
+            # A voter's directory must not be lost, nor be an old copy: the operator has the bit put right.
+            machine.disk.flip_bit(f"/{path}", bit)
+        elif is_refused:
             # It does not know any more whose disk it has: the operator gives it a new one.
             machine.wipe()
         how = (", which was down" if is_stopped else "") + (" and refused to start" if is_refused else "")
@@ -152,9 +154,10 @@ async def rot_journal(scene: Scene, rng: random.Random) -> str | None:
             return None
         machine.kill()
         before = machine.disk.snapshot()
-        path = _flip_a_bit(machine, rng, "/quorum/")
-        if path is None:
+        flipped = _flip_a_bit(machine, rng, "/", is_of_controller=True)
+        if flipped is None:
             return None
+        path, _ = flipped
         machine.start()
         await scene.rest(rng, SHORT_S_RANGE)
         is_refused = not machine.is_running
@@ -175,28 +178,6 @@ async def fill_disk(scene: Scene, rng: random.Random) -> str | None:
         return f"the disk of {machine.name} was full"
 
 
-async def fail_sync(scene: Scene, rng: random.Random) -> str | None:
-    """Once. What it should have made durable is in the cache, and will never be on the device."""
-    with scene.any_of(
-        rng, _mere_brokers(scene), may=lambda each: scene.budget.spend_disk(each, is_lasting=True)
-    ) as machine:
-        if machine is None:
-            return None
-        failed: list[str] = []
-
-        def fail(operation: Operation) -> None:
-            if operation.name == "fdatasync" and not failed:
-                failed.append(operation.path)
-                raise OSError(errno.EIO, os.strerror(errno.EIO), operation.path)
-
-        machine.disk.fault_hook = fail
-        try:
-            await scene.rest(rng, SHORT_S_RANGE)
-        finally:
-            machine.disk.fault_hook = None
-        return f"a sync of {failed[0]} failed at {machine.name}" if failed else None
-
-
 async def slow_disk(scene: Scene, rng: random.Random) -> str | None:
     with scene.any_of(rng, scene.cluster.machines.values()) as machine:
         if machine is None:
@@ -210,16 +191,19 @@ async def slow_disk(scene: Scene, rng: random.Random) -> str | None:
         return f"the disk of {machine.name} was slow"
 
 
-def _mere_brokers(scene: Scene) -> list[SimMachine]:
-    return [each for each in scene.cluster.brokers if not each.config.is_controller]
-
-
-def _flip_a_bit(machine: SimMachine, rng: random.Random, part: str) -> str | None:
-    """In a file whose path contains ``part``."""
+def _flip_a_bit(
+    machine: SimMachine, rng: random.Random, part: str, *, is_of_controller: bool
+) -> tuple[str, int] | None:
+    """In a file whose path contains ``part``: which file, and which bit."""
     files = machine.disk.snapshot().files
-    paths = [path for path, content in files.items() if content and part in path]
+    paths = [
+        path
+        for path, content in files.items()
+        if content and part in path and is_of_quorum(path) is is_of_controller
+    ]
     if not paths:
         return None
     path = rng.choice(paths)
-    machine.disk.flip_bit(f"/{path}", rng.randrange(8 * len(files[path])))
-    return path
+    bit = rng.randrange(8 * len(files[path]))
+    machine.disk.flip_bit(f"/{path}", bit)
+    return path, bit

@@ -39,6 +39,11 @@ class Fault(StrEnum):
     ROT_JOURNAL = "rot_journal"
     FILL_DISK = "fill_disk"
     FAIL_SYNC = "fail_sync"
+    FAIL_SYNC_OF_CONTROLLER = "fail_sync_of_controller"
+    FAIL_SYNC_OF_DIRECTORY = "fail_sync_of_directory"
+    FAIL_READ = "fail_read"
+    FAIL_WRITE = "fail_write"
+    FAIL_RENAME = "fail_rename"
     SLOW_DISK = "slow_disk"
     # network
     CUT_OFF = "cut_off"
