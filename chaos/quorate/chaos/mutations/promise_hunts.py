@@ -24,7 +24,13 @@ from quorate.errors import QuorateError
 __all__ = ["TESTS", "PromiseHunt", "has_tests"]
 
 #: with tests that mutations are hunted by
-TESTS: Final = ("tests/log", "tests/simulation", "tests/unit/broker", "tests/unit/controller_link")
+TESTS: Final = (
+    "tests/log",
+    "tests/raft",
+    "tests/simulation",
+    "tests/unit/broker",
+    "tests/unit/controller_link",
+)
 
 
 def has_tests() -> bool:
