@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
+from structlog.testing import capture_logs
 
+from quorate.core.served_exchange import ExchangeHandler, ServedExchange
 from quorate.core.transport import Call
 from quorate.rpc.lean.frames import PREFACE, FrameType, settings_frame, window_update_frame
+from quorate.rpc.lean.server_call import ServerCall
 from quorate.rpc.lean.status import StatusCode
 from quorate.rpc.lean.unary_call import UnaryCall
 from quorate.rpc.lean.wire import message_prefix
 from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
 from tests.unit.rpc_lean.peers import data, frame, request_headers
-from tests.unit.seams.echo_service import CHAT, ECHO, text
+from tests.unit.seams.echo_service import CHAT, COUNT, ECHO, FAIL, WAIT, text
 
 #: from a client that takes no answers until it says so
 RELUCTANT = PREFACE + settings_frame([(4, 0)])
@@ -162,4 +165,87 @@ async def test_handler_that_answers_what_cannot_be_sent_ends_its_call() -> None:
     await server.send(request_headers(3, path=CHAT.path))
     assert {server.status(1), server.status(3)} == {StatusCode.INTERNAL}
     assert ECHO.path.encode() not in server.headers[1][b"grpc-message"]
+    await server.close()
+
+
+# ---- handlers' mistakes
+
+
+class Over:
+    def on_request(self, request: StringValue) -> None: ...
+    def on_requests_end(self) -> None: ...
+    def on_ready(self) -> None: ...
+    def on_over(self) -> None: ...
+
+
+class BrokenAtTheEnd(Over):
+    def on_over(self) -> None:
+        raise KeyError("secret of the server")
+
+
+class Breaking(ExchangeHandler):
+    """Breaks off where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def open(self, exchange: ServedExchange, call: Call) -> Over:
+        if self._where == "open, having sent":
+            exchange.send(text("a"))
+        if self._where == "open, having ended":
+            exchange.end()
+        if self._where == "when_over":
+            call.when_over(self._fail)
+        if self._where.startswith("open"):
+            self._fail()
+        return BrokenAtTheEnd() if self._where == "on_over" else Over()
+
+    def _fail(self) -> None:
+        raise KeyError("secret of the server")
+
+
+BREAKING = ("open", "open, having sent", "open, having ended", "on_over", "when_over")
+
+
+@pytest.mark.parametrize("where", BREAKING)
+@pytest.mark.parametrize("ends", ["deadline", "reset", "stop"])
+async def test_mistake_of_one_handler_is_its_own_calls_end_and_no_others(where: str, ends: str) -> None:
+    heard: list[str] = []
+
+    async def fail(request: StringValue, call: Call) -> StringValue:
+        call.when_over(lambda: heard.append("before"))
+        if where == "when_over":
+            call.when_over(Breaking(where)._fail)
+        call.when_over(lambda: heard.append("after"))
+        return request
+
+    server = FedServer(echo_with(Chat=Breaking(where), Fail=fail)[1], streams_max=1)
+    await server.send(request_headers(1, path=WAIT.path), data(prefixed(text("x")), 1, ends=True))
+    with capture_logs() as logs:
+        await server.send(request_headers(3, path=CHAT.path))
+        call = server.link.connection.streams.get(3)
+        if call is not None:
+            assert isinstance(call.listener, ServerCall)
+            if ends == "deadline":
+                call.listener._deadline_passed()
+            elif ends == "stop":
+                call.listener.stop()
+            else:
+                await server.send(frame(FrameType.RST_STREAM, b"\0\0\0\x08", stream_id=3))
+        await server.send()
+    assert server.link.connection.fault is None
+    failures = [each for each in logs if each["event"] == "handler_failed"]
+    assert len(failures) == 1, "told once"
+    if where in ("open", "open, having sent"):
+        assert server.status(3) == StatusCode.INTERNAL
+        assert b"secret" not in server.headers[3][b"grpc-message"]
+    # Its place is free again, once.
+    await server.send(request_headers(5, path=COUNT.path), data(prefixed(text("1")), 5, ends=True))
+    assert server.status(5) == StatusCode.OK
+    # The neighbour's call goes on, and everybody else is told of their ends.
+    assert server.status(1) is None
+    assert 1 in server.link.connection.streams
+    await server.send(request_headers(7, path=FAIL.path), data(prefixed(text("x")), 7, ends=True))
+    assert server.status(7) == StatusCode.OK
+    assert heard == ["before", "after"]
     await server.close()

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from quorate.core.served_exchange import ExchangeHandler, RequestListener
 from quorate.errors import InvalidRequest, QuorateError
-from quorate.rpc.dispatch import parse_request
+from quorate.rpc.dispatch import parse_request, unexpected
 from quorate.rpc.lean import wire
 from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge, whole_bytes
 from quorate.rpc.lean.server_call import status_of
@@ -42,11 +42,10 @@ class ExchangeCall(StreamedRequests):
         assert isinstance(handler, ExchangeHandler)
         try:
             self._listener = handler.open(self, self)
-        except BaseException:
-            self._route.admission.leave()
-            if self._timer is not None:
-                self._timer.cancel()
-            raise
+        except QuorateError as error:
+            self._refuse(error)
+        except Exception as error:  # noqa: BLE001 - it is logged, and others use the connection, too
+            self._handler_failed(error)
         if self._is_finished:
             # It was ended while it was opened.
             self._tell_over()
@@ -199,4 +198,7 @@ class ExchangeCall(StreamedRequests):
     def _tell_over(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
-            listener.on_over()
+            try:
+                listener.on_over()
+            except Exception as error:  # noqa: BLE001 - as above, and there is nobody left to be told
+                unexpected(error, self._method, self)

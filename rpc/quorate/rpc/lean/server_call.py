@@ -312,7 +312,10 @@ class ServerCall:
             self._task.add_done_callback(lambda _task: self._route.admission.leave())
         on_over, self._on_over = self._on_over, []
         for callback in on_over:
-            callback()
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001 - logged; others use the connection, and are to hear it
+                unexpected(error, self._method, self)
 
     # ---- ending early
 
