@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 
+import pytest
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
 from quorate.core.transport import Call
-from quorate.rpc.lean.frames import PREFACE, settings_frame, window_update_frame
+from quorate.rpc.lean.frames import PREFACE, Flag, FrameType, settings_frame, window_update_frame
 from quorate.rpc.lean.status import StatusCode
+from quorate.rpc.lean.unary_call import UnaryCall
 from quorate.rpc.lean.wire import message_prefix
 from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
-from tests.unit.rpc_lean.peers import data, request_headers
-from tests.unit.seams.echo_service import CHAT, ENDLESS, text
+from tests.unit.rpc_lean.peers import data, frame, request_headers
+from tests.unit.seams.echo_service import CHAT, ECHO, ENDLESS, NODE_ECHO, NODE_ENDLESS, EchoServer, text
 
 MIB = 1 << 20
 #: of every call, with the least that may be arriving
@@ -136,6 +138,65 @@ async def test_unread_requests_of_streams_are_bounded_together() -> None:
 
 async def test_stream_whose_handler_waits_gets_its_message_while_others_hold_all_there_is() -> None:
     server = FedServer(echo_with()[1], arriving_bytes_max=MIB, streams_max=1_000)
+@pytest.mark.parametrize("first", [4, 10, 500_000])
+async def test_request_that_fits_into_its_window_needs_no_turn_wherever_its_frame_is_cut(first: int) -> None:
+    echo, service = echo_with()
+    server = FedServer(service)
+    window = server.server.options.window_bytes
+    sent = data(prefixed(BytesValue(value=bytes(window - 100))), 1, ends=True)
+    await server.send(request_headers(1), sent[: first + 9])
+    [call] = server.server._calls()
+    assert isinstance(call, UnaryCall)
+    assert call._reading is None
+    await server.send(sent[first + 9 :])
+    assert [len(each) for each in echo.echoed] == [window - 100]
+    assert not [each for each in server.frames if each.kind == FrameType.WINDOW_UPDATE and each.stream_id]
+    await server.close()
+
+
+@pytest.mark.parametrize("path", [ECHO.path, CHAT.path])
+@pytest.mark.parametrize("cut", [10, 3 * WINDOW // 4])
+async def test_window_of_a_large_request_is_opened_by_what_is_missing(path: str, cut: int) -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB)
+    message = prefixed(BytesValue(value=bytes(3 * WINDOW)))
+    first = data(message[:WINDOW], 1)
+    await server.send(request_headers(1, path=path), first[: cut + 9])
+    await server.send(first[cut + 9 :])
+    stream = server.link.connection.streams[1]
+    assert stream.receive_window == len(message) - WINDOW
+    await server.send(data(message[WINDOW:], 1, ends=True))
+    assert 1 in server.headers
+    await server.close()
+
+
+@pytest.mark.parametrize("path", [ECHO.path, CHAT.path])
+async def test_padding_keeps_no_message_from_its_window(path: str) -> None:
+    server = FedServer(echo_with()[1], hello=EAGER, arriving_bytes_max=MIB)
+    message = prefixed(BytesValue(value=bytes(WINDOW - 10)))
+    await server.send(request_headers(1, path=path))
+    at = 0
+    while at < len(message):
+        room = server.link.connection.streams[1].receive_window
+        assert room, f"stuck after {at} of {len(message)} bytes"
+        padding = min(200, max(room - 101, 0))
+        part = message[at : at + min(100, room)]
+        at += len(part)
+        flags = Flag.END_STREAM if at == len(message) else 0
+        if padding:
+            part = bytes([padding]) + part + bytes(padding)
+            flags |= Flag.PADDED
+        await server.send(frame(FrameType.DATA, part, flags=flags, stream_id=1))
+    assert server.status(1) == StatusCode.OK
+    await server.close()
+
+
+async def test_second_request_of_a_unary_call_is_refused_when_it_begins() -> None:
+    server = FedServer(echo_with()[1])
+    await server.send(request_headers(1), data(prefixed(BytesValue()) + message_prefix(50 * MIB), 1))
+    assert server.status(1) == StatusCode.INVALID_ARGUMENT
+    await server.close()
+
+
     limit = server.server.options.unread_bytes_max
     count = limit // 60_000
     await fill(server, count, prefixed(text("x" * 60_000)), path=ENDLESS.path)

@@ -11,7 +11,7 @@ cdef int64_t _REQUESTS_PER_READ_MAX
 @cython.final
 cdef class ExchangeCall(StreamedRequests):
     cdef bint _is_paused, _is_giving_due
-    cdef int64_t _welcomed_bytes, _read_number, _given_of_read
+    cdef int64_t _read_number, _given_of_read
     cdef object _listener
 
     @cython.locals(at=Py_ssize_t)

@@ -32,8 +32,6 @@ class ExchangeCall(StreamedRequests):
         self._is_paused = False
         #: what was collected is handed over in a later turn of the loop
         self._is_giving_due = False
-        #: of the message that has begun, as far as its length was known when the rest of it was let in
-        self._welcomed_bytes = 0
         #: requests that the handler was told of because of the latest read of the connection
         self._read_number = 0
         self._given_of_read = 0
@@ -124,13 +122,7 @@ class ExchangeCall(StreamedRequests):
                 self._unreadable(InvalidRequest("the requests end before their last message does"))
             else:
                 self._tell(self._listener.on_requests_end)
-        elif (
-            self._unread_bytes
-            and self._reading is None
-            # Once for the prefix, where that comes in parts, and once for what it announces.
-            and (self.arriving_since is None or self._next_bytes != self._welcomed_bytes)
-        ):
-            self._welcomed_bytes = self._next_bytes
+        elif self._unread_bytes and self._reading is None:
             self._welcome_rest()
 
     def _give(self, request: Message) -> None:

@@ -196,7 +196,7 @@ class ServerCall:
         self._refuse(Overloaded("too many requests are arriving at once"))
 
     def _missing_bytes(self) -> int:
-        """Of the message that has begun."""
+        """Of the message that has begun, beyond the frame that is arriving: its window is spent already."""
         raise NotImplementedError
 
     def _drop_requests(self) -> None:

@@ -32,8 +32,11 @@ class StreamCall(StreamedRequests):
             return
         self._unread += part
         unread_bytes = len(self._unread) - self._given_bytes
-        if self._waits_for_request is not None and unread_bytes >= self._next_bytes:
-            wake(self._waits_for_request)
+        if self._waits_for_request is not None:
+            if unread_bytes >= self._next_bytes:
+                wake(self._waits_for_request)
+            elif self._reading is None:
+                self._welcome_rest()
         if not self._has_turn:
             self._hold(unread_bytes)
 

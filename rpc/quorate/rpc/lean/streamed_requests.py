@@ -88,4 +88,4 @@ class StreamedRequests(ServerCall):
             self._begin_turn(turns)
 
     def _missing_bytes(self) -> int:
-        return max(self._next_bytes, wire.PREFIX_BYTES) - self._unread_bytes
+        return max(self._next_bytes, wire.PREFIX_BYTES) - self._stream.held_bytes

@@ -44,7 +44,7 @@ class UnaryCall(ServerCall):
 
     def _on_message(self, content: memoryview) -> None:
         if self._request is not None:
-            raise InvalidRequest("the call has more than one request", method=self._method.path)
+            raise self._more_than_one()
         self._request_bytes = len(content)
         self._traffic.received(self._request_bytes)
         self._request = parse_request(self._method, content)
@@ -56,17 +56,24 @@ class UnaryCall(ServerCall):
         if not reader.begun_bytes:
             self._hold(self._request_bytes)
             return
-        self._hold(self._request_bytes + reader.collected_bytes)
-        missing = reader.missing_bytes
-        if missing <= self._stream.receive_window or self._reading is not None:
+        if self._request is not None:
+            self._refuse(self._more_than_one())
             return
-        if self._route.turns is None:
-            self._stream.expect(missing)
+        self._hold(reader.collected_bytes)
+        stream, turns = self._stream, self._route.turns
+        if self._reading is not None or self._missing_bytes() <= stream.receive_window:
+            return
+        if turns is None or reader.begun_bytes <= stream.window_bytes:
+            # The latter fits, but for padding.
+            stream.expect(self._missing_bytes())
         else:
-            self._begin_turn(self._route.turns)
+            self._begin_turn(turns)
+
+    def _more_than_one(self) -> QuorateError:
+        return InvalidRequest("the call has more than one request", method=self._method.path)
 
     def _missing_bytes(self) -> int:
-        return self._reader.missing_bytes
+        return self._reader.begun_bytes - self._stream.held_bytes
 
     def on_end(self) -> None:
         if self._is_finished:
