@@ -36,6 +36,11 @@ log = get_logger(__name__)
 
 #: A call whose client sets no deadline may last as long as the longest wait, and a little more.
 _DEADLINE_MARGIN_S: Final = 5.0
+#: what calls between nodes may hold at least: see the options of the same names
+_ARRIVING_FROM_NODES_MIN: Final = 256 << 20
+_UNTAKEN_BY_NODES_MIN: Final = 1 << 30
+#: more are not expected to leave an answer of full size lying at the same moment
+_STUCK_FOLLOWERS_MAX: Final = 100
 
 
 def run_node(config: NodeConfig) -> int:
@@ -152,6 +157,13 @@ def _surroundings(config: NodeConfig, disk: OsDisk, meters: Meters | None) -> Su
         message_bytes_max=config.socket_request_max_bytes,
         requests_max=config.queued_max_requests,
         arriving_bytes_max=config.queued_max_request_bytes,
+        # Twice: fetches keep to the one half by themselves, and what else is answered has the other.
+        untaken_bytes_max=2 * max(config.queued_max_response_bytes, config.socket_request_max_bytes),
+        # A few of the largest requests, and answers to more followers than are stuck at once.
+        internal_arriving_bytes_max=max(_ARRIVING_FROM_NODES_MIN, 4 * config.socket_request_max_bytes),
+        internal_untaken_bytes_max=max(
+            _UNTAKEN_BY_NODES_MIN, _STUCK_FOLLOWERS_MAX * config.replica_fetch_response_max_bytes
+        ),
         default_timeout_s=longest_wait_s + _DEADLINE_MARGIN_S,
         traffic=NO_TRAFFIC if meters is None else meters.requests,
     )

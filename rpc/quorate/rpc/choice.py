@@ -18,10 +18,13 @@ def node_transport_of(
     message_bytes_max: int,
     requests_max: int,
     arriving_bytes_max: int,
+    untaken_bytes_max: int,
+    internal_arriving_bytes_max: int,
+    internal_untaken_bytes_max: int,
     default_timeout_s: float,
     traffic: Traffic = NO_TRAFFIC,
 ) -> Transport:
-    """The bounds are those of the options of the same names."""
+    """The bounds are those of the options of the same names; grpcio has fewer of them."""
     if kind is RpcTransport.LEAN:
         from quorate.rpc.lean.transport import LeanOptions, LeanTransport
 
@@ -30,6 +33,9 @@ def node_transport_of(
                 message_bytes_max=message_bytes_max,
                 requests_max=requests_max,
                 arriving_bytes_max=arriving_bytes_max,
+                untaken_bytes_max=untaken_bytes_max,
+                internal_arriving_bytes_max=internal_arriving_bytes_max,
+                internal_untaken_bytes_max=internal_untaken_bytes_max,
                 default_timeout_s=default_timeout_s,
                 traffic=traffic,
             )

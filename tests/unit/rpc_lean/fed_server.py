@@ -9,6 +9,7 @@ from hpack import Decoder
 
 from quorate.core.transport import Handler, Service
 from quorate.rpc.lean.frames import FrameType
+from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
 from quorate.rpc.lean.wire import message_prefix
@@ -54,30 +55,39 @@ class _Socket:
     def abort(self) -> None: ...
 
 
-class FedServer:
-    """``hello``: what its one client says first."""
+def feed(link: Link, content: bytes) -> None:
+    buffer = link.get_buffer(-1)
+    for at in range(0, len(content), len(buffer)):
+        part = content[at : at + len(buffer)]
+        buffer[: len(part)] = part
+        link.buffer_updated(len(part))
 
-    def __init__(self, service: Service, *, hello: bytes = HELLO, **options: Any) -> None:
-        self.server = LeanServer("127.0.0.1:0", [service], LeanOptions(**options))
-        self.link = self.server._make_link()
+
+class FedServer:
+    """``hello``: what its client says first."""
+
+    def __init__(self, *services: Service, hello: bytes = HELLO, **options: Any) -> None:
+        self.server = LeanServer("127.0.0.1:0", services, LeanOptions(**options))
         self._socket = _Socket()
         self._decoder = Decoder()
         #: all that it answered, and its headers
         self.frames: list[Frame] = []
         self.headers: dict[int, dict[bytes, bytes]] = {}
-        self.link.connection_made(self._socket)
-        self._feed(hello)
+        self.link = self._connect(self._socket, hello)
 
-    def _feed(self, content: bytes) -> None:
-        buffer = self.link.get_buffer(-1)
-        for at in range(0, len(content), len(buffer)):
-            part = content[at : at + len(buffer)]
-            buffer[: len(part)] = part
-            self.link.buffer_updated(len(part))
+    def another_link(self, hello: bytes = HELLO) -> Link:
+        """Of a further client, whose answers nobody reads."""
+        return self._connect(_Socket(), hello)
 
-    async def send(self, *content: bytes) -> None:
-        """In one read, and until nothing moves any more."""
-        self._feed(b"".join(content))
+    def _connect(self, socket: _Socket, hello: bytes) -> Link:
+        link = self.server._make_link()
+        link.connection_made(socket)
+        feed(link, hello)
+        return link
+
+    async def send(self, *content: bytes, to: Link | None = None) -> None:
+        """In one read, and until nothing moves any more. ``to``: the link of another client."""
+        feed(to or self.link, b"".join(content))
         for _ in range(TURNS):
             await asyncio.sleep(0)
         self.link.flush()
@@ -96,10 +106,17 @@ class FedServer:
     @property
     def held_bytes(self) -> int:
         """By requests that no handler has, as the server counts them."""
-        return sum(held.bytes for held in self.server._held.values())
+        return sum(held.bytes for held in (*self.server._held.values(), self.server._held_of_nodes))
+
+    @property
+    def untaken_bytes(self) -> int:
+        """By answers that no client has, as the server counts them."""
+        return self.server._untaken.bytes + self.server._untaken_of_nodes.bytes
 
     async def close(self) -> None:
-        self.link.connection_lost(None)
+        for link in list(self.server.links):
+            link.connection_lost(None)
         for _ in range(TURNS):
             await asyncio.sleep(0)
         assert not self.held_bytes, "who is gone holds nothing"
+        assert not self.untaken_bytes

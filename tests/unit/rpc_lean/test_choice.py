@@ -51,7 +51,14 @@ def test_client_tells_where_a_word_comes_from_that_it_does_not_know(monkeypatch:
 def test_setting_decides(kind: RpcTransport) -> None:
     assert config(**{"rpc.transport": kind.value}) is kind
     made = node_transport_of(
-        kind, message_bytes_max=1 << 20, requests_max=1, arriving_bytes_max=1 << 20, default_timeout_s=1.0
+        kind,
+        message_bytes_max=1 << 20,
+        requests_max=1,
+        arriving_bytes_max=1 << 20,
+        untaken_bytes_max=1 << 20,
+        internal_arriving_bytes_max=1 << 20,
+        internal_untaken_bytes_max=1 << 20,
+        default_timeout_s=1.0,
     )
     assert type(made) is KINDS[kind]
     assert type(client_transport(kind)) is KINDS[kind]

@@ -74,6 +74,48 @@ async def test_small_request_in_pieces_gets_through_between_those_that_never_end
     await server.close()
 
 
+async def test_nodes_hold_a_share_of_their_own_and_no_more() -> None:
+    server = FedServer(
+        echo_with()[1],
+        EchoServer().node_service,
+        arriving_bytes_max=MIB,
+        internal_arriving_bytes_max=2 * MIB,
+    )
+    half = message_prefix(2 * MIB) + bytes(60_000)
+    await fill(server, 20, half, path=NODE_ECHO.path)
+    assert statuses(server, 20) == [None] * 20
+    # Clients cannot take it from them, however much they send.
+    await fill_more(server, range(41, 141, 2), half)
+    assert statuses(server, 20) == [None] * 20
+    assert server.held_bytes <= 3 * MIB
+    await fill_more(server, range(141, 241, 2), half, path=NODE_ECHO.path)
+    assert MIB < server.held_bytes <= 3 * MIB
+    # A small one gets through between those that never end, and its answer back.
+    small = prefixed(BytesValue(value=bytes(50_000)))
+    await server.send(request_headers(999, path=NODE_ECHO.path), data(small[:30_000], 999))
+    await server.send(data(small[30_000:], 999, ends=True))
+    assert server.status(999) == StatusCode.OK
+    await server.close()
+
+
+async def test_streams_of_nodes_count_as_well() -> None:
+    server = FedServer(EchoServer().node_service, internal_arriving_bytes_max=2 * MIB)
+    await fill(server, 100, prefixed(text("x" * 60_000)), path=NODE_ENDLESS.path)
+    assert MIB < server.held_bytes <= 2 * MIB
+    assert set(statuses(server, 100)) == {None, OVERLOADED}
+    await server.close()
+
+
+async def test_many_large_requests_of_one_connection_pay_before_a_large_one_of_another() -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB)
+    other = server.another_link()
+    await server.send(request_headers(1), data(message_prefix(2 * MIB) + bytes(64_000), 1), to=other)
+    await fill(server, 40, message_prefix(2 * MIB) + bytes(60_000))
+    assert OVERLOADED in statuses(server, 40)
+    assert other.connection.streams
+    await server.close()
+
+
 async def test_large_messages_of_streams_take_turns() -> None:
     server = FedServer(echo_with()[1], arriving_bytes_max=MIB)
     turns = server.server.options.reading_turns
@@ -96,48 +138,6 @@ async def test_turn_of_a_stream_ends_with_its_message() -> None:
     await server.close()
 
 
-async def test_message_that_a_handler_waits_for_has_to_arrive_in_time() -> None:
-    server = FedServer(echo_with()[1])
-    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("x")) + b"\0", 1))
-    [call] = server.server._calls()
-    begun = call.arriving_since
-    assert begun is not None
-    await server.send(data(message_prefix(100)[1:] + b"half", 1))
-    assert call.arriving_since is not None
-    call.refuse_late()
-    await server.send()
-    assert server.status(1) == StatusCode.DEADLINE_EXCEEDED
-    await server.close()
-
-
-async def test_stream_between_two_messages_is_never_late() -> None:
-    server = FedServer(echo_with()[1])
-    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("x")), 1))
-    assert [call.arriving_since for call in server.server._calls()] == [None]
-    await server.close()
-
-
-async def test_requests_that_nobody_asks_for_stay_as_they_were_sent() -> None:
-    """Taken apart, each of these would be a hundred times as large."""
-    server = FedServer(echo_with()[1])
-    await server.send(request_headers(1, path=ENDLESS.path), data(prefixed(StringValue()) * 10_000, 1))
-    assert server.held_bytes == 5 * 10_000
-    await server.close()
-
-
-async def test_unread_requests_of_streams_are_bounded_together() -> None:
-    server = FedServer(echo_with()[1], arriving_bytes_max=MIB, streams_max=1_000)
-    limit = server.server.options.unread_bytes_max
-    count = limit // 60_000 + 20
-    await fill(server, count, prefixed(text("x" * 60_000)), path=ENDLESS.path)
-    assert limit - WINDOW < server.held_bytes <= limit
-    assert statuses(server, count)[0] == OVERLOADED
-    assert statuses(server, count)[-1] is None
-    await server.close()
-
-
-async def test_stream_whose_handler_waits_gets_its_message_while_others_hold_all_there_is() -> None:
-    server = FedServer(echo_with()[1], arriving_bytes_max=MIB, streams_max=1_000)
 @pytest.mark.parametrize("first", [4, 10, 500_000])
 async def test_request_that_fits_into_its_window_needs_no_turn_wherever_its_frame_is_cut(first: int) -> None:
     echo, service = echo_with()
@@ -197,6 +197,48 @@ async def test_second_request_of_a_unary_call_is_refused_when_it_begins() -> Non
     await server.close()
 
 
+async def test_message_that_a_handler_waits_for_has_to_arrive_in_time() -> None:
+    server = FedServer(echo_with()[1])
+    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("x")) + b"\0", 1))
+    [call] = server.server._calls()
+    begun = call.arriving_since
+    assert begun is not None
+    await server.send(data(message_prefix(100)[1:] + b"half", 1))
+    assert call.arriving_since is not None
+    call.refuse_late()
+    await server.send()
+    assert server.status(1) == StatusCode.DEADLINE_EXCEEDED
+    await server.close()
+
+
+async def test_stream_between_two_messages_is_never_late() -> None:
+    server = FedServer(echo_with()[1])
+    await server.send(request_headers(1, path=CHAT.path), data(prefixed(text("x")), 1))
+    assert [call.arriving_since for call in server.server._calls()] == [None]
+    await server.close()
+
+
+async def test_requests_that_nobody_asks_for_stay_as_they_were_sent() -> None:
+    """Taken apart, each of these would be a hundred times as large."""
+    server = FedServer(echo_with()[1])
+    await server.send(request_headers(1, path=ENDLESS.path), data(prefixed(StringValue()) * 10_000, 1))
+    assert server.held_bytes == 5 * 10_000
+    await server.close()
+
+
+async def test_unread_requests_of_streams_are_bounded_together() -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB, streams_max=1_000)
+    limit = server.server.options.unread_bytes_max
+    count = limit // 60_000 + 20
+    await fill(server, count, prefixed(text("x" * 60_000)), path=ENDLESS.path)
+    assert limit - WINDOW < server.held_bytes <= limit
+    assert statuses(server, count)[0] == OVERLOADED
+    assert statuses(server, count)[-1] is None
+    await server.close()
+
+
+async def test_stream_whose_handler_waits_gets_its_message_while_others_hold_all_there_is() -> None:
+    server = FedServer(echo_with()[1], arriving_bytes_max=MIB, streams_max=1_000)
     limit = server.server.options.unread_bytes_max
     count = limit // 60_000
     await fill(server, count, prefixed(text("x" * 60_000)), path=ENDLESS.path)

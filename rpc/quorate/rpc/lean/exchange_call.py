@@ -158,7 +158,7 @@ class ExchangeCall(StreamedRequests):
             if is_last:
                 self._link.flush()
         if not self._stream.is_drained:
-            self.taking_since = self._surroundings.loop.time()
+            self._wait_to_be_taken()
 
     def end(self, error: QuorateError | None = None) -> None:
         self._finish(OK if error is None else status_of(error))

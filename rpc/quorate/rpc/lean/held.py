@@ -1,40 +1,121 @@
-"""What requests hold that no handler has taken yet: together no more than a bound.
+"""What calls hold that somebody else has to take: together no more than a bound.
 
-Every call tells how much lies here for it. When there is too much, whoever holds most is refused, and of
-equals who has held it longest: a small request gets through between those that never end. And not before the
-end of the turn of the loop: a request whose end is in the same read is with its handler by then, as is one
-that its handler was waiting for.
+Of requests, what no handler has taken yet (``Held``); of answers, what no client has (``Untaken``). Every
+call tells how much lies here for it. When there is too much, calls are ended until there is not: of whichever
+connection holds most, the call that holds most, and of equals the one that has held it longest. So a small
+request gets through between those that never end, and who has many large ones under way pays for them.
+
+Not before the end of the turn of the loop: a request whose end is in the same read is with its handler by
+then, as is one that its handler was waiting for.
+
+Rejected: a share for every connection. Most hold nothing at all, and a bound that is fair to ten thousand
+of them lets none send a large request.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
 
-__all__ = ["Held", "Holder"]
+from quorate.core.logging import get_logger
+
+__all__ = ["Held", "Holder", "Untaken"]
+
+log = get_logger(__name__)
 
 
 class Holder(Protocol):
-    def refuse_held(self) -> None:
-        """It holds nothing afterwards."""
+    @property
+    def link(self) -> Any:
+        """Its connection."""
         ...
+
+    @property
+    def peer(self) -> str: ...
+
+    def refuse_held(self) -> None:
+        """It holds nothing of its requests afterwards."""
+        ...
+
+    def cut(self) -> None:
+        """It holds nothing of its answers afterwards."""
+        ...
+
+    def untaken_bytes(self) -> int: ...
 
 
 class Held:
     """Of all calls of one sort."""
 
-    __slots__ = ("by_call", "bytes", "bytes_max")
+    __slots__ = ("by_call", "bytes", "bytes_max", "is_look_due")
 
     def __init__(self, bytes_max: float) -> None:
-        """``bytes_max``: infinite, where everybody is trusted."""
         self.bytes = 0
         #: who holds anything at all, since when it does
         self.by_call: dict[Holder, int] = {}
         self.bytes_max = bytes_max
+        #: whether it is too much is looked at, at the end of this turn of the loop
+        self.is_look_due = False
 
-    @property
-    def is_too_much(self) -> bool:
-        return self.bytes > self.bytes_max
+    def hold(self, call: Holder, size: int) -> None:
+        """So much, now. A call that tells so for every message does the same by itself, without this call."""
+        before = self.by_call.get(call, 0)
+        self.bytes += size - before
+        if size:
+            self.by_call[call] = size
+        elif before:
+            del self.by_call[call]
+        if self.bytes > self.bytes_max and not self.is_look_due:
+            self.is_look_due = True
+            asyncio.get_running_loop().call_soon(self.look)
 
-    def greediest(self) -> Holder:
-        """There has to be one."""
-        return max(self.by_call, key=self.by_call.__getitem__)
+    def look(self) -> None:
+        self.is_look_due = False
+        if self.bytes > self.bytes_max:
+            self._end_greediest(lambda call: call.refuse_held())
+
+    def _end_greediest(self, end: Callable[[Holder], None]) -> list[Holder]:
+        """Whom it has met."""
+        by_link: dict[Any, list[tuple[int, Holder]]] = {}
+        # The latest first, so that of equals the oldest is last after sorting.
+        for call, size in reversed(self.by_call.items()):
+            by_link.setdefault(call.link, []).append((size, call))
+        bytes_by_link = {link: sum(size for size, _ in of_link) for link, of_link in by_link.items()}
+        for of_link in by_link.values():
+            of_link.sort(key=_size)
+        ended = []
+        while self.bytes > self.bytes_max:
+            greediest = max(bytes_by_link, key=bytes_by_link.__getitem__)
+            size, call = by_link[greediest].pop()
+            bytes_by_link[greediest] -= size
+            end(call)
+            ended.append(call)
+        assert self.bytes == sum(self.by_call.values())
+        return ended
+
+
+class Untaken(Held):
+    """Answers. What a client takes of one is not told as it happens, but found when it is looked."""
+
+    __slots__ = ()
+
+    def look(self) -> None:
+        self.is_look_due = False
+        for call in list(self.by_call):
+            self._measure(call)
+        if self.bytes <= self.bytes_max:
+            return
+        ended = self._end_greediest(lambda call: call.cut())
+        log.warning(
+            "untaken_answers_cut", calls=len(ended), first_peer=ended[0].peer, bytes_max=self.bytes_max
+        )
+
+    def _measure(self, call: Holder) -> None:
+        size = call.untaken_bytes()
+        self.bytes += size - self.by_call[call]
+        self.by_call[call] = size
+
+
+def _size(of_call: tuple[int, Holder]) -> int:
+    return of_call[0]

@@ -30,6 +30,15 @@ class LeanOptions:
     #: what requests that are still arriving may hold: the small ones together, and the large ones, which take
     #: turns, counted as so many of the largest
     arriving_bytes_max: int = 64 << 20
+    #: what answers may hold that clients have not taken yet, of all connections together; beyond that the
+    #: greediest connection loses some. More than a handler's own bound lets it answer with, so that this is
+    #: for those that have none.
+    untaken_bytes_max: int = 512 << 20
+    #: the same two for calls between nodes, which anybody can make who reaches the address: what a hundred
+    #: nodes would hold if all of them were stuck at once, and more. Less lets a node that is only slow lose
+    #: its calls; more is memory that somebody who means harm can take.
+    internal_arriving_bytes_max: int = 256 << 20
+    internal_untaken_bytes_max: int = 1 << 30
     #: how long a unary request may take to arrive, or one of a stream once its handler waits for it; a client
     #: that is slower holds up nobody for longer
     arrival_s_max: float = 30.0

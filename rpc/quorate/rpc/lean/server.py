@@ -15,7 +15,7 @@ from quorate.rpc.lean.exchange_call import ExchangeCall
 from quorate.rpc.lean.frames import ErrorCode, Flag
 from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_head
 from quorate.rpc.lean.header_codec import HeaderList
-from quorate.rpc.lean.held import Held
+from quorate.rpc.lean.held import Held, Untaken
 from quorate.rpc.lean.link import KeepAlive, Link
 from quorate.rpc.lean.listening import listen
 from quorate.rpc.lean.options import LeanOptions
@@ -61,6 +61,10 @@ class LeanServer:
             CallKind.UNARY: Held(options.arriving_bytes_max),
             CallKind.STREAM: Held(options.unread_bytes_max),
         }
+        self._untaken = Untaken(options.untaken_bytes_max)
+        #: of nodes, apart: clients cannot hold what nodes need
+        self._held_of_nodes = Held(options.internal_arriving_bytes_max)
+        self._untaken_of_nodes = Untaken(options.internal_untaken_bytes_max)
         self._names = [service.name for service in services]
         self._listening: list[asyncio.Server] = []
         self._health = Health()
@@ -82,13 +86,18 @@ class LeanServer:
             for method, handler in service.handlers.items():
                 admission, traffic = admissions.of(service, method), options.traffic.of(method)
                 call_type = _call_type(method, handler)
-                if service.is_internal:
-                    # Nodes do not hold each other up.
-                    route = Route(method, handler, call_type, admission, None, traffic)
-                else:
-                    held = self._held[method.kind]
-                    route = Route(method, handler, call_type, admission, self._turns, traffic, held)
-                self.routes[method.path.encode()] = route
+                # Nodes do not wait for turns: they would hold each other up.
+                is_internal = service.is_internal
+                self.routes[method.path.encode()] = Route(
+                    method,
+                    handler,
+                    call_type,
+                    admission,
+                    turns=None if is_internal else self._turns,
+                    traffic=traffic,
+                    held=self._held_of_nodes if is_internal else self._held[method.kind],
+                    untaken=self._untaken_of_nodes if is_internal else self._untaken,
+                )
 
     def _route_standard_services(self, names: Sequence[str]) -> None:
         admission = Admission(_STANDARD_CALLS_MAX)
@@ -101,6 +110,7 @@ class LeanServer:
                     admission,
                     self._turns,
                     held=self._held[method.kind],
+                    untaken=self._untaken,
                 )
 
     async def start(self, *, serving: bool) -> None:

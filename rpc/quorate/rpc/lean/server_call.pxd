@@ -17,7 +17,7 @@ cdef class ServerCall:
     cdef LinkCore _link
     cdef object _method, _traffic, _found, _arrived, _timer
     cdef list _on_over
-    cdef bint _is_look_due, _are_headers_sent
+    cdef bint _are_headers_sent
     cdef int64_t _message_bytes_max, _held_bytes
     cdef double _deadline
 

@@ -8,7 +8,21 @@ A call is *finished* once its status is decided, and *over* once the socket has 
 then it counts for whoever waits to hear that it is over. For admission it counts until its handler has ended
 as well: one that was cancelled may have something to put away first.
 
-``UnaryCall`` and ``StreamCall`` differ in how requests get to the handler.
+::
+
+    the call           _is_finished  _is_over
+    is under way       no            no        what waits of requests counts as held, of answers as untaken
+    is finished        yes           no        nothing is held; its answer and status wait: untaken
+    is over            either        yes       nothing is held or untaken; it has left admission, or does so
+                                               once its handler (_task) has ended
+
+    a message          _reading      _arrived  _has_turn
+    needs no turn      None          None      no          what is here of it is held
+    waits for a turn   a task        pending   no          the same
+    has its turn       a task        pending   yes         not held: it counts among those with turns
+    is there           None          None      no          it is with the handler
+
+``UnaryCall``, ``StreamCall`` and ``ExchangeCall`` differ in how requests get to the handler.
 """
 
 from __future__ import annotations
@@ -34,7 +48,7 @@ from quorate.rpc.lean.grpc_headers import (
     status_trailers,
 )
 from quorate.rpc.lean.header_codec import HeaderList
-from quorate.rpc.lean.held import Held
+from quorate.rpc.lean.held import Held, Untaken
 from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge
 from quorate.rpc.lean.options import LeanOptions
@@ -64,6 +78,8 @@ class Route:
     traffic: MethodTraffic = UNMEASURED
     #: what requests hold before a handler takes them, and while they have no turn
     held: Held = field(default_factory=lambda: Held(math.inf))
+    #: what answers hold until their clients take them
+    untaken: Held = field(default_factory=lambda: Untaken(math.inf))
 
 
 @dataclass(slots=True)
@@ -130,7 +146,6 @@ class ServerCall:
         self._has_turn = False
         #: this call's part of what requests hold
         self._held_bytes = 0
-        self._is_look_due = False
         self._are_headers_sent = False
         self._is_finished = False
         self._is_over = False
@@ -139,6 +154,10 @@ class ServerCall:
         if head.timeout_s is not None:
             self._deadline = surroundings.loop.time() + head.timeout_s
             self._timer = surroundings.loop.call_later(head.timeout_s, self._deadline_passed)
+
+    @property
+    def link(self) -> Link:
+        return self._link
 
     # ---- for handlers
 
@@ -164,7 +183,8 @@ class ServerCall:
         raise NotImplementedError
 
     def on_drained(self) -> None:
-        self.taking_since = None
+        if self.taking_since is not None:
+            self._is_taken()
         if self._stream.is_local_ended:
             self._over()
 
@@ -182,15 +202,9 @@ class ServerCall:
         elif self._held_bytes:
             del held.by_call[self]
         self._held_bytes = held_bytes
-        if held_bytes and held.bytes > held.bytes_max and not self._is_look_due:
-            self._is_look_due = True
-            self._surroundings.loop.call_soon(self._look_at_held)
-
-    def _look_at_held(self) -> None:
-        self._is_look_due = False
-        held = self._route.held
-        while held.is_too_much:
-            held.greediest().refuse_held()
+        if held_bytes and held.bytes > held.bytes_max and not held.is_look_due:
+            held.is_look_due = True
+            self._surroundings.loop.call_soon(held.look)
 
     def refuse_held(self) -> None:
         self._refuse(Overloaded("too many requests are arriving at once"))
@@ -291,14 +305,27 @@ class ServerCall:
             self._over()
         else:
             self._stop_receiving()
-            self.taking_since = self._surroundings.loop.time()
+            self._wait_to_be_taken()
+
+    def _wait_to_be_taken(self) -> None:
+        """The client's windows, or the socket, have no room for some of the answer."""
+        self.taking_since = self._surroundings.loop.time()
+        self._route.untaken.hold(self, self._stream.waiting_bytes)
+
+    def _is_taken(self) -> None:
+        self.taking_since = None
+        self._route.untaken.hold(self, 0)
+
+    def untaken_bytes(self) -> int:
+        return self._stream.waiting_bytes
 
     def _over(self) -> None:
         """The socket has all of the answer, or there will be none."""
         if self._is_over:
             return
         self._is_over = True
-        self.taking_since = None
+        if self.taking_since is not None:
+            self._is_taken()
         if self._timer is not None:
             self._timer.cancel()
         self._stop_receiving()

@@ -88,7 +88,7 @@ class StreamCall(StreamedRequests):
             self._handler_failed(error)
 
     async def _drained(self) -> None:
-        self.taking_since = self._surroundings.loop.time()
+        self._wait_to_be_taken()
         self._waits_for_room = self._surroundings.loop.create_future()
         try:
             await self._waits_for_room
