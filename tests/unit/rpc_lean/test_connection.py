@@ -201,6 +201,7 @@ def test_data_goes_out_in_frames_that_the_peer_allows_and_the_last_one_ends_the_
 
 
 def test_streams_that_wait_for_the_connections_window_take_turns() -> None:
+    """In the order in which they began to wait for nothing else: the first needs its own window before."""
     wire = Wire()
     wire.send(request_headers(1, flags=WHOLE_REQUEST) + request_headers(3, flags=WHOLE_REQUEST))
     first, second = wire.recorder.streams
@@ -210,9 +211,23 @@ def test_streams_that_wait_for_the_connections_window_take_turns() -> None:
     second.send(bytes(1_000), b"")
     assert wire.answers() == []
     sent = wire.exchange(window_update_frame(1, 5_000) + window_update_frame(0, 1_500))
-    assert [(each.stream_id, len(each.content)) for each in sent] == [(1, 1_000), (3, 500)]
+    assert [(each.stream_id, len(each.content)) for each in sent] == [(3, 1_000), (1, 500)]
     sent = wire.exchange(window_update_frame(0, 500))
-    assert [(each.stream_id, len(each.content)) for each in sent] == [(3, 500)]
+    assert [(each.stream_id, len(each.content)) for each in sent] == [(1, 500)]
+
+
+def test_who_fills_what_may_leave_at_once_is_last_the_next_time() -> None:
+    windows = PREFACE + settings_frame([(4, 1 << 30), (5, 1 << 20)]) + window_update_frame(0, 1 << 30)
+    wire = Wire(hello=windows)
+    wire.send(b"".join(request_headers(stream_id, flags=WHOLE_REQUEST) for stream_id in (1, 3)))
+    wire.connection.set_writable(is_writable=False)
+    for stream in wire.recorder.streams:
+        stream.send(bytes(5), bytes(3 << 20))
+    sent = []
+    for _ in range(4):
+        wire.connection.set_writable(is_writable=True)
+        sent.append([each.stream_id for each in wire.answers()])
+    assert sent == [[1], [3], [1], [3]]
 
 
 def test_nothing_of_a_stream_is_handed_to_a_socket_that_takes_no_more() -> None:

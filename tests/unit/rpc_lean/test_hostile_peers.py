@@ -16,7 +16,14 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 from hpack import Encoder
 
-from quorate.rpc.lean.frames import ErrorCode, Flag, FrameType, settings_frame, window_update_frame
+from quorate.rpc.lean.frames import (
+    ErrorCode,
+    Flag,
+    FrameType,
+    goaway_frame,
+    settings_frame,
+    window_update_frame,
+)
 from quorate.rpc.lean.grpc_headers import status_trailers
 from quorate.rpc.lean.limits import Limits, Rate
 from quorate.rpc.lean.status import Status, StatusCode
@@ -62,9 +69,8 @@ FEW = Limits(
     resets=Rate(20, 10),
     empty_data=Rate(20, 10),
     unknown_frames=Rate(20, 10),
-    control_frames=dict.fromkeys(
-        (FrameType.PING, FrameType.SETTINGS, FrameType.PRIORITY, FrameType.WINDOW_UPDATE), Rate(20, 10)
-    ),
+    unwanted_headers=Rate(20, 10),
+    control_frames=dict.fromkeys(Limits().control_frames, Rate(20, 10)),
 )
 FLOODS = {
     "ping": lambda _: PING,
@@ -72,7 +78,15 @@ FLOODS = {
     "priority": lambda _: frame(FrameType.PRIORITY, bytes(5), stream_id=7),
     "window update": lambda _: window_update_frame(0, 1),
     "unknown": lambda _: frame(0x77, b"?"),
+    "goaway": lambda _: goaway_frame(0, ErrorCode.NO_ERROR, ""),
 }
+
+
+def test_every_type_of_frame_that_costs_the_peer_nothing_has_a_limit() -> None:
+    """All but those that belong to a call, and those that end a connection or are part of another frame."""
+    kinds = {kind for name, kind in vars(FrameType).items() if name.isupper()}
+    others = {FrameType.DATA, FrameType.HEADERS, FrameType.RST_STREAM, FrameType.PUSH_PROMISE}
+    assert kinds - others - {FrameType.CONTINUATION} == Limits().control_frames.keys()
 
 
 @pytest.mark.parametrize("name", FLOODS)
@@ -120,6 +134,46 @@ def test_streams_that_this_side_is_made_to_reset_count_as_well() -> None:
         return request_headers(stream_id) + window_update_frame(stream_id, 0)
 
     assert flood(wire, provoked, 100) == 20
+
+
+def test_headers_of_a_stream_that_this_side_has_reset_end_the_connection() -> None:
+    wire = Wire(FEW)
+    wire.send(request_headers(1))
+    wire.recorder.streams[0].reset(ErrorCode.CANCEL)
+    assert flood(wire, lambda _: request_headers(1), 100) == 20
+
+
+def test_streams_that_are_opened_after_goaway_end_the_connection() -> None:
+    wire = Wire(FEW)
+    wire.connection.go_away()
+    wire.answers()
+    assert flood(wire, lambda number: request_headers(2 * number + 1), 100) == 20
+
+
+def test_settings_that_no_one_has_so_many_of_end_the_connection() -> None:
+    wire = Wire()
+    assert refusal(wire.exchange(settings_frame([(0x1A1A, 0)] * 32))) is None
+    assert refusal(wire.exchange(settings_frame([(0x1A1A, 0)] * 33))) is CALM
+
+
+def test_window_of_very_many_streams_may_be_changed_less_often() -> None:
+    def changes(streams: int) -> int:
+        wire = Wire(FEW, streams_max=streams)
+        wire.send(b"".join(request_headers(2 * number + 1) for number in range(streams)))
+        wire.answers()
+        return flood(wire, lambda number: settings_frame([(4, number)]), 100)
+
+    assert (changes(499), changes(1_500), changes(9_999)) == (19, 4, 1)
+
+
+def test_stock_client_with_all_the_calls_it_may_have_learns_how_fast_the_link_is() -> None:
+    """A window that doubles, from the default up to the largest, and back."""
+    wire = Wire(streams_max=2_000)
+    wire.send(b"".join(request_headers(2 * number + 1) for number in range(2_000)))
+    wire.answers()
+    sizes = [1 << bits for bits in range(17, 24)]
+    for size in (*sizes, *reversed(sizes)):
+        assert refusal(wire.exchange(settings_frame([(4, size)]))) is None
 
 
 def test_data_with_nothing_in_it_ends_the_connection() -> None:

@@ -97,8 +97,10 @@ class Connection:
         self.streams: dict[int, Stream] = {}
         #: the latest to end, and whether it was this side that reset them
         self.ended: OrderedDict[int, bool] = OrderedDict()
-        #: those with something to send for which there was no room, in the order of their turns
-        self.blocked: dict[int, Stream] = {}
+        #: Those with something to send, and room in their own windows, for which the connection's window or
+        #: the socket had none, in the order of their turns. Whose own window is shut is not among them: the
+        #: peer names it when it opens that.
+        self.blocked: OrderedDict[int, Stream] = OrderedDict()
         self.send_window = WINDOW_DEFAULT
         #: whether the socket takes more
         self.is_writable = True
@@ -177,12 +179,17 @@ class Connection:
             self.pump_all()
 
     def pump_all(self) -> None:
-        """Everybody in turn: who was served first this time is last the next time."""
-        for stream in list(self.blocked.values()):
-            if not self.is_writable or self.send_window <= 0:
-                return
-            self.blocked.pop(stream.id, None)
+        """Everybody in turn: who was served first this time is last the next time.
+
+        Nobody is asked whom there is no room for: a peer could open the window byte by byte, with thousands
+        waiting.
+        """
+        while self.blocked and self.is_writable and self.send_window > 0:
+            _, stream = self.blocked.popitem(last=False)
             stream.pump()
+            if stream.id in self.blocked:
+                # What it has no room in has room for nobody else either.
+                return
 
     def open_window(self, increment: int) -> None:
         """The peer takes so much more, over all streams."""
@@ -195,11 +202,16 @@ class Connection:
     def change_windows(self, window_bytes: int) -> None:
         """Of all streams, open or yet to come, after a new setting of the peer."""
         difference = window_bytes - self.peer.window_bytes
+        if not difference:
+            return
+        self.rates.count_window_change(len(self.streams))
         self.peer.window_bytes = window_bytes
         for stream in self.streams.values():
             stream.send_window += difference
             if stream.send_window > WINDOW_MAX:
                 raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "no window is that large")
+            if stream.waiting_bytes and stream.send_window > 0:
+                self.blocked[stream.id] = stream
 
     # ---- streams
 
@@ -239,7 +251,8 @@ class Connection:
     def forget(self, stream: Stream, *, was_reset: bool = False) -> None:
         """It has ended on both sides, or was reset by this one."""
         del self.streams[stream.id]
-        self.blocked.pop(stream.id, None)
+        if self.blocked:
+            self.blocked.pop(stream.id, None)
         stream.discard()
         self._remember_ended(stream.id, was_reset=was_reset)
 
@@ -293,6 +306,8 @@ class Connection:
         """What holds between any two calls from outside."""
         assert self.output_bytes == sum(map(len, self.output))
         assert self.blocked.keys() <= self.streams.keys()
+        for stream in self.streams.values():
+            assert not stream.waiting_bytes or stream.send_window <= 0 or stream.id in self.blocked
         assert len(self.ended) <= _ENDED_REMEMBERED_MAX
         assert self.fault is None or not self.streams, "nothing outlives the connection"
         for stream_id, stream in self.streams.items():

@@ -92,6 +92,7 @@ class IncomingHeaders:
             self._on_more_headers(stream, found, ends_stream=ends_stream)
         elif self._connection.is_client:
             check_unwanted(self._connection, stream_id)
+            self._connection.rates.count_unwanted_headers()
         else:
             self._on_new_stream(found, stream_id, ends_stream=ends_stream)
 
@@ -105,8 +106,10 @@ class IncomingHeaders:
         else:
             check(found, Role.RESPONSE)
             stream.has_headers = not _is_interim(found)
-            if ends_stream and not stream.has_headers:
-                raise StreamFault(ErrorCode.PROTOCOL_ERROR, "the end before any response")
+            if not stream.has_headers:
+                if ends_stream:
+                    raise StreamFault(ErrorCode.PROTOCOL_ERROR, "the end before any response")
+                self._connection.rates.count_unwanted_headers()
         stream.listener.on_headers(found)
         # The listener may have reset it meanwhile.
         if ends_stream and not stream.is_remote_ended:
@@ -118,11 +121,13 @@ class IncomingHeaders:
             if stream_id not in connection.ended and not connection.is_late(stream_id):
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the stream's number is not a new one")
             check_unwanted(connection, stream_id)
+            connection.rates.count_unwanted_headers()
             return
         if not stream_id % 2:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the stream's number is a server's")
         if connection.is_going_away:
             connection.ignore(stream_id)
+            connection.rates.count_unwanted_headers()
             return
         connection.last_peer_stream_id = connection.last_taken_stream_id = stream_id
         if len(connection.streams) >= connection.settings.streams_max:

@@ -19,6 +19,10 @@ from quorate.rpc.lean.frames import ErrorCode, FrameType
 
 __all__ = ["Limits", "PeerRates", "Rate", "RateLimit"]
 
+#: streams whose windows are changed for what one frame of SETTINGS costs; and the most that is asked for a
+#: change, so that a client with many may do it now and then: stock ones do as they learn how fast the link is
+_STREAMS_PER_SETTINGS: Final = 500
+_SETTINGS_FOR_WINDOWS_MAX: Final = 10
 #: what a DATA frame lets its receiver send: the windows of the stream and of the connection opened again,
 #: and a ping to measure the link
 _CONTROL_FRAMES_PER_DATA: Final = 4
@@ -41,10 +45,15 @@ class Limits:
     header_block_bytes_max: int = 16 << 10
     #: frames that one header block may be spread over
     continuations_max: int = 16
+    #: in one frame of SETTINGS; six have a meaning, and some clients add one that has none
+    settings_max: int = 32
     #: what waits to be written because a peer sends much that wants answers, and reads none of them
     unsent_control_bytes_max: int = 1 << 20
     #: RST_STREAM from a peer, and streams of it that had to be reset: each had cost a call
     resets: Rate = Rate(2_000, 500)
+    #: header blocks that have to be unpacked and belong to nothing: of streams that were reset, of those that
+    #: come after GOAWAY, and interim responses. Who cancels many calls at once gets two for each.
+    unwanted_headers: Rate = Rate(5_000, 1_000)
     #: DATA with nothing in it that ends nothing
     empty_data: Rate = Rate(1_000, 100)
     #: frames of types that nobody knows, which have to be passed over
@@ -56,6 +65,7 @@ class Limits:
             FrameType.PING: Rate(1_000, 100),
             FrameType.SETTINGS: Rate(100, 10),
             FrameType.PRIORITY: Rate(1_000, 100),
+            FrameType.GOAWAY: Rate(10, 1),
             FrameType.WINDOW_UPDATE: Rate(10_000, 1_000),
         }
     )
@@ -71,14 +81,14 @@ class RateLimit:
         self._tokens: float = rate.burst
         self._since = now
 
-    def take(self, now: float) -> bool:
+    def take(self, now: float, count: int = 1) -> bool:
         # Filled only once it is empty: a frame that is within the limit costs a subtraction.
-        if self._tokens < 1:
+        if self._tokens < count:
             self._tokens = min(self._rate.burst, self._tokens + (now - self._since) * self._rate.per_s)
             self._since = now
-            if self._tokens < 1:
+            if self._tokens < count:
                 return False
-        self._tokens -= 1
+        self._tokens -= count
         return True
 
     def earn(self, count: int) -> None:
@@ -96,6 +106,7 @@ class PeerRates:
         self._resets = RateLimit(limits.resets, now)
         self._empty_data = RateLimit(limits.empty_data, now)
         self._unknown_frames = RateLimit(limits.unknown_frames, now)
+        self._unwanted_headers = RateLimit(limits.unwanted_headers, now)
         self._control_frames = {kind: RateLimit(rate, now) for kind, rate in limits.control_frames.items()}
 
     def count_reset(self) -> None:
@@ -106,6 +117,16 @@ class PeerRates:
 
     def count_unknown_frame(self) -> None:
         self._count(self._unknown_frames, "frames of an unknown type")
+
+    def count_unwanted_headers(self) -> None:
+        self._count(self._unwanted_headers, "headers of no stream that is there")
+
+    def count_window_change(self, streams: int) -> None:
+        """Beside its frame: for what it costs to walk over the streams."""
+        limit = self._control_frames.get(FrameType.SETTINGS)
+        frames = min(streams // _STREAMS_PER_SETTINGS, _SETTINGS_FOR_WINDOWS_MAX)
+        if limit is not None and frames:
+            self._count(limit, "changes of many windows", frames)
 
     def count_frame(self, kind: int) -> None:
         limit = self._control_frames.get(kind)
@@ -121,6 +142,6 @@ class PeerRates:
             if kind in self._control_frames:
                 self._control_frames[kind].earn(frames * _CONTROL_FRAMES_PER_DATA)
 
-    def _count(self, limit: RateLimit, what: str) -> None:
-        if not limit.take(self.now):
+    def _count(self, limit: RateLimit, what: str, count: int = 1) -> None:
+        if not limit.take(self.now, count):
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, f"too many {what}")

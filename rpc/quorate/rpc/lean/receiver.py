@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Receiver"]
 
 _UINT32: Final = struct.Struct(">I")
+_SETTING_BYTES: Final = 6
 
 
 class Receiver:
@@ -165,7 +166,7 @@ class Receiver:
         stream.send_window += increment
         if stream.send_window > WINDOW_MAX:
             raise StreamFault(ErrorCode.FLOW_CONTROL_ERROR, "no window is that large")
-        if stream_id in connection.blocked:
+        if stream.waiting_bytes:
             stream.pump()
 
     def _on_push_promise(self, _content: memoryview, _flags: int, _stream_id: int) -> None:
@@ -181,10 +182,20 @@ class Receiver:
             if content:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "an acknowledgement is empty")
             return
-        if len(content) % 6:
+        if len(content) % _SETTING_BYTES:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a setting has six bytes")
+        if len(content) > _SETTING_BYTES * connection.limits.settings_max:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "more settings than there are")
+        window_bytes = connection.peer.window_bytes
         for code, value in read_settings(content):
-            self._set(code, value)
+            if code == SettingCode.INITIAL_WINDOW_SIZE:
+                if value > WINDOW_MAX:
+                    raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "no window is that large")
+                window_bytes = value
+            else:
+                self._set(code, value)
+        # Once, by the last that was said: it is a matter of every stream.
+        connection.change_windows(window_bytes)
         connection.peer.are_known = True
         connection.write(settings_frame(flags=Flag.ACK))
         connection.acceptor.on_settings()
@@ -200,10 +211,6 @@ class Receiver:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "ENABLE_PUSH is not 0 or 1")
         elif code == SettingCode.MAX_CONCURRENT_STREAMS:
             connection.peer.streams_max = value
-        elif code == SettingCode.INITIAL_WINDOW_SIZE:
-            if value > WINDOW_MAX:
-                raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "no window is that large")
-            connection.change_windows(value)
         elif code == SettingCode.MAX_FRAME_SIZE:
             if not FRAME_BYTES_MAX_DEFAULT <= value <= FRAME_BYTES_MAX_LIMIT:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "no frame has that size")

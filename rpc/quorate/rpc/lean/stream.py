@@ -153,7 +153,10 @@ class Stream:
         while waiting:
             size = min(self._room(), self.waiting_bytes)
             if size <= 0:
-                connection.blocked[self.id] = self
+                if self.send_window > 0:
+                    connection.blocked[self.id] = self
+                else:
+                    connection.blocked.pop(self.id, None)
                 return
             self._send_waiting(size)
         connection.blocked.pop(self.id, None)
