@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t
 @cython.final
 cdef class Connection:
     cdef readonly bint is_client
-    cdef readonly object settings, limits, acceptor, peer, rates, encoder, ended, blocked
-    cdef readonly dict streams
+    cdef readonly object settings, limits, acceptor, peer, rates, encoder, blocked
+    cdef readonly dict streams, ended
     cdef readonly list output
     cdef readonly int64_t output_bytes
     cdef readonly object fault

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Acceptor", "Connection"]
 
-#: streams that are remembered after they have ended, to tell what comes late from what never was
-_ENDED_REMEMBERED_MAX: Final = 1_000
+#: Streams that are remembered after they have ended, to tell what comes late from what never was. A
+#: connection that idles keeps them; what is too old to be among them is passed over.
+_ENDED_REMEMBERED_MAX: Final = 64
 #: a reason in GOAWAY is for people
 _REASON_CHARACTERS_MAX: Final = 200
 
@@ -96,7 +97,7 @@ class Connection:
         self.encoder = HeaderEncoder()
         self.streams: dict[int, Stream] = {}
         #: the latest to end, and whether it was this side that reset them
-        self.ended: OrderedDict[int, bool] = OrderedDict()
+        self.ended: dict[int, bool] = {}
         #: Those with something to send, and room in their own windows, for which the connection's window or
         #: the socket had none, in the order of their turns. Whose own window is shut is not among them: the
         #: peer names it when it opens that.
@@ -273,8 +274,13 @@ class Connection:
     def _remember_ended(self, stream_id: int, *, was_reset: bool) -> None:
         self.ended[stream_id] = was_reset
         if len(self.ended) > _ENDED_REMEMBERED_MAX:
-            forgotten_id, _ = self.ended.popitem(last=False)
-            self._last_forgotten_id = max(self._last_forgotten_id, forgotten_id)
+            self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        """The older half of them: one at a time would cost every call as much as to remember it."""
+        for stream_id in list(self.ended)[: _ENDED_REMEMBERED_MAX // 2]:
+            del self.ended[stream_id]
+            self._last_forgotten_id = max(self._last_forgotten_id, stream_id)
 
     # ---- the end
 

@@ -24,13 +24,16 @@ __all__ = ["Header", "HeaderDecoder", "HeaderEncoder", "HeaderList"]
 
 Header: TypeAlias = tuple[bytes, bytes]
 
-#: blocks remembered, each way; more than a client has methods and deadlines
-_REMEMBERED_MAX: Final = 256
-#: longer ones are not remembered: they do not repeat, and a peer must not fill our memory with its own
-_REMEMBERED_BYTES_MAX: Final = 512
-#: of one that is remembered, unpacked: a byte can stand for a long header, and for many
+#: What is remembered, each way: some fifty blocks of a stock client, more than it has methods. Blocks that
+#: have a deadline of their own each, as some send them, do not repeat, however many are remembered.
+_REMEMBERED_BYTES_MAX: Final = 48 << 10
+#: of one of them; longer ones do not repeat, and a peer must not drive out the others with it
+_BLOCK_BYTES_MAX: Final = 512
+#: of one unpacked: a byte can stand for a long header, and for many
 _UNPACKED_BYTES_MAX: Final = 4096
-_HEADER_OVERHEAD_BYTES: Final = 32  # as HPACK counts
+#: of a block beside its headers, and of a header beside its name and value: what Python's objects take
+_BLOCK_OVERHEAD_BYTES: Final = 320
+_HEADER_OVERHEAD_BYTES: Final = 64
 #: of the dynamic table that we pack with, whatever the peer allows
 _TABLE_BYTES_MAX: Final = 4096
 #: names whose values are rarely the same twice
@@ -72,15 +75,37 @@ class _WatchedTable(HeaderTable):
         HeaderTable.maxsize.fset(self, newmax)  # type: ignore[attr-defined]  # mypy takes it for the int
 
 
+class _Remembered(dict[Any, Any]):
+    """Bounded by its bytes. When it is full it begins anew: who is in it often is soon in it again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bytes = 0
+
+    def clear(self) -> None:
+        super().clear()
+        self._bytes = 0
+
+    def remember(self, key: Any, value: Any, block: bytes, headers: tuple[Header, ...]) -> None:
+        unpacked_bytes = sum(len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in headers)
+        if len(block) > _BLOCK_BYTES_MAX or unpacked_bytes > _UNPACKED_BYTES_MAX:
+            return
+        size = _BLOCK_OVERHEAD_BYTES + len(block) + unpacked_bytes
+        if self._bytes + size > _REMEMBERED_BYTES_MAX:
+            self.clear()
+        self[key] = value
+        self._bytes += size
+
+
 class HeaderDecoder:
     def __init__(self, list_bytes_max: int) -> None:
         self._decoder = Decoder(list_bytes_max)
         self._table = _WatchedTable()
         self._decoder.header_table = self._table
-        self._known: dict[bytes, HeaderList] = {}
+        self._known = _Remembered()
 
     def decode(self, block: bytes) -> HeaderList:
-        known = self._known.get(block)
+        known: HeaderList | None = self._known.get(block)
         if known is not None:
             return known
         changes = self._table.changes
@@ -95,10 +120,8 @@ class HeaderDecoder:
         found = HeaderList(headers)
         if self._table.changes != changes:
             self._known.clear()
-        elif len(block) <= _REMEMBERED_BYTES_MAX and _unpacked_bytes(headers) <= _UNPACKED_BYTES_MAX:
-            if len(self._known) >= _REMEMBERED_MAX:
-                self._known.clear()
-            self._known[block] = found
+        else:
+            self._known.remember(block, found, block, headers)
         return found
 
 
@@ -107,7 +130,7 @@ class HeaderEncoder:
         self._encoder = Encoder()
         self._table = _WatchedTable()
         self._encoder.header_table = self._table
-        self._known: dict[tuple[Header, ...], bytes] = {}
+        self._known = _Remembered()
         #: of sizes that the peer has set since the last block: the least, and the last
         self._sizes_to_tell: tuple[int, int] | None = None
 
@@ -129,7 +152,7 @@ class HeaderEncoder:
     def encode(self, headers: tuple[Header, ...]) -> bytes:
         if self._sizes_to_tell is not None:
             self._resize_table()
-        known = self._known.get(headers)
+        known: bytes | None = self._known.get(headers)
         if known is not None:
             return known
         # The peer is told of a new size at the beginning of the next block, and of that one only.
@@ -139,15 +162,9 @@ class HeaderEncoder:
         block = self._encoder.encode(_marked(headers), huffman=False)
         if self._table.changes != changes:
             self._known.clear()
-        elif is_plain and len(block) <= _REMEMBERED_BYTES_MAX:
-            if len(self._known) >= _REMEMBERED_MAX:
-                self._known.clear()
-            self._known[headers] = block
+        elif is_plain:
+            self._known.remember(headers, block, block, headers)
         return block
-
-
-def _unpacked_bytes(headers: Iterable[Header]) -> int:
-    return sum(len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in headers)
 
 
 def _marked(headers: Iterable[Header]) -> list[Header]:
