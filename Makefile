@@ -189,7 +189,9 @@ $(PROMETHEUS):
 	@if (source=$$(go mod download -json github.com/prometheus/prometheus@$(PROMETHEUS_VERSION) \
 	        | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p') \
 	    && cp -r "$$source" .tools/prometheus-source && chmod -R u+w .tools/prometheus-source \
-	    && cd .tools/prometheus-source && CGO_ENABLED=0 go build -o ../bin/ ./cmd/promtool ./cmd/prometheus) \
+	    && cd .tools/prometheus-source \
+	    && CGO_ENABLED=0 go build -ldflags "-X github.com/prometheus/common/version.Version=$$(cat VERSION)" \
+	        -o ../bin/ ./cmd/promtool ./cmd/prometheus) \
 	    2>.tools/prometheus.log; then \
 	    rm -rf .tools/prometheus-source; touch $@; \
 	else \

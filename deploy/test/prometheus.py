@@ -101,7 +101,7 @@ async def check_prometheus(targets: str) -> str:
                 raise CannotTest(f"Prometheus after {_PATIENCE_S:g} s: {trouble}")
             well_since = time.monotonic()
         await asyncio.sleep(_POLL_S)
-    version = await prometheus.version()
+    version = await prometheus.version() or "of no version"
     return f"Prometheus {version} scrapes all {len(nodes)} nodes, and of {len(rules)} alerts none fires"
 
 
