@@ -4,10 +4,11 @@ Reads and writes are bare system calls on the descriptor: they move bytes to and
 cache, so they stay on the event loop. Whatever waits for the device runs in a small pool of
 threads, and threads exist nowhere else.
 
-A sync takes its own duplicate of the descriptor. Otherwise ``close`` during a sync would free the
-number, the next ``open`` would get it, and the thread would sync a stranger's file and report
-success for data that never reached the device. A lock around both was rejected: it would make
-``close`` wait for the device on the event loop.
+A descriptor stays open until its file is closed and no sync of it is under way. Otherwise ``close``
+during a sync would free the number, the next ``open`` would get it, and the thread would sync a stranger's
+file and report success for data that never reached the device. A lock around both was rejected: it would
+make ``close`` wait for the device on the event loop. So was a duplicate for each sync: a process with too
+many files open could make nothing durable any more, whatever it holds open.
 
 Errors pass through as ``OSError``. Nothing is retried, least of all a sync: Linux marks the pages
 clean when it fails, so a second attempt would succeed without having written them.
@@ -50,12 +51,15 @@ def _choose_sync() -> Callable[[int], None]:
 
 
 _sync_content: Final = _choose_sync()
+#: users of a descriptor: its file, which is the first in the list and so is taken out last, and its syncs
+_LAST: Final = True
+_NOT_LAST: Final = False
 
 
 class OsFile:
     """One descriptor. ``_descriptor`` is -1 once closed, so that later calls fail with EBADF."""
 
-    __slots__ = ("_descriptor", "_on_sync", "_pool", "path")
+    __slots__ = ("_descriptor", "_on_sync", "_pool", "_users", "path")
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class OsFile:
     ) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._users = [_LAST]
         self._pool = pool
         self._on_sync = on_sync
 
@@ -112,7 +117,16 @@ class OsFile:
         return os.fstat(self._descriptor).st_size
 
     async def fdatasync(self) -> None:
-        await _sync_in(self._pool, self._descriptor, self._on_sync)
+        descriptor, users, began = self.fileno(), self._users, time.monotonic()
+        future = self._pool.submit(_sync, _sync_content, descriptor)
+        users.append(_NOT_LAST)
+        # The callback runs also when the caller is cancelled before a thread was free.
+        future.add_done_callback(lambda _: _let_go(descriptor, users))
+        try:
+            await asyncio.wrap_future(future)
+        finally:
+            if self._on_sync is not None:
+                self._on_sync(time.monotonic() - began)
 
     def fileno(self) -> int:
         if self._descriptor < 0:
@@ -122,7 +136,7 @@ class OsFile:
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)
+            _let_go(descriptor, self._users)
 
     def __del__(self) -> None:
         self.close()
@@ -225,25 +239,21 @@ class OsDisk:
         async with aiofiles.open(path, "wb", executor=self._pool) as file:
             await file.write(content)
             await file.flush()
-            await _sync_in(self._pool, file.fileno(), self._on_sync)
+            # Whoever gives up closes the file, which knows nothing of a sync that goes on.
+            synced = OsFile(path, os.dup(file.fileno()), self._pool, self._on_sync)
+            try:
+                await synced.fdatasync()
+            finally:
+                synced.close()
 
     async def fsync_directory(self, path: str) -> None:
         await asyncio.wrap_future(self._pool.submit(_sync_directory, path))
 
 
-async def _sync_in(
-    pool: ThreadPoolExecutor, descriptor: int, on_sync: Callable[[float], None] | None
-) -> None:
-    duplicate = os.dup(descriptor)
-    began = time.monotonic()
-    future = pool.submit(_sync, _sync_content, duplicate)
-    # The callback runs also when the caller is cancelled before a thread was free.
-    future.add_done_callback(lambda _: os.close(duplicate))
-    try:
-        await asyncio.wrap_future(future)
-    finally:
-        if on_sync is not None:
-            on_sync(time.monotonic() - began)
+def _let_go(descriptor: int, users: list[bool]) -> None:
+    """From any thread: taking one out of a list is one step, and only who takes the last one closes."""
+    if users.pop():
+        os.close(descriptor)
 
 
 def _sync_directory(path: str) -> None:

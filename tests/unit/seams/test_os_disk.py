@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,17 @@ def file(disk: OsDisk, tmp_path: Path) -> Iterator[OsFile]:
     file = disk.open(str(tmp_path / "a"), create=True)
     yield file
     file.close()
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """What is open stays so."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def open_descriptors() -> int:
@@ -141,6 +154,37 @@ async def test_closing_during_a_sync_leaves_the_synced_file_its_descriptor(
     assert synced == [inode]
     for other in others:
         other.close()
+
+
+async def test_file_that_is_open_is_synced_without_another_descriptor(disk: OsDisk, file: OsFile) -> None:
+    with no_more_descriptors():
+        with pytest.raises(OSError, match="Too many open files"):
+            disk.open(file.path)
+        await file.fdatasync()
+
+
+async def test_closed_file_keeps_its_descriptor_until_the_last_sync_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = OsDisk(sync_threads=2)
+    file = disk.open(str(tmp_path / "a"), create=True)
+    before = open_descriptors()
+    may_sync = [threading.Event(), threading.Event()]
+    waiting = iter(may_sync)
+    monkeypatch.setattr(os_disk, "_sync_content", lambda _: next(waiting).wait())
+    syncs = [asyncio.ensure_future(file.fdatasync()) for _ in may_sync]
+    await asyncio.sleep(0)
+    file.close()
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        await file.fdatasync()
+    meanwhile = open_descriptors()
+    for event in may_sync:
+        event.set()
+    await asyncio.gather(*syncs)
+    assert meanwhile == before
+    disk.close()
+    assert open_descriptors() == before - 1
 
 
 async def test_cancelled_syncs_leak_no_descriptor(
