@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -21,12 +22,14 @@ from quorate.chaos.models.log.log_faults import (
 )
 from quorate.chaos.models.log.log_harness import LogHarness, ProcessEnded, os_error, record_operations
 from quorate.chaos.sim.disk_faults import Operation, ShortWrite, fail_nth
-from quorate.errors import DiskFull, StorageError
+from quorate.errors import DiskFull, OffsetOutOfRange, StorageError
 from quorate.storage import StartKind
 
 #: operations that may find no room; a read never does
 CHANGES = {"open", "pwrite", "pwritev", "truncate", "rename", "unlink", "fdatasync", "fsync_directory"}
 WRITES = {"pwrite", "pwritev"}
+#: what is open already is read, written and synced without another
+NEED_DESCRIPTORS = {"open", "read_file", "write_file", "fsync_directory", "lock"}
 
 FAILURES: dict[str, tuple[Callable[[Operation], OSError], set[str]]] = {
     "no space": (lambda op: os_error(errno.ENOSPC), CHANGES),
@@ -84,6 +87,46 @@ async def test_nothing_acknowledged_is_lost_whatever_operation_fails(kind: str) 
         except Exception as error:
             error.add_note(f"{kind} in {operation}; answered: {life.errors}")
             raise
+
+
+@pytest.mark.parametrize("lasts_for", [1, 4, 30])
+async def test_want_of_descriptors_is_no_storage_error_whatever_lacks_one(lasts_for: int) -> None:
+    """The disk was not asked: what is there is what a process that dies just here would leave."""
+    for operation in await undisturbed():
+        if operation.name not in NEED_DESCRIPTORS:
+            continue
+        harness, life = await life_without_descriptors(operation.number, lasts_for)
+        try:
+            if harness.context.storage_error is not None:
+                # Of a checkpoint that has replaced another one nobody knows which of them is on the device.
+                assert "cannot sync the directory" in harness.context.storage_error
+            in_page_cache = harness.disk.snapshot()
+            harness.disk.power_loss()
+            await harness.open(StartKind.LOSSY)
+            check_survivors(harness, life.ledger, lost_power=True)
+            harness.disk.crash()
+            harness.disk.restore(in_page_cache)
+            await harness.open(StartKind.PROCESS_CRASH)
+            check_survivors(harness, life.ledger, lost_power=False)
+            await check_goes_on(harness)
+        except Exception as error:
+            error.add_note(f"from {operation} on; answered: {life.errors}")
+            raise
+
+
+async def life_without_descriptors(first: int, lasts_for: int) -> tuple[LogHarness, Life]:
+    def fail(operation: Operation) -> None:
+        if first <= operation.number < first + lasts_for and operation.name in NEED_DESCRIPTORS:
+            raise os_error(errno.EMFILE)
+
+    harness = LogHarness(LIFE_CONFIG)
+    life = Life(harness, Ledger())
+    harness.disk.fault_hook = fail
+    # It may not even be opened, or be too short for what comes then.
+    with suppress(StorageError, OffsetOutOfRange):
+        await busy_life(life)
+    harness.disk.fault_hook = None
+    return harness, life
 
 
 async def test_full_disk_is_no_storage_error_unless_a_sync_reports_it() -> None:

@@ -447,6 +447,78 @@ async def test_damage_found_by_a_read_outlives_a_power_loss_below_the_recovery_p
     await check_mark_of_damage_after_a_power_loss()
 
 
+async def rotten() -> LogHarness:
+    harness = await log_of()
+    await harness.restart()
+    harness.disk.flip_bit(harness.path(f"{0:020d}.log"), 8 * 65)
+    return harness
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+async def test_a_mark_for_want_of_descriptors_is_made_later_and_is_no_storage_error(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = await rotten()
+    lacking = list(range(count))
+
+    def fail(operation: Operation) -> None:
+        if lacking and "/damage" in operation.path and operation.name in ("open", "fdatasync"):
+            lacking.pop()
+            raise os_error(errno.EMFILE)
+
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(harness.clock, "sleep", sleep)
+    harness.disk.fault_hook = fail
+    with pytest.raises(LogDamaged):
+        harness.log.read(Offset(0), bytes_max=EVERYTHING)
+    await harness.log.abandon()
+    assert harness.context.storage_error is None
+    # The first is met before there is anything to wait for.
+    assert len(pauses) == count - 1
+    assert (await harness.power_loss()).damage is not None
+
+
+async def test_a_mark_that_cannot_be_made_in_the_end_is_a_storage_error_and_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = await rotten()
+    harness.disk.fault_hook = fail_path("/damage.tmp", lambda: os_error(errno.EMFILE), names=("open",))
+    waited_s = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal waited_s
+        waited_s += seconds
+
+    monkeypatch.setattr(harness.clock, "sleep", sleep)
+    with pytest.raises(LogDamaged):
+        harness.log.read(Offset(0), bytes_max=EVERYTHING)
+    assert harness.context.storage_error is None
+    await harness.log.abandon()
+    assert harness.context.storage_error is not None
+    assert waited_s <= 10.0
+
+
+async def test_a_mark_that_is_there_is_not_written_again_but_is_synced() -> None:
+    """A full disk has room for what is there; the process before may have died before it synced that."""
+    harness = await rotten()
+    harness.disk.fault_hook = fail_nth(1, ProcessDied(), names={"fdatasync"})
+    with pytest.raises(LogDamaged):
+        harness.log.read(Offset(0), bytes_max=EVERYTHING)
+    await asyncio.sleep(0.01)
+    harness.disk.fault_hook = None
+    harness.disk.crash()
+    harness.disk.capacity_bytes = harness.disk.used_bytes
+    log = await harness.open(StartKind.PROCESS_CRASH)
+    assert log.damage is not None
+    assert harness.context.storage_error is None
+    await log.abandon()
+    assert (await harness.power_loss()).damage is not None
+
+
 async def test_a_mark_whose_sync_fails_ends_the_process() -> None:
     harness = await log_of()
     await harness.restart()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from typing import Final
 
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
@@ -32,6 +33,10 @@ from quorate.storage.segment import Segment
 __all__ = ["LogState", "too_many_open_files"]
 
 log = get_logger(__name__)
+
+#: where descriptors are lacking
+_MARK_PAUSE_S: Final = 0.5
+_MARK_ATTEMPTS_MAX: Final = 10
 
 
 class LogState:
@@ -127,8 +132,11 @@ class LogState:
             self.check_writable()
             raise LogBusy(f"the log in {self.directory} is being truncated", path=self.directory)
 
-    def quarantine(self, damage: Damage) -> LogDamaged:
-        """From now on nothing of this log is served; the mark outlives a restart, and soon a power loss."""
+    def quarantine(self, damage: Damage, *, is_marked: bool = False) -> LogDamaged:
+        """From now on nothing of this log is served; the mark outlives a restart, and soon a power loss.
+
+        ``is_marked``: a process before has written it, and perhaps not synced.
+        """
         self.damage = damage
         log.error(
             "log_damaged",
@@ -137,25 +145,44 @@ class LogState:
             offset=damage.offset,
             reason=damage.reason,
         )
-        try:
-            save_damage(self.context.disk, self.directory, damage)
-        except OSError as error:
-            self.context.note_storage_error("mark damage in", self.directory, error)
+        is_lacking = False
+        if not is_marked:
+            try:
+                save_damage(self.context.disk, self.directory, damage)
+            except OSError as error:
+                is_lacking = lacks_descriptors(error)
+                if not is_lacking:
+                    self.context.note_storage_error("mark damage in", self.directory, error)
         if self.marking is None or self.marking.done():
-            self.marking = asyncio.create_task(self._sync_mark(), name="mark-of-damage")
+            marking = self._bring_mark_to_device(damage, must_save=is_lacking)
+            self.marking = asyncio.create_task(marking, name="mark-of-damage")
         return _damage_error(damage)
 
-    async def _sync_mark(self) -> None:
-        try:
-            await sync_damage(self.context.disk, self.directory)
-        except FileNotFoundError:
-            # It could not be written, which is on record; or the whole log is being deleted.
+    async def _bring_mark_to_device(self, damage: Damage, *, must_save: bool) -> None:
+        """Without a descriptor the disk is not even asked: that is tried again, for a while.
+
+        A process that is killed until then forgets what was read: no more than if it had not been read.
+        """
+        disk, directory = self.context.disk, self.directory
+        for attempts_left in reversed(range(_MARK_ATTEMPTS_MAX)):
+            try:
+                if must_save:
+                    save_damage(disk, directory, damage)
+                    must_save = False
+                await sync_damage(disk, directory)
+            except FileNotFoundError:
+                # It could not be written, which is on record; or the whole log is being deleted.
+                return
+            except OSError as error:
+                if attempts_left and lacks_descriptors(error):
+                    await self.context.clock.sleep(_MARK_PAUSE_S)
+                    continue
+                doing = "mark damage in" if must_save else "sync the mark of damage in"
+                self.context.note_storage_error(doing, directory, error)
             return
-        except OSError as error:
-            self.context.note_storage_error("sync the mark of damage in", self.directory, error)
 
     async def settle_mark(self) -> None:
-        """Before the mark is lifted, or the log let go of."""
+        """Before the mark is lifted, or the log let go of; without descriptors that takes some seconds."""
         if self.marking is not None:
             await asyncio.wait([self.marking])
 
@@ -170,7 +197,9 @@ class LogState:
 
     def storage_failed(self, doing: str, path: str, error: OSError) -> StorageFailed:
         """As ``storage_error`` where the change may have been half done: no more writes."""
-        self.context.note_storage_error(doing, path, error)
+        if not lacks_descriptors(error):
+            # Else the files are as a process leaves them that dies just here, and a start goes on from that.
+            self.context.note_storage_error(doing, path, error)
         self.write_failure = self.write_failure or f"cannot {doing} {path}: {error}"
         return StorageFailed(f"cannot {doing} {path}: {error}", path=path)
 

@@ -62,7 +62,7 @@ async def open_state(
         if known_damage is None:
             # Before the mark: of one that is found at a start nobody knows which process was the first.
             await context.tell_of_recovery_damage(directory)
-        opening.state.quarantine(damage)
+        opening.state.quarantine(damage, is_marked=known_damage is not None)
     return opening.state, opening.report
 
 

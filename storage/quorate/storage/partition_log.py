@@ -120,7 +120,7 @@ class PartitionLog:
                 await self._leave_cleanly()
             self._was_closed_cleanly = True
         except (OSError, QuorateError) as error:
-            if isinstance(error, OSError) and not is_disk_full(error):
+            if isinstance(error, OSError) and not is_disk_full(error) and not lacks_descriptors(error):
                 state.context.note_storage_error("close the log in", state.directory, error)
             log.error("log_not_closed_cleanly", path=state.directory, error=str(error))
         await self.abandon()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -22,7 +24,12 @@ from quorate.chaos.models.directory.directory_checkers import (
     random_lives,
     steps_of_a_start,
 )
+from quorate.chaos.sim.disk_faults import Operation
 from quorate.controller.previous_run import StartKind
+from quorate.errors import StorageError
+
+#: what is open already is read, written and synced without another
+NEED_DESCRIPTORS = {"open", "read_file", "write_file", "fsync_directory", "lock"}
 
 
 @pytest.mark.parametrize("after_clean_stop", [True, False], ids=["after a clean stop", "after a crash"])
@@ -56,6 +63,34 @@ async def test_stop_that_dies_at_any_step_is_judged_by_what_it_got_done(loses_po
         assert await has_died(lives.stop())
         if loses_power:
             lives.lose_power()
+        lives.crash()
+        await lives.start()
+
+
+@pytest.mark.parametrize("lasts_for", [1, 3])
+@pytest.mark.parametrize("what", ["start", "stop"])
+async def test_want_of_descriptors_gives_nothing_up(what: str, lasts_for: int) -> None:
+    """A start that comes to nothing, or a stop that cannot be noted, looks to the next one like a kill."""
+    for number in range(1, 60):
+        lives = await one_life(after_clean_stop=False)
+        if what == "stop":
+            await lives.start()
+            await lives.acknowledge(2)
+        first = lives.disk.operation_count + number
+
+        def fail(operation: Operation, *, first: int = first) -> None:
+            if first <= operation.number < first + lasts_for and operation.name in NEED_DESCRIPTORS:
+                raise OSError(errno.EMFILE, "Too many open files", operation.path)
+
+        lives.disk.fault_hook = fail
+        # A start goes on without logs that it cannot open, and does not call itself intact.
+        lives.is_harmed = True
+        with suppress(StorageError):
+            await (lives.start() if what == "start" else lives.stop())
+        lives.is_harmed = lives.context.storage_error is not None
+        if lives.is_harmed:
+            # What has replaced another file, and may not be on the device, is in doubt all the same.
+            assert "cannot sync the directory" in str(lives.context.storage_error)
         lives.crash()
         await lives.start()
 

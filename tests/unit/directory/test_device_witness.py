@@ -148,6 +148,37 @@ async def test_file_system_that_has_no_room_to_overwrite_keeps_the_number() -> N
     assert context.storage_error is None
 
 
+@pytest.mark.parametrize("lacking", [{"fdatasync"}, {"fdatasync", "open", "fsync_directory", "write_file"}])
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+@pytest.mark.parametrize("is_stopped", [True, False])
+async def test_number_without_descriptors_is_written_again_and_costs_the_next_start_nothing(
+    number: int, lacking: set[str], is_stopped: bool
+) -> None:
+    def fail(operation: Operation) -> None:
+        if operation.name in lacking:
+            raise os_error(number)
+
+    lives = BrokerLives()
+    await lives.start()
+    await lives.acknowledge(2)
+    await lives.tell_of_device()
+    told = lives.running.device_witness
+    assert told is not None
+    for _ in range(2):
+        lives.disk.fault_hook = fail
+        await lives.running.advance_device_witness()
+        assert lives.running.device_witness == told
+    lives.disk.fault_hook = None
+    await lives.running.advance_device_witness()
+    assert lives.running.device_witness == told + 1
+    if is_stopped:
+        assert await lives.stop()
+    else:
+        lives.crash()
+    await lives.start()
+    assert lives.verdict is (StartKind.CLEAN if is_stopped else StartKind.PROCESS_CRASH)
+
+
 async def test_sync_that_fails_for_want_of_room_has_lost_the_number_all_the_same() -> None:
     disk = await a_disk()
     context = make_context(disk)

@@ -189,9 +189,7 @@ class BrokerDirectory:
             with tolerate_full_disk("make a witness", self._path):
                 await witness.begin()
         except OSError as error:
-            if lacks_descriptors(error):
-                raise too_many_open_files("open a witness in", self._path) from error
-            raise self._failed("sync a witness", error) from error
+            raise self._failed("make or sync a witness", error) from error
 
     def note_shortened(self, keys: Iterable[PartitionKey]) -> None:
         """Before the registration. What shows it stays on disk until then, for the next process to see."""
@@ -298,6 +296,8 @@ class BrokerDirectory:
     def _failed(self, doing: str, error: OSError) -> StorageError:
         if is_disk_full(error):
             return DiskFull(f"no space left to {doing} in {self._path}", path=self._path)
+        if lacks_descriptors(error):
+            return too_many_open_files(f"{doing} in", self._path)
         self._context.note_storage_error(doing, self._path, error)
         return StorageFailed(f"cannot {doing} in {self._path}: {error}", path=self._path)
 
@@ -313,7 +313,7 @@ class BrokerDirectory:
             try:
                 await self._file.change(lambda notes: replace(notes, is_clean=True))
             except OSError as error:
-                if not is_disk_full(error):
+                if not is_disk_full(error) and not lacks_descriptors(error):
                     # It may say so all the same, if only its name was not synced: this takes it back.
                     self._context.note_storage_error("note the clean stop in", self._path, error)
         self._witness.close()

@@ -43,7 +43,7 @@ from quorate.broker.directory.number_file import NumberFile, NumberLayout
 from quorate.core.logging import get_logger
 from quorate.storage import LogContext
 from quorate.storage.data_directory_files import DEVICE_WITNESS_NAME
-from quorate.storage.log_context import is_disk_full
+from quorate.storage.log_context import is_disk_full, lacks_descriptors
 
 __all__ = ["DEVICE_WITNESS_LAYOUT", "NONE_FOUND", "DeviceWitness"]
 
@@ -92,9 +92,10 @@ class DeviceWitness:
             self._file.write(number)
             await self._file.sync()
         except OSError as error:
-            if is_disk_full(error):
-                # On a file system that never writes in place. The number before still stands.
-                log.warning("disk_full", skipped="advance the device witness", path=self._file.path)
+            # A full disk: on a file system that never writes in place. Without a descriptor the device was
+            # not asked. Either way the number before stands, and the next attempt writes the same one again.
+            if is_disk_full(error) or lacks_descriptors(error):
+                log.warning("device_witness_not_advanced", path=self._file.path, error=str(error))
                 return
             self._context.note_storage_error("advance", self._file.path, error)
             return

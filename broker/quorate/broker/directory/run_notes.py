@@ -125,7 +125,8 @@ class RunNotesFile:
         try:
             write_cached(self._disk, self._path, asdict(self.notes))
         except OSError:
-            # Better none than notes that are too good.
+            # Better none than notes that are too good. Also for want of a descriptor: the error has to be
+            # known at the next start (rule 31), and without one nothing can be done but take the name away.
             self._unlink()
 
     def _unlink(self) -> None:
