@@ -68,6 +68,8 @@ _SEALED_FILES_OPEN_MAX: Final = 512
 _SEED_BYTES: Final = 16
 #: A checkpoint that is older makes a restarted replica catch up on its high watermark, nothing else.
 _HIGH_WATERMARK_INTERVAL_S: Final = 5.0
+#: without it a copy that was made during the last interval is not told apart, and nothing else is lost
+_LAST_DEVICE_WITNESS_S_MAX: Final = 1.0
 
 
 class Broker:
@@ -295,9 +297,23 @@ class Broker:
     async def leave(self) -> None:
         """Let the controller move leaders away, while everything still serves (rule 36)."""
         if self._session is not None:
-            # The last heartbeats carry it: nobody hears of a later one before the next start.
-            await self._directory.advance_device_witness()
+            await self._tell_last_device_witness()
             await self._session.shut_down(self._config.controlled_shutdown_timeout_ms / 1000)
+
+    async def _tell_last_device_witness(self) -> None:
+        """The last heartbeats carry it: nobody hears of a later one before the next start.
+
+        A device that stalls is not waited for: the broker would lead on until it is killed.
+        """
+        advancing = asyncio.create_task(self._directory.advance_device_witness(), name="last-device-witness")
+        time = asyncio.create_task(self._clock.sleep(_LAST_DEVICE_WITNESS_S_MAX), name="device-stalls")
+        try:
+            await asyncio.wait([advancing, time], return_when=asyncio.FIRST_COMPLETED)
+            if advancing.done():
+                advancing.result()
+        finally:
+            advancing.cancel()
+            time.cancel()
 
     def release_waiting(self) -> None:
         """Answer the fetches that wait, so that a stop need not wait for them."""

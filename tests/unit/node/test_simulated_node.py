@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import pytest
 
+from quorate.broker.controller_link.session import BrokerSession
 from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.network import SimNetwork
@@ -111,6 +112,35 @@ def test_node_serves_stops_cleanly_and_serves_again() -> None:
             assert await node.stop()
             assert machine.disk.open_paths == []
 
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("is_stalled", [False, True])
+def test_leaders_are_moved_soon_also_where_the_device_stalls(
+    is_stalled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last number of the device witness is waited for, not for ever: meanwhile the broker leads on."""
+    asked: list[tuple[float, int | None]] = []
+    shut_down = BrokerSession.shut_down
+
+    async def watched(self: BrokerSession, timeout_s: float) -> bool:
+        asked.append((self._clock.monotonic(), self._device_witness()))
+        return await shut_down(self, timeout_s)
+
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        async with machine.connect() as connection:
+            await connection.create_topic(admin_pb2.CreateTopicRequest(name="t"))
+            assert await produce(machine, b"v") == 0
+        # The first was told when the broker began to serve.
+        machine.disk.sync_delay_s = 20.0 if is_stalled else 0.2
+        began = machine.simulation.clock.monotonic()
+        assert await node.stop()
+        [(asked_at, number)] = asked
+        assert asked_at - began < 2
+        assert number == (1 if is_stalled else 2)
+
+    monkeypatch.setattr(BrokerSession, "shut_down", watched)
     simulate(scenario)
 
 
