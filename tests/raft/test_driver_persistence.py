@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
 import pytest
 
+from quorate.core.clock import SystemClock
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Snapshot, SnapshotId, Term
 from quorate.metadata.raft.persistence import Persistence
 from quorate.metadata.raft.ready import HardState, Ready, Role, SoftState
@@ -33,8 +35,13 @@ class SlowDirectory:
         self.syncing = asyncio.Event()
         self.let_go = asyncio.Event()
         self.failure: OSError | None = None
+        #: how often a file cannot be opened
+        self.descriptors_lacking = 0
 
     async def write_hard_state(self, hard_state: HardState) -> None:
+        if self.descriptors_lacking:
+            self.descriptors_lacking -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
         self.calls.append(f"hard state {hard_state.term}")
 
     async def install_snapshot(self, snapshot: Snapshot) -> None:
@@ -60,11 +67,23 @@ def _fatal(reason: str) -> NoReturn:
     raise Fatal(reason)
 
 
+class HastyClock(SystemClock):
+    def __init__(self) -> None:
+        self.slept_s = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+        await asyncio.sleep(0)
+
+
 class Rig:
     def __init__(self) -> None:
         self.directory = SlowDirectory()
         self.durable: list[list[int]] = []
-        self.persistence = Persistence(self.directory, on_durable=self._on_durable, on_fatal=_fatal)
+        self.clock = HastyClock()
+        self.persistence = Persistence(
+            self.directory, clock=self.clock, on_durable=self._on_durable, on_fatal=_fatal
+        )
 
     def _on_durable(self, batch: Sequence[Ready]) -> None:
         self.durable.append([each.sequence for each in batch])
@@ -146,6 +165,44 @@ async def test_failed_sync_ends_the_process_and_releases_nothing() -> None:
     await rig.finish_sync()
     with pytest.raises(Fatal, match="gone"):
         await task
+    assert rig.durable == []
+
+
+async def test_descriptor_that_is_lacking_is_waited_for_and_nothing_is_released_until_then() -> None:
+    rig = Rig()
+    rig.directory.descriptors_lacking = 3
+    async with running(rig):
+        rig.persistence.submit(ready(1, 1, hard_state=HardState(Term(1), None)))
+        await rig.directory.syncing.wait()
+        assert rig.clock.slept_s > 0
+        rig.directory.failure = OSError(errno.ENFILE, "Too many open files in system")
+        await rig.finish_sync()
+        await rig.directory.syncing.wait()
+        assert rig.durable == []
+        rig.directory.failure = None
+        await rig.finish_sync()
+        assert rig.durable == [[1]]
+        assert rig.directory.calls == ["hard state 1", "entry 1", "sync"]
+
+
+async def test_descriptors_that_are_lacking_for_seconds_end_the_process() -> None:
+    rig = Rig()
+    rig.directory.descriptors_lacking = 1000
+    rig.persistence.submit(ready(1, hard_state=HardState(Term(1), None)))
+    with pytest.raises(Fatal, match="Too many open files"):
+        await rig.persistence.run()
+    assert 1 < rig.clock.slept_s < 10
+    assert rig.durable == []
+
+
+async def test_stop_does_not_wait_for_descriptors() -> None:
+    rig = Rig()
+    rig.directory.descriptors_lacking = 1000
+    task = asyncio.create_task(rig.persistence.run())
+    rig.persistence.submit(ready(1, hard_state=HardState(Term(1), None)))
+    await asyncio.sleep(0)
+    rig.persistence.stop()
+    await task
     assert rig.durable == []
 
 

@@ -80,6 +80,28 @@ async def test_fault_at_any_operation_of_a_start_is_a_typed_error_and_the_next_s
         harness.ledger.check(harness.directory)
 
 
+@pytest.mark.parametrize("name", ["open", "fsync_directory"])
+async def test_new_file_for_want_of_a_descriptor_is_begun_at_the_next_attempt(
+    name: str,
+) -> None:
+    """The device was not asked, so as much is known of it as before."""
+    harness = DirectoryHarness(segment_bytes=50)
+    await harness.begin()
+    await harness.write_hard_state(hard_state(1))
+    await harness.store(*commands(1, 3))
+    harness.disk.fault_hook = fail_nth(1, OSError(errno.EMFILE, "Too many open files"), names=[name])
+    harness.append(commands(4, 5))
+    with pytest.raises(OSError, match="Too many open files"):
+        await harness.sync()
+    await harness.sync()
+    await harness.store(*commands(6, 9))
+    assert len(harness.names(".journal")) > 1
+    directory = await harness.power_loss()
+    harness.ledger.check(directory)
+    assert directory.restored is not None
+    assert list(directory.restored.entries) == commands(1, 9)
+
+
 async def test_cut_whose_sync_failed_is_made_again() -> None:
     """Else the bytes that were cut would be back behind the entries that came after."""
     harness = DirectoryHarness(segment_bytes=1 << 20)

@@ -85,7 +85,9 @@ class Driver:
         self._clock = clock
         self._transfer_patience_s = transfer_patience_s
         self._on_fatal = on_fatal
-        self._persistence = Persistence(directory, on_durable=self._on_durable, on_fatal=on_fatal)
+        self._persistence = Persistence(
+            directory, clock=clock, on_durable=self._on_durable, on_fatal=on_fatal
+        )
         self._snapshots = OwnSnapshots(
             core,
             directory,

@@ -14,7 +14,8 @@ damaged snapshot must not be the end of a voter.
 
 A write or a sync that fails leaves nobody knowing what the device holds. The error goes to the caller, who
 ends the process (rule 45); until then the journal takes nothing more. The next start writes the last group
-once more before it counts: what a failed sync has lost is still in the page cache and looks well.
+once more before it counts: what a failed sync has lost is still in the page cache and looks well. What
+lacked a file descriptor, to begin a new file or to sync its name, was not even tried: the next ``sync`` does.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from quorate.metadata.raft.entries import Entry, Index, SnapshotId
 from quorate.metadata.raft.journal_format import encode_group
 from quorate.metadata.raft.journal_mark import SyncedMark
 from quorate.metadata.raft.journal_recovery import FIRST_GROUP, Recovered, SegmentFile, segment_name
+from quorate.storage.log_context import lacks_descriptors
 
 __all__ = ["SEGMENT_BYTES", "Journal", "create_journal"]
 
@@ -153,7 +155,8 @@ class Journal:
         try:
             yield
         except OSError as error:
-            self._error = error
+            if not lacks_descriptors(error):
+                self._error = error
             raise
 
     def _write_group(self) -> None:

@@ -7,19 +7,34 @@ the number of changes, and a message that needs no durability never waits for on
 Only then are the messages of these steps released, in their order, and the core told. A step that wants
 nothing persisted still waits for those before it: what it says may rest on what they write.
 
-A write or sync that fails ends the process (rule 45): nobody knows any more what the device holds.
+A write or sync that fails ends the process (rule 45): nobody knows any more what the device holds. What lacks
+a file descriptor has not failed: the device was not asked. It is tried again for some seconds, in which this
+voter is one with a slow device: it answers for nothing that is new. Descriptors that are used up everywhere
+for a moment would else be the end of the quorum. To go on like that for good would keep a leader in office
+that makes nothing durable. A snapshot that lacks one ends the process all the same: it consists of several
+steps, not all of which may be repeated, and is seldom due.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, NoReturn, Protocol
 
+from quorate.core.clock import Clock
+from quorate.core.logging import get_logger
 from quorate.metadata.raft.entries import Entry, Snapshot
 from quorate.metadata.raft.ready import HardState, Ready
+from quorate.storage.log_context import lacks_descriptors
 
 __all__ = ["Durable", "Persistence"]
+
+log = get_logger(__name__)
+
+#: where descriptors are lacking
+_PAUSE_S: Final = 0.1
+_ATTEMPTS_MAX: Final = 50
 
 
 class Durable(Protocol):
@@ -39,10 +54,12 @@ class Persistence:
         self,
         directory: Durable,
         *,
+        clock: Clock,
         on_durable: Callable[[Sequence[Ready]], None],
         on_fatal: Callable[[str], NoReturn],
     ) -> None:
         self._directory = directory
+        self._clock = clock
         self._on_durable = on_durable
         self._on_fatal = on_fatal
         self._waiting: list[Ready] = []
@@ -94,14 +111,27 @@ class Persistence:
             if ready.hard_state is not None:
                 # Ahead of entries that wait for the one sync at the end. That a term is known sooner than
                 # these is no harm: nobody was told of either.
-                await directory.write_hard_state(ready.hard_state)
+                await self._with_descriptors(partial(directory.write_hard_state, ready.hard_state))
             if ready.snapshot is not None:
                 if is_unsynced:
-                    await directory.sync()
+                    await self._with_descriptors(directory.sync)
                 await directory.install_snapshot(ready.snapshot)
                 is_unsynced = False
             if ready.entries:
                 directory.append(ready.entries)
                 is_unsynced = True
         if is_unsynced:
-            await directory.sync()
+            await self._with_descriptors(directory.sync)
+
+    async def _with_descriptors(self, write: Callable[[], Awaitable[None]]) -> None:
+        """``write`` may be repeated if it lacked a descriptor."""
+        for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+            try:
+                await write()
+            except OSError as error:
+                if not lacks_descriptors(error) or not attempts_left or self._is_stopping:
+                    raise
+                log.warning("metadata_journal_waits", error=str(error))
+                await self._clock.sleep(_PAUSE_S)
+            else:
+                return
