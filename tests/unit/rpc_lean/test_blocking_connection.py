@@ -14,7 +14,13 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from quorate.core.transport import Method
 from quorate.errors import OffsetOutOfRange, QuorateError, RequestTimedOut, Unavailable
 from quorate.rpc.lean.blocking_connection import BlockingConnection
-from quorate.rpc.lean.frames import ErrorCode, FrameType, goaway_frame, settings_frame
+from quorate.rpc.lean.frames import (
+    ErrorCode,
+    FrameType,
+    goaway_frame,
+    settings_frame,
+    window_update_frame,
+)
 from tests.unit.rpc_lean.peers import frame, served
 from tests.unit.seams.echo_service import ECHO, FAIL, WAIT, text
 
@@ -71,6 +77,33 @@ async def test_messages_that_are_larger_than_frames_and_windows_pass() -> None:
         assert await asyncio.to_thread(work, address)
 
 
+async def test_requests_that_are_larger_than_all_that_may_wait_to_be_written_pass() -> None:
+    contents = [bytes([number]) * size for number, size in enumerate((3_000_000, 1_500_000, 10))]
+
+    def work(address: str) -> bool:
+        connection = BlockingConnection(address, deadline=by())
+        messages = [BytesValue(value=content).SerializeToString() for content in contents]
+        calls = [connection.begin(ECHO, message, deadline=by()) for message in messages]
+        answers = [connection.end(call, ECHO, deadline=by()).value for call in calls]
+        return answers == contents
+
+    async with served() as (_, _, address):
+        assert await asyncio.to_thread(work, address)
+
+
+async def test_request_that_a_server_takes_no_more_of_is_given_up_in_time() -> None:
+    def work(address: str) -> None:
+        connection = BlockingConnection(address, deadline=by())
+        deadline = time.monotonic() + 0.2
+        call = connection.begin(ECHO, bytes(30_000_000), deadline=deadline)
+        with pytest.raises(QuorateError):
+            connection.end(call, ECHO, deadline=deadline)
+
+    windows = settings_frame([(4, (1 << 31) - 1)]) + window_update_frame(0, 1 << 30)
+    async with scripted(windows, reads=False) as address:
+        await asyncio.to_thread(work, address)
+
+
 async def test_an_error_of_the_handler_is_raised_as_it_is_and_the_connection_is_closed() -> None:
     def work(address: str) -> BlockingConnection:
         connection = BlockingConnection(address, deadline=by())
@@ -113,12 +146,15 @@ async def test_a_server_that_has_hung_up_while_nobody_asked_is_noticed() -> None
 
 
 @asynccontextmanager
-async def scripted(content: bytes) -> AsyncIterator[str]:
-    """A server that says this on every connection, and hangs up when the client does."""
+async def scripted(content: bytes, *, reads: bool = True) -> AsyncIterator[str]:
+    """A server that says this on every connection, and hangs up when the client does, or is at its end."""
+    is_over = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(content)
-        while await reader.read(1 << 16):
+        if not reads:
+            await is_over.wait()
+        while reads and await reader.read(1 << 16):
             pass
         writer.close()
 
@@ -126,6 +162,7 @@ async def scripted(content: bytes) -> AsyncIterator[str]:
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
+        is_over.set()
         server.close()
         await server.wait_closed()
 

@@ -55,6 +55,9 @@ class BlockingConnection:
         self._connection = Connection(
             is_client=True, settings=_SETTINGS, limits=Limits(), acceptor=self, now=time.monotonic()
         )
+        self._connection.on_full = self._write
+        #: of the step that is being taken
+        self._deadline = deadline
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         #: how much of the buffer is the beginning of a frame
         self._rest_bytes = 0
@@ -92,14 +95,21 @@ class BlockingConnection:
         self._socket.close()
 
     def _send(self, deadline: float) -> None:
-        if not self._connection.output:
-            return
-        left_s = self._left_s(deadline)
-        try:
-            self._socket.settimeout(left_s)
-            self._socket.sendall(b"".join(self._connection.take_output()))
-        except OSError as error:
-            raise self._broken(error) from error
+        self._deadline = deadline
+        self._write()
+
+    def _write(self) -> None:
+        """All that the server takes by now. Also amid what it says, if that lets much of a request leave."""
+        connection = self._connection
+        while connection.output:
+            left_s = self._left_s(self._deadline)
+            try:
+                self._socket.settimeout(left_s)
+                self._socket.sendall(b"".join(connection.take_output()))
+            except OSError as error:
+                raise self._broken(error) from error
+            # A large request leaves piece by piece.
+            connection.pump_all()
 
     def _receive(self, deadline: float) -> None:
         rest_bytes = self._rest_bytes
