@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
-import ssl
-import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -36,10 +34,9 @@ from quorate.errors import (
 )
 from quorate.rpc.grpc_errors import error_from_rpc
 from quorate.rpc.lean.frames import Flag, FrameType
-from quorate.rpc.lean.server import LeanServer
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
 from tests.unit.rpc_lean.peers import HELLO, REQUEST, frame, frames_in, rude_client, served
-from tests.unit.seams.echo_service import CHAT, COUNT, ECHO, FAIL, WAIT, EchoServer, one, text
+from tests.unit.seams.echo_service import CHAT, ECHO, FAIL, WAIT, EchoServer, one, text
 
 AMPLE_S = 30.0
 
@@ -426,62 +423,6 @@ class _Relay:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-# ---- encryption
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A key, and what it is certified with."""
-    directory = tmp_path_factory.mktemp("tls")
-    key, made = str(directory / "key.pem"), str(directory / "certificate.pem")
-    command = (
-        f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {made}"
-    )
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    try:
-        subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("openssl is missing, so there is no certificate")
-    return key, made
-
-
-async def test_encrypted_calls_work_between_ours_and_with_grpcs_client(certificate: tuple[str, str]) -> None:
-    key, made = certificate
-    root = Path(made).read_bytes()  # noqa: ASYNC240 - a test may
-    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_tls.load_cert_chain(made, key)
-    client_tls = ssl.create_default_context(cafile=made)
-    tls: dict[str, Any] = {"server_tls": server_tls, "client_tls": client_tls}
-    async with served(**tls) as (echo, channel, address):
-        await channel.call(ECHO, BytesValue(value=bytes(3 << 20)), timeout_s=AMPLE_S)
-        counted = [each async for each in channel.stream(COUNT, one("1000"), timeout_s=AMPLE_S)]
-        assert len(counted) == 1_000
-        credentials = grpc.ssl_channel_credentials(root)
-        async with grpc.aio.secure_channel(address, credentials) as stock:
-            start: Any = stock.unary_unary(ECHO.path)
-            await start(BytesValue(value=b"stock").SerializeToString())
-        assert [len(each) for each in echo.echoed] == [3 << 20, 5]
-        plain = LeanTransport().connect(address)
-        with pytest.raises(Unavailable):
-            await plain.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
-        await plain.close()
-
-
-async def test_connection_that_cannot_be_encrypted_leaves_nothing_behind(
-    certificate: tuple[str, str],
-) -> None:
-    key, made = certificate
-    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_tls.load_cert_chain(made, key)
-    server = LeanServer("127.0.0.1:0", [], LeanOptions(server_tls=server_tls))
-    await server.start(serving=True)
-    async with rude_client(server.address) as rude:
-        await rude.send(b"this is not a handshake" * 100)
-        assert await rude.last_words() is None
-    assert not server.links
-    await server.stop(0)
 
 
 # ---- many

@@ -9,7 +9,7 @@ From the bytes upwards, each layer knowing only those before it:
   without a socket; bytes and the time go in, bytes and calls of listeners come out
 - ``messages``, ``grpc_headers``, ``status``: what gRPC makes of streams
 - ``link``: where a loop's socket is touched
-- ``server_call``, ``server``, ``listening``, ``standard_services``: the serving side
+- ``server_call``, ``server``, ``listening``, ``tls_listener``, ``standard_services``: the serving side
 - ``client_call``, ``channel``: the calling side; ``blocking_connection``: for threads without a loop
 - ``transport``: the seam
 

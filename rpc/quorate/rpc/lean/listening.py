@@ -6,23 +6,36 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from quorate.errors import CannotListen
 from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
 from quorate.rpc.lean.options import LeanOptions
+from quorate.rpc.lean.tls_listener import TlsListener
 
-__all__ = ["listen"]
+__all__ = ["Listening", "listen"]
 
 _PORT_MAX: Final = 65535
 #: connections that wait to be accepted; more come at once after a server was away
 _BACKLOG: Final = 1_024
 
 
+class Listening(Protocol):
+    def close(self) -> None: ...
+
+
 async def listen(
-    address: str, protocol: Callable[[], asyncio.BufferedProtocol], options: LeanOptions
-) -> tuple[str, list[asyncio.Server]]:
-    """The address with its real port, and what listens there; ``CannotListen`` with the reason."""
+    address: str,
+    protocol: Callable[[], asyncio.BufferedProtocol],
+    options: LeanOptions,
+    *,
+    handshakes: set[asyncio.Task[None]],
+    has_room: Callable[[], bool],
+) -> tuple[str, list[Listening]]:
+    """The address with its real port, and what listens there; ``CannotListen`` with the reason.
+
+    ``handshakes``: of connections whose encryption is being agreed on. They are begun while there is room.
+    """
     try:
         parsed = parse(address)
     except ValueError:
@@ -31,7 +44,11 @@ async def listen(
     try:
         if isinstance(parsed, UnixAddress):
             return address, [await _listen_unix(parsed, protocol, options)]
-        return await _listen_inet(parsed, protocol, options)
+
+        def serve_encrypted(listening: socket.socket) -> TlsListener:
+            return TlsListener(listening, protocol, options, handshakes=handshakes, has_room=has_room)
+
+        return await _listen_inet(parsed, protocol, None if options.server_tls is None else serve_encrypted)
     except OSError as error:
         reason = error.strerror or str(error)
         raise CannotListen(f"cannot listen on {address}: {reason}", address=address) from error
@@ -42,18 +59,21 @@ async def _listen_unix(
 ) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     _check_nobody_listens(address.path)
+    # Who connects is on this machine: handshakes need no bound of their own.
     return await loop.create_unix_server(protocol, address.path, backlog=_BACKLOG, **_tls(options))
 
 
 async def _listen_inet(
-    address: InetAddress, protocol: Callable[[], Any], options: LeanOptions
-) -> tuple[str, list[asyncio.Server]]:
+    address: InetAddress,
+    protocol: Callable[[], Any],
+    serve_encrypted: Callable[[socket.socket], Listening] | None,
+) -> tuple[str, list[Listening]]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     port = address.port
     has_ipv4 = any(family == socket.AF_INET for family, *_ in found)
     sockets: list[socket.socket] = []
-    servers: list[asyncio.Server] = []
+    servers: list[Listening] = []
     try:
         for family, _, _, _, where in dict.fromkeys(found):
             listening = socket.socket(family, socket.SOCK_STREAM)
@@ -62,8 +82,11 @@ async def _listen_inet(
             _bind(listening, (where[0], port, *where[2:]), takes_ipv4=not has_ipv4)
             port = listening.getsockname()[1]
         for each in sockets:
-            server = await loop.create_server(protocol, sock=each, backlog=_BACKLOG, **_tls(options))
-            servers.append(server)
+            if serve_encrypted is None:
+                servers.append(await loop.create_server(protocol, sock=each, backlog=_BACKLOG))
+            else:
+                each.listen(_BACKLOG)
+                servers.append(serve_encrypted(each))
     except BaseException:
         # A server closes its socket itself: the loop must not look at one that was closed behind its back.
         for begun in servers:

@@ -17,7 +17,7 @@ from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_hea
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.held import Held, Untaken
 from quorate.rpc.lean.link import KeepAlive, Link
-from quorate.rpc.lean.listening import listen
+from quorate.rpc.lean.listening import Listening, listen
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server_call import (
     CallSurroundings,
@@ -66,7 +66,9 @@ class LeanServer:
         self._held_of_nodes = Held(options.internal_arriving_bytes_max)
         self._untaken_of_nodes = Untaken(options.internal_untaken_bytes_max)
         self._names = [service.name for service in services]
-        self._listening: list[asyncio.Server] = []
+        self._listening: list[Listening] = []
+        #: of connections whose encryption is being agreed on
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._health = Health()
         self._looking: asyncio.TimerHandle | None = None
         self._is_stopping = False
@@ -115,7 +117,13 @@ class LeanServer:
 
     async def start(self, *, serving: bool) -> None:
         await self.set_serving(serving=serving)
-        self.address, self._listening = await listen(self.address, self._make_link, self.options)
+        self.address, self._listening = await listen(
+            self.address,
+            self._make_link,
+            self.options,
+            handshakes=self._handshakes,
+            has_room=lambda: len(self.links) + len(self._handshakes) < self.options.connections_max,
+        )
         self._look_later()
 
     async def set_serving(self, *, serving: bool) -> None:

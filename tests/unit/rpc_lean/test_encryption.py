@@ -1,0 +1,125 @@
+"""Connections that are encrypted, and those that are not yet, or never."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import subprocess
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.wrappers_pb2 import BytesValue
+
+from quorate.errors import Unavailable
+from quorate.rpc.lean.options import LeanOptions
+from quorate.rpc.lean.server import LeanServer
+from quorate.rpc.lean.transport import LeanTransport
+from tests.unit.rpc_lean.peers import Rude, rude_client, served
+from tests.unit.seams.echo_service import COUNT, ECHO, one
+
+AMPLE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A key, and what it is certified with."""
+    directory = tmp_path_factory.mktemp("tls")
+    key, made = str(directory / "key.pem"), str(directory / "certificate.pem")
+    command = (
+        f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {made}"
+    )
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    try:
+        subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is missing, so there is no certificate")
+    return key, made
+
+
+async def test_encrypted_calls_work_between_ours_and_with_grpcs_client(certificate: tuple[str, str]) -> None:
+    key, made = certificate
+    root = Path(made).read_bytes()  # noqa: ASYNC240 - a test may
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_tls.load_cert_chain(made, key)
+    client_tls = ssl.create_default_context(cafile=made)
+    tls: dict[str, Any] = {"server_tls": server_tls, "client_tls": client_tls}
+    async with served(**tls) as (echo, channel, address):
+        await channel.call(ECHO, BytesValue(value=bytes(3 << 20)), timeout_s=AMPLE_S)
+        counted = [each async for each in channel.stream(COUNT, one("1000"), timeout_s=AMPLE_S)]
+        assert len(counted) == 1_000
+        credentials = grpc.ssl_channel_credentials(root)
+        async with grpc.aio.secure_channel(address, credentials) as stock:
+            start: Any = stock.unary_unary(ECHO.path)
+            await start(BytesValue(value=b"stock").SerializeToString())
+        assert [len(each) for each in echo.echoed] == [3 << 20, 5]
+        plain = LeanTransport().connect(address)
+        with pytest.raises(Unavailable):
+            await plain.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+        await plain.close()
+
+
+async def test_connection_that_cannot_be_encrypted_leaves_nothing_behind(
+    certificate: tuple[str, str],
+) -> None:
+    key, made = certificate
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_tls.load_cert_chain(made, key)
+    server = LeanServer("127.0.0.1:0", [], LeanOptions(server_tls=server_tls))
+    await server.start(serving=True)
+    async with rude_client(server.address) as rude:
+        await rude.send(b"this is not a handshake" * 100)
+        assert await rude.last_words() is None
+    assert not server.links
+    await server.stop(0)
+
+
+@pytest.fixture
+def both_sides(certificate: tuple[str, str]) -> dict[str, Any]:
+    key, made = certificate
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_tls.load_cert_chain(made, key)
+    return {"server_tls": server_tls, "client_tls": ssl.create_default_context(cafile=made)}
+
+
+async def is_hung_up_on(client: Rude) -> bool:
+    return not await client.reader.read(1)
+
+
+async def test_who_does_not_begin_to_encrypt_counts_as_a_connection(both_sides: dict[str, Any]) -> None:
+    async with (
+        served(**both_sides, connections_max=4, greeting_s_max=AMPLE_S) as (_, channel, address),
+        AsyncExitStack() as held,
+        asyncio.timeout(AMPLE_S),
+    ):
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+        silent = [await held.enter_async_context(rude_client(address)) for _ in range(12)]
+        still_there = {asyncio.create_task(is_hung_up_on(each)) for each in silent}
+        while len(still_there) > 3:
+            _, still_there = await asyncio.wait(still_there, return_when=asyncio.FIRST_COMPLETED)
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+        assert len(still_there) == 3
+        for each in still_there:
+            each.cancel()
+
+
+async def test_room_that_a_broken_handshake_held_is_there_again(both_sides: dict[str, Any]) -> None:
+    async with served(**both_sides, connections_max=1) as (_, channel, address):
+        for _ in range(3):
+            async with rude_client(address) as rude:
+                await rude.send(b"this is not a handshake" * 100)
+                assert await rude.last_words() is None
+        await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+
+
+async def test_server_that_stops_waits_for_no_handshake(both_sides: dict[str, Any]) -> None:
+    options = LeanOptions(server_tls=both_sides["server_tls"], greeting_s_max=10 * AMPLE_S)
+    server = LeanServer("127.0.0.1:0", [], options)
+    await server.start(serving=True)
+    async with rude_client(server.address) as rude, asyncio.timeout(AMPLE_S):
+        while not server._handshakes:  # noqa: ASYNC110  # nobody tells of one
+            await asyncio.sleep(0)
+        await server.stop(0)
+        assert await is_hung_up_on(rude)
