@@ -111,6 +111,8 @@ drill-quorum: setup ## quorums of real processes under load and faults, for DRIL
 fuzz: setup ## look for input that breaks the record codec or the lean transport, each for FUZZ_SECONDS=60
 	@$(BIN)/python -m tests.fuzz.fuzz_records -max_total_time=$(FUZZ_SECONDS)
 	@$(BIN)/python -m tests.fuzz.fuzz_transport -max_total_time=$(FUZZ_SECONDS)
+	@$(BIN)/python -m tests.fuzz.fuzz_answers -max_total_time=$(FUZZ_SECONDS)
+	@$(BIN)/python -m tests.fuzz.fuzz_server -max_total_time=$(FUZZ_SECONDS)
 
 pins: setup ## write constraints.txt anew with the newest versions that pyproject.toml allows
 	@$(BIN)/python tools/pin_versions.py

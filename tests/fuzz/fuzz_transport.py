@@ -12,11 +12,15 @@ writes the input to a file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any, Final
 
 import atheris  # type: ignore[import-untyped]
 from hpack import Decoder, Encoder, HPACKError
+
+# Compiled code shows nothing of its branches to a search.
+os.environ.setdefault("QUORATE_CODEC", "pure")
 
 with atheris.instrument_imports(include=["quorate.rpc.lean", "hpack"]):
     from quorate.rpc.lean.connection import Connection

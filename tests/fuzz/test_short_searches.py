@@ -29,6 +29,11 @@ def test_a_short_search_finds_nothing_that_breaks_the_codec(tmp_path: Path) -> N
     search("fuzz_records", 3_000, tmp_path)
 
 
-def test_a_short_search_finds_nothing_that_breaks_a_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "runs"), [("fuzz_transport", 2_000), ("fuzz_answers", 1_000), ("fuzz_server", 200)]
+)
+def test_a_short_search_finds_nothing_that_breaks_the_transport(
+    target: str, runs: int, tmp_path: Path
+) -> None:
     pytest.importorskip("atheris", reason="extra fuzz")
-    search("fuzz_transport", 2_000, tmp_path)
+    search(target, runs, tmp_path)
