@@ -81,9 +81,9 @@ docs-site: setup ## the documentation as a site, in build/site; fails on a link 
 bench: setup $(SPARK) ## the benchmarks, each against its bar
 	@$(BIN)/python -m bench $(ARGS)
 
-conformance: setup conformancetools languages ## the lean transport against h2spec, gRPC's own tests, ghz, and the examples in other languages
+conformance: setup conformancetools grpcurl languages ## the lean transport against h2spec, gRPC's own tests, ghz, grpcurl, and the examples in other languages
 	@$(BIN)/python -m tools.conformance $(ARGS)
-	@QUORATE_RPC_TRANSPORT=lean $(BIN)/python -m pytest -q tests/interop/test_examples.py
+	@QUORATE_RPC_TRANSPORT=lean $(BIN)/python -m pytest -q --nothing-skipped tests/interop/test_grpcurl.py tests/interop/test_examples.py
 
 spark: setup $(SPARK) ## Spark and Delta Lake into .venv; the other targets do this where they need them
 

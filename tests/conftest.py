@@ -16,7 +16,7 @@ from quorate.core.records import CODEC
 # Before gRPC is imported: its C core remarks on every server that stops, between the dots of a run.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-pytest_plugins = ["pytester", "tests.hang_guard", "tests.suite_budget"]
+pytest_plugins = ["pytester", "tests.hang_guard", "tests.nothing_skipped", "tests.suite_budget"]
 
 # The same examples in every run: whoever breaks a property sees it, not whoever comes next. Other
 # examples, and many more, come from `pytest --hypothesis-profile thorough` and from `make fuzz`.

@@ -2,6 +2,7 @@
 
 - h2spec: HTTP/2 and HPACK, against a lean server
 - gRPC's interoperability tests: Go's client against a lean server, and our client against Go's server
+- the same three over TLS, where what is spoken is agreed on by ALPN
 - ghz: load, unary and streams, over several connections at once; every call has to succeed
 
 `make conformance` builds the tools and runs this. With names as arguments, only those suites run.
@@ -15,8 +16,11 @@ import contextlib
 import json
 import re
 import socket
+import ssl
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,7 +31,18 @@ from quorate.rpc.lean.transport import LeanTransport
 from tests.interop.grpc_testing.cases import CASES
 from tests.interop.grpc_testing.service import interop_service
 
-__all__ = ["GO_CASES", "Outcome", "ghz", "go_client", "h2spec", "main", "our_client", "tool"]
+__all__ = [
+    "GO_CASES",
+    "Outcome",
+    "Tls",
+    "certified",
+    "ghz",
+    "go_client",
+    "h2spec",
+    "main",
+    "our_client",
+    "tool",
+]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: those without credentials, load balancers and metrics of Google's cloud
@@ -66,13 +81,41 @@ class Outcome(NamedTuple):
     output: str
 
 
+class Tls(NamedTuple):
+    """What a server shows, and a client believes."""
+
+    key: str
+    certificate: str
+
+    def of_server(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+    def of_client(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.certificate)
+
+
+@contextlib.contextmanager
+def certified() -> Iterator[Tls]:
+    """A key, and what it is certified with, for as long as a suite takes."""
+    with tempfile.TemporaryDirectory() as directory:
+        made = Tls(f"{directory}/key.pem", f"{directory}/certificate.pem")
+        names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        files = ["-keyout", made.key, "-out", made.certificate]
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names, *files]
+        subprocess.run(command, check=True, capture_output=True)
+        yield made
+
+
 def tool(name: str) -> Path:
     return ROOT / ".tools" / "bin" / name
 
 
 @contextlib.asynccontextmanager
-async def _lean_server() -> AsyncIterator[int]:
-    server = await LeanTransport().serve("127.0.0.1:0", [interop_service()])
+async def _lean_server(tls: Tls | None = None) -> AsyncIterator[int]:
+    options = LeanOptions(server_tls=tls.of_server() if tls else None)
+    server = await LeanTransport(options).serve("127.0.0.1:0", [interop_service()])
     try:
         yield int(server.address.rpartition(":")[2])
     finally:
@@ -94,30 +137,33 @@ async def _run(*command: str, limit_s: float) -> tuple[int, str]:
     return process.returncode, output.decode(errors="replace")
 
 
-async def h2spec() -> list[Outcome]:
+async def h2spec(tls: Tls | None = None) -> list[Outcome]:
     """All of its cases, the strict ones too."""
-    async with _lean_server() as port:
+    async with _lean_server(tls) as port:
         command = (str(tool("h2spec")), "-h", "127.0.0.1", "-p", str(port), "--strict", "-o", "5")
-        _, output = await _run(*command, limit_s=_H2SPEC_S_MAX)
+        _, output = await _run(*command, *(("-t", "-k") if tls else ()), limit_s=_H2SPEC_S_MAX)
     total = _H2SPEC_TOTAL.search(output)
     passed = total is not None and total[1] == total[2] and int(total[1]) > 0
     return [Outcome(total[0] if total else "no result", passed, output)]
 
 
-async def go_client() -> list[Outcome]:
+async def go_client(tls: Tls | None = None) -> list[Outcome]:
     outcomes = []
-    async with _lean_server() as port:
+    over = ("-use_tls", "-use_test_ca", "-ca_file", tls.certificate) if tls else ()
+    async with _lean_server(tls) as port:
         for case in GO_CASES:
             command = (str(tool("grpc-interop-client")), "-server_port", str(port), "-test_case", case)
-            status, output = await _run(*command, "-server_host", "127.0.0.1", limit_s=_CASE_S_MAX)
+            status, output = await _run(*command, "-server_host", "127.0.0.1", *over, limit_s=_CASE_S_MAX)
             outcomes.append(Outcome(case, status == 0, output))
     return outcomes
 
 
-async def our_client() -> list[Outcome]:
+async def our_client(tls: Tls | None = None) -> list[Outcome]:
     outcomes = []
-    async with _go_server() as address:
-        channel = LeanChannel(address, LeanOptions())
+    async with _go_server(tls) as address:
+        options = LeanOptions(client_tls=tls.of_client() if tls else None)
+        channel = LeanTransport(options).connect(address)
+        assert isinstance(channel, LeanChannel)
         for name, case in CASES.items():
             try:
                 async with asyncio.timeout(_CASE_S_MAX):
@@ -146,11 +192,12 @@ async def ghz(calls: int = 1_000) -> list[Outcome]:
 
 
 @contextlib.asynccontextmanager
-async def _go_server() -> AsyncIterator[str]:
+async def _go_server(tls: Tls | None) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
+    over = ("-use_tls", "-tls_cert_file", tls.certificate, "-tls_key_file", tls.key) if tls else ()
     process = await asyncio.create_subprocess_exec(
-        str(tool("grpc-interop-server")), "-port", str(port), stderr=asyncio.subprocess.DEVNULL
+        str(tool("grpc-interop-server")), "-port", str(port), *over, stderr=asyncio.subprocess.DEVNULL
     )
     address = f"127.0.0.1:{port}"
     try:
@@ -163,11 +210,22 @@ async def _go_server() -> AsyncIterator[str]:
         await process.wait()
 
 
+def _encrypted(suite: Callable[[Tls], Awaitable[list[Outcome]]]) -> Callable[[], Awaitable[list[Outcome]]]:
+    async def run() -> list[Outcome]:
+        with certified() as tls:
+            return await suite(tls)
+
+    return run
+
+
 _SUITES: Final[dict[str, tuple[str, Callable[[], Awaitable[list[Outcome]]]]]] = {
     "h2spec": ("h2spec against a lean server", h2spec),
+    "h2spec-tls": ("the same over TLS", _encrypted(h2spec)),
     "go-client": ("gRPC's interoperability client in Go against a lean server", go_client),
+    "go-client-tls": ("the same over TLS", _encrypted(go_client)),
     "ghz": ("ghz's load on a lean server", ghz),
     "our-client": ("our client against gRPC's interoperability server in Go", our_client),
+    "our-client-tls": ("the same over TLS", _encrypted(our_client)),
 }
 
 

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+
 import pytest
 
 from tools import conformance
@@ -20,15 +23,28 @@ def failures(outcomes: list[conformance.Outcome]) -> list[str]:
     return [f"{each.name}\n{each.output}" for each in outcomes if not each.passed]
 
 
+@pytest.fixture(params=["clear text", "TLS"])
+def tls(request: pytest.FixtureRequest) -> Iterator[conformance.Tls | None]:
+    if request.param == "clear text":
+        yield None
+        return
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing, so there is no certificate")
+    with conformance.certified() as made:
+        yield made
+
+
 @needs("h2spec")
-async def test_lean_server_passes_every_case_of_h2spec() -> None:
-    outcomes = await conformance.h2spec()
+async def test_lean_server_passes_every_case_of_h2spec(tls: conformance.Tls | None) -> None:
+    outcomes = await conformance.h2spec(tls)
     assert failures(outcomes) == []
 
 
 @needs("grpc-interop-client")
-async def test_grpcs_interoperability_client_in_go_is_content_with_a_lean_server() -> None:
-    outcomes = await conformance.go_client()
+async def test_grpcs_interoperability_client_in_go_is_content_with_a_lean_server(
+    tls: conformance.Tls | None,
+) -> None:
+    outcomes = await conformance.go_client(tls)
     assert failures(outcomes) == []
     assert len(outcomes) == len(conformance.GO_CASES)
 
@@ -39,5 +55,7 @@ async def test_every_call_of_ghzs_load_succeeds_at_a_lean_server() -> None:
 
 
 @needs("grpc-interop-server")
-async def test_our_client_is_content_with_grpcs_interoperability_server_in_go() -> None:
-    assert failures(await conformance.our_client()) == []
+async def test_our_client_is_content_with_grpcs_interoperability_server_in_go(
+    tls: conformance.Tls | None,
+) -> None:
+    assert failures(await conformance.our_client(tls)) == []
