@@ -58,7 +58,9 @@ SOURCES: Final = (
     "core/quorate/core/error_base.py",
     "core/quorate/errors.py",
     # what is within bounds: the lease's share of the session, above all
+    "core/quorate/core/config/kinds.py",
     "core/quorate/core/config/node.py",
+    "core/quorate/core/config/schema.py",
     "core/quorate/core/config/topic.py",
     "core/quorate/core/limits.py",
     # which bytes are a batch: checksums, headers, scans, and what compaction makes of one
@@ -75,6 +77,7 @@ SOURCES: Final = (
     # the order of a node's start and stop, and what ends its process
     "node/quorate/node/node.py",
     "node/quorate/node/process.py",
+    "node/quorate/node/stop_times.py",
 )
 
 #: of the above: they only tell what is the case, or use partitions as clients do
