@@ -64,8 +64,8 @@ class Held:
         self.bytes += size - before
         if size:
             self.by_call[call] = size
-        elif before:
-            del self.by_call[call]
+        else:
+            self.by_call.pop(call, None)
         if self.bytes > self.bytes_max and not self.is_look_due:
             self.is_look_due = True
             asyncio.get_running_loop().call_soon(self.look)
@@ -85,10 +85,13 @@ class Held:
         for of_link in by_link.values():
             of_link.sort(key=_size)
         ended = []
-        while self.bytes > self.bytes_max:
+        # Who hears of an end may hold something new, for which it is looked again.
+        while self.bytes > self.bytes_max and bytes_by_link:
             greediest = max(bytes_by_link, key=bytes_by_link.__getitem__)
             size, call = by_link[greediest].pop()
             bytes_by_link[greediest] -= size
+            if not by_link[greediest]:
+                del bytes_by_link[greediest]
             end(call)
             ended.append(call)
         assert self.bytes == sum(self.by_call.values())
