@@ -12,7 +12,7 @@ from hpack import Decoder
 
 from quorate.core.transport import Channel
 from quorate.errors import Overloaded, Unavailable
-from quorate.rpc.lean import channel as channel_module
+from quorate.rpc.lean import client_connection
 from quorate.rpc.lean.frames import (
     PREFACE,
     ErrorCode,
@@ -126,7 +126,7 @@ async def test_place_of_somebody_who_gave_up_goes_to_the_next_in_line() -> None:
 
 
 async def test_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel_module, "_WAITING_MAX", 3)
+    monkeypatch.setattr(client_connection, "_WAITING_MAX", 3)
     async with served(connection_calls_max=1) as (_, channel, _address):
         calls = [asyncio.create_task(channel.call(WAIT, text("x"), timeout_s=AMPLE_S)) for _ in range(5)]
         done, pending = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)

@@ -17,7 +17,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 
 from quorate.errors import Unavailable
 from quorate.rpc.lean import resolving
-from quorate.rpc.lean.channel import _numeric_host
+from quorate.rpc.lean.client_connection import _numeric_host
 from quorate.rpc.lean.resolving import look_up, looked_up
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
 from tests.unit.rpc_lean.peers import served

@@ -8,6 +8,6 @@ from quorate.rpc.lean.stream cimport Stream
 
 @cython.final
 cdef class LeanExchange(ClientCall):
-    cdef object _channel, _listener, _server
+    cdef object _channel, _listener, _connection
     cdef bint _is_sending, _is_cancelled
     cdef public object opening

@@ -27,7 +27,7 @@ _CANCELLED: Final = Status(StatusCode.CANCELLED, "the caller has given up")
 _BROKEN: Final = Status(StatusCode.CANCELLED, "the caller has failed")
 
 
-class _Server(Protocol):
+class _Connection(Protocol):
     """The connection that the exchange is on."""
 
     @property
@@ -57,35 +57,36 @@ class LeanExchange(ClientCall):
         super().__init__(method, message_bytes_max, self._call_ended)
         self._channel = channel
         self._listener = listener
-        self._server: _Server | None = None
+        self._connection: _Connection | None = None
         self._is_sending = False
         #: nobody listens any more
         self._is_cancelled = False
         self.opening: asyncio.Task[None] | None = None
 
-    def opened(self, server: _Server) -> None:
+    def opened(self, connection: _Connection) -> None:
         """Its stream is there, and has its headers."""
-        self._server = server
+        self._connection = connection
 
     # ---- what the caller does
 
     @property
     def is_ready(self) -> bool:
         stream = self.stream
-        return self._server is not None and self.status is None and stream is not None and stream.is_drained
+        is_open = self._connection is not None and self.status is None
+        return is_open and stream is not None and stream.is_drained
 
     def send(self, request: Message, *, is_last: bool) -> None:
-        server, stream = self._server, self.stream
-        assert server is not None
+        connection, stream = self._connection, self.stream
+        assert connection is not None
         assert stream is not None
         try:
             content = self._channel.serialized(self._method, request)
         except QuorateError as error:
             self.fail(error)
             return
-        link = server.link
+        link = connection.link
         if is_last:
-            link.hold()
+            link.promise_flush()
         self._is_sending = True
         try:
             stream.send(wire.message_prefix(len(content)), content)
@@ -136,9 +137,9 @@ class LeanExchange(ClientCall):
             self.fail(broken_listener(error))
 
     def _call_ended(self) -> None:
-        if self._server is not None:
+        if self._connection is not None:
             # Not now: this may be within what the connection is doing to end.
-            asyncio.get_running_loop().call_soon(self._server.call_ended)
+            asyncio.get_running_loop().call_soon(self._connection.call_ended)
         if not self._is_cancelled:
             self._is_cancelled = True
             try:

@@ -147,7 +147,7 @@ class ExchangeCall(StreamedRequests):
 
     def send(self, response: Message, *, is_last: bool = False) -> None:
         if is_last:
-            self._link.hold()
+            self._link.promise_flush()
         try:
             self._send(response.SerializeToString())
         except QuorateError as error:

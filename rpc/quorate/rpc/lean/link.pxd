@@ -27,5 +27,5 @@ cdef class LinkCore:
     cdef bint _flush_is_due, _is_aborted
     cdef double _look_at
 
-    cpdef hold(self)
+    cpdef promise_flush(self)
     cpdef flush(self)

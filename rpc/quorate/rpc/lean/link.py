@@ -216,7 +216,7 @@ class LinkCore:
         else:
             self._loop.call_soon(self.flush)
 
-    def hold(self) -> None:
+    def promise_flush(self) -> None:
         """Whoever writes next flushes by itself, in this turn of the loop: no other needs to be asked for."""
         self._flush_is_due = True
 
