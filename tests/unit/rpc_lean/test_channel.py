@@ -7,15 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from google.protobuf.wrappers_pb2 import BytesValue
-from hpack import Decoder
+from google.protobuf.wrappers_pb2 import BytesValue, StringValue
+from hpack import Decoder, Encoder
 
-from quorate.core.transport import Channel
-from quorate.errors import Overloaded, Unavailable
+from quorate.core.exchange import open_exchange
+from quorate.core.transport import Call, Channel
+from quorate.errors import Overloaded, QuorateError, Unavailable
 from quorate.rpc.lean import client_connection
 from quorate.rpc.lean.frames import (
     PREFACE,
     ErrorCode,
+    Flag,
     FrameType,
     SettingCode,
     goaway_frame,
@@ -23,8 +25,9 @@ from quorate.rpc.lean.frames import (
 )
 from quorate.rpc.lean.grpc_headers import parse_timeout
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
+from tests.unit.rpc_lean.fed_server import echo_with
 from tests.unit.rpc_lean.peers import Frame, frame, frames_in, served
-from tests.unit.seams.echo_service import ECHO, WAIT, text
+from tests.unit.seams.echo_service import CHAT, ECHO, WAIT, text
 
 AMPLE_S = 30.0
 
@@ -189,3 +192,105 @@ async def test_nobody_is_told_that_nothing_was_done_because_a_stream_was_reset(c
         with pytest.raises(Exception) as caught:  # noqa: PT011  # whatever it is
             await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
     assert caught.value.outcome_unknown  # type: ignore[attr-defined]  # all of ours have it
+
+
+# ---- what a server has not seen
+
+
+def head_of_an_answer(stream_id: int) -> bytes:
+    headers = [(":status", "200"), ("content-type", "application/grpc")]
+    return frame(FrameType.HEADERS, Encoder().encode(headers), flags=Flag.END_HEADERS, stream_id=stream_id)
+
+
+REFUSAL = frame(FrameType.RST_STREAM, int(ErrorCode.REFUSED_STREAM).to_bytes(4), stream_id=1)
+UNSEEN = {
+    "above the last id of GOAWAY": goaway_frame(0, ErrorCode.NO_ERROR, "bye"),
+    "above the last id of a second GOAWAY": goaway_frame((1 << 31) - 1, ErrorCode.NO_ERROR, "soon")
+    + goaway_frame(0, ErrorCode.NO_ERROR, "bye"),
+    "refused": REFUSAL,
+}
+PERHAPS_SEEN = {
+    "up to the last id of GOAWAY": goaway_frame(1, ErrorCode.NO_ERROR, "bye"),
+    "answered, and then above the last id": head_of_an_answer(1) + goaway_frame(0, ErrorCode.NO_ERROR, ""),
+    "answered, and then refused": head_of_an_answer(1) + REFUSAL,
+    "nothing said": b"",
+}
+
+
+async def failure_after(says: bytes) -> QuorateError:
+    """Of a call whose server says this, and hangs up."""
+
+    async def script(server: Scripted) -> None:
+        server.say(settings_frame())
+        await server.until(lambda found: bool(requests_in(found)))
+        server.say(says)
+
+    async with called(script) as channel:
+        with pytest.raises(QuorateError) as caught:
+            await channel.call(ECHO, BytesValue(), timeout_s=AMPLE_S)
+    return caught.value
+
+
+@pytest.mark.parametrize("how", UNSEEN)
+async def test_call_that_the_server_has_not_seen_may_be_repeated_at_once(how: str) -> None:
+    error = await failure_after(UNSEEN[how])
+    assert isinstance(error, Unavailable)
+    assert error.retriable
+    assert not error.outcome_unknown
+
+
+@pytest.mark.parametrize("how", PERHAPS_SEEN)
+async def test_call_that_the_server_may_have_seen_may_have_been_done(how: str) -> None:
+    error = await failure_after(PERHAPS_SEEN[how])
+    assert error.outcome_unknown
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+async def test_exchange_hears_whether_its_requests_may_have_been_seen(*, is_seen: bool) -> None:
+    ended: asyncio.Future[QuorateError | None] = asyncio.get_running_loop().create_future()
+
+    class Listener:
+        def on_ready(self) -> None:
+            exchange.send(text("a"), is_last=True)
+
+        def on_response(self, response: StringValue) -> None: ...
+        def on_end(self, error: QuorateError | None) -> None:
+            ended.set_result(error)
+
+    async def script(server: Scripted) -> None:
+        server.say(settings_frame())
+        await server.until(lambda found: any(each.kind == FrameType.DATA for each in found))
+        server.say(goaway_frame(int(is_seen), ErrorCode.NO_ERROR, "bye"))
+
+    async with called(script) as channel:
+        exchange = open_exchange(channel, CHAT, Listener())
+        error = await asyncio.wait_for(ended, AMPLE_S)
+        assert isinstance(error, Unavailable)
+        assert error.outcome_unknown == is_seen
+
+
+async def test_stopping_server_has_done_no_call_that_is_told_so() -> None:
+    """However its end and the calls of its clients fall together."""
+    handled: list[bytes] = []
+
+    async def echo(request: BytesValue, _call: Call) -> BytesValue:
+        handled.append(request.value)
+        return request
+
+    untouched: list[bytes] = []
+    transport = LeanTransport(LeanOptions())
+    for number in range(10):
+        server = await transport.serve("127.0.0.1:0", [echo_with(Echo=echo)[1]])
+        channel = transport.connect(server.address)
+        await channel.call(ECHO, BytesValue(value=b"first"), timeout_s=AMPLE_S)
+        stopping = asyncio.ensure_future(server.stop(AMPLE_S))
+        for _ in range(number):
+            await asyncio.sleep(0)
+        values = [f"{number}-{each}".encode() for each in range(20)]
+        calls = [channel.call(ECHO, BytesValue(value=value), timeout_s=AMPLE_S) for value in values]
+        for value, ended in zip(values, await asyncio.gather(*calls, return_exceptions=True), strict=True):
+            if isinstance(ended, QuorateError) and not ended.outcome_unknown:
+                untouched.append(value)
+        await stopping
+        await channel.close()
+    assert not set(untouched) & set(handled)

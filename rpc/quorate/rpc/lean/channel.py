@@ -26,7 +26,7 @@ from quorate.rpc.lean.connect_errors import why_not_connected
 from quorate.rpc.lean.frames import ErrorCode, Flag
 from quorate.rpc.lean.grpc_headers import Metadata, request_headers
 from quorate.rpc.lean.options import LeanOptions
-from quorate.rpc.lean.status import Status, StatusCode
+from quorate.rpc.lean.status import Status, StatusCode, Unseen
 from quorate.rpc.lean.wire import message_prefix
 from quorate.rpc.status_errors import error_from_status
 
@@ -185,7 +185,8 @@ class LeanChannel:
             # The server's clock may be ahead by a moment, and end the call before this side does.
             is_late = asyncio.get_running_loop().time() >= deadline
             status = _DEADLINE if is_late else status
-        return self._error(status, method)
+        error = self._error(status, method)
+        return Unseen(error.message, **error.facts) if call.is_unseen else error
 
     def _error(self, status: Status, method: Method[Any, Any]) -> QuorateError:
         return error_from_status(status.code.name, status.message, status.details, method, self.address)

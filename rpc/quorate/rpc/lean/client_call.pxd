@@ -9,6 +9,7 @@ from quorate.rpc.lean.stream cimport Stream
 cdef class ClientCall:
     cdef public Stream stream
     cdef public object status, failure, initial_metadata, trailing_metadata
+    cdef public bint is_unseen
     cdef object _method, _on_end, _head, _ending
     cdef int64_t _message_bytes_max
     cdef MessageReader _reader

@@ -42,6 +42,8 @@ class ClientCall:
         self.status: Status | None = None
         #: the answer could not be read
         self.failure: QuorateError | None = None
+        #: the server says that it has not looked at it, and will not (RFC 9113, 8.7)
+        self.is_unseen = False
         self.initial_metadata: Metadata = ()
         self.trailing_metadata: Metadata = ()
         self._method = method
@@ -124,6 +126,8 @@ class ClientCall:
             # "I have heard enough": the status came before it.
             self.on_end()
         else:
+            # Whoever has begun to answer has seen it, whatever it says now.
+            self.is_unseen = code is ErrorCode.REFUSED_STREAM and self._head is None
             self.end(Status(code_of_reset(code), f"{reason} ({code.name})"))
 
     def _on_message(self, content: memoryview) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from quorate.errors import QuorateError
+from quorate.errors import QuorateError, Unavailable
 from quorate.rpc.lean.frames import ErrorCode
 
-__all__ = ["OK", "Status", "StatusCode", "StatusError", "code_of_http", "code_of_reset"]
+__all__ = ["OK", "Status", "StatusCode", "StatusError", "Unseen", "code_of_http", "code_of_reset"]
 
 
 class StatusCode(enum.IntEnum):
@@ -49,6 +49,12 @@ class StatusError(QuorateError):
     def __init__(self, status_code: StatusCode, message: str) -> None:
         super().__init__(message)
         self.status = Status(status_code, message)
+
+
+class Unseen(Unavailable):
+    """The server has not looked at the call: nothing was done, and it may be repeated at once."""
+
+    outcome_unknown = False
 
 
 #: what a response without gRPC's trailers means, as gRPC defines it (http-grpc-status-mapping.md)
