@@ -23,6 +23,7 @@ from quorate.rpc.grpcio_transport import GrpcioOptions, GrpcioTransport
 from quorate.rpc.lean.channel import LeanChannel
 from quorate.rpc.lean.transport import LeanOptions, LeanTransport
 from quorate.rpc.status_errors import DETAILS_KEY
+from tests.unit.rpc_lean.agreeing import CALLS, SEEDS
 from tests.unit.seams.echo_service import CHAT, COUNT, ECHO, FAIL, WAIT, EchoServer, text
 
 AMPLE_S = 30.0
@@ -130,16 +131,16 @@ def as_outcome(error: QuorateError) -> Outcome:
 # ---- comparing
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_callers_see_the_same_over_every_pair_of_transports(seed: int) -> None:
     outcomes = {}
     for name, (client, server) in PAIRS.items():
         rng = random.Random(seed)
-        scripts = [rng.choice(KINDS)(rng) for _ in range(60)]
+        scripts = [rng.choice(KINDS)(rng) for _ in range(CALLS)]
         serving = await server().serve("127.0.0.1:0", [EchoServer().service])
         channel = client().connect(serving.address)
-        one_by_one = [await script(channel) for script in scripts[:30]]
-        at_once = await asyncio.gather(*(script(channel) for script in scripts[30:]))
+        one_by_one = [await script(channel) for script in scripts[: CALLS // 2]]
+        at_once = await asyncio.gather(*(script(channel) for script in scripts[CALLS // 2 :]))
         outcomes[name] = [*one_by_one, *at_once]
         await channel.close()
         await serving.stop(0)
