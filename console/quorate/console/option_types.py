@@ -12,7 +12,17 @@ from typing import Any, Final
 import click
 from click.types import StringParamType
 
-__all__ = ["COUNT", "GROUP_NAME", "INT32_MAX", "MOVE_RATE", "NUMBER", "TEXT", "FiniteRange"]
+__all__ = [
+    "BROKER_ID",
+    "COUNT",
+    "GROUP_NAME",
+    "INT32_MAX",
+    "MOVE_RATE",
+    "NUMBER",
+    "TEXT",
+    "VOTER_ID",
+    "FiniteRange",
+]
 
 INT32_MAX: Final = (1 << 31) - 1
 
@@ -20,6 +30,21 @@ INT32_MAX: Final = (1 << 31) - 1
 NUMBER: Final = click.IntRange(0, INT32_MAX)
 #: how many of something that the cluster counts
 COUNT: Final = click.IntRange(1, INT32_MAX)
+
+
+class _Id(click.IntRange):
+    """Of a broker or a voter. In local clusters nodes have names as well, which the cluster does not know."""
+
+    def __init__(self, what: str, command: str) -> None:
+        super().__init__(0, INT32_MAX)
+        self._what = what
+        self._command = command
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r}: {self._what} is named by its number, see `{self._command}`.", param, ctx)
 
 
 class FiniteRange(click.FloatRange):
@@ -71,6 +96,8 @@ class _MoveRate(_Text):
         return rate
 
 
+BROKER_ID: Final = _Id("a broker", "quorate broker list")
+VOTER_ID: Final = _Id("a voter", "quorate cluster quorum")
 TEXT: Final = _Text()
 MOVE_RATE: Final = _MoveRate()
 GROUP_NAME: Final = _GroupName()

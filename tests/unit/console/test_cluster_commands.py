@@ -383,3 +383,20 @@ def test_the_feature_level_is_raised_to_the_highest_without_a_number(
     assert json_of(capsys, "cluster", "raise-feature-level") == {"feature_level": 1}
     assert json_of(capsys, "cluster", "raise-feature-level", "1") == {"feature_level": 1}
     assert fake.calls == [("update_feature_level", 0), ("update_feature_level", 1)]
+
+
+@pytest.mark.parametrize("command", [["safe-to-restart"], ["drain"], ["decommission"]])
+def test_a_broker_that_is_called_by_its_name_is_looked_for_by_number(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["broker", *command, "node-1"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "'node-1': a broker is named by its number, see `quorate broker list`" in told
+    assert "integer range" not in told
+
+
+def test_a_voter_that_is_called_by_its_name_is_looked_for_by_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["cluster", "remove-voter", "node-1"]) == 2
+    assert "a voter is named by its number, see `quorate cluster quorum`" in capsys.readouterr().err

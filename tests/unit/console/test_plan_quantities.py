@@ -82,6 +82,9 @@ def test_other_quantities(parse: Callable[[str], Any], text: str, value: Any) ->
         (parse_duration_s, "7", "has no unit"),
         (parse_factor, "0.5x", "less than 1"),
         (parse_share, "100%", "leaves nothing"),
+        (parse_share, "1", "leaves nothing"),
+        (parse_share, "20", "has no unit: write 20%, or 0.2"),
+        (parse_share, "1.5", "has no unit: write 1.5%, or 0.015"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_what_could(

@@ -146,3 +146,11 @@ def test_wrong_usage_of_topic_commands_exits_with_2(
     assert main(["topic", *arguments]) == 2
     assert "Usage:" in capsys.readouterr().err
     assert fake.calls == []
+
+
+@pytest.mark.parametrize(("option", "value"), [("--interval", "5"), ("--keys", "10"), ("--sample", "10000")])
+def test_what_goes_with_load_is_refused_without_it_also_where_it_is_the_default(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topic", "describe", "orders", option, value]) == 2
+    assert f"{option} goes with --load" in capsys.readouterr().err

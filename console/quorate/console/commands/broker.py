@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from quorate.console.option_types import MOVE_RATE, NUMBER
+from quorate.console.option_types import BROKER_ID, MOVE_RATE
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
 from quorate.errors import NotEnoughReplicas
@@ -22,7 +22,7 @@ _ADD_A_BROKER: Final = (
     "broker {id} stays as it is"
 )
 
-_broker_id = click.argument("broker_id", metavar="ID", type=NUMBER)
+_broker_id = click.argument("broker_id", metavar="ID", type=BROKER_ID)
 
 
 @click.group(cls=QuorateGroup)

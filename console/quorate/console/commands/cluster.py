@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.console.option_types import COUNT, MOVE_RATE, NUMBER, FiniteRange
+from quorate.console.option_types import COUNT, MOVE_RATE, VOTER_ID, FiniteRange
 from quorate.console.option_values import check_address
 from quorate.console.session import LocalCommand, QuorateGroup, Session, pass_session
 
@@ -105,7 +105,7 @@ def quorum(session: Session) -> None:
 
 
 @cluster.command("add-voter")
-@click.argument("node_id", metavar="ID", type=NUMBER)
+@click.argument("node_id", metavar="ID", type=VOTER_ID)
 @click.argument("address", metavar="HOST:PORT", callback=check_address)
 @pass_session
 def add_voter(session: Session, node_id: int, address: str) -> None:
@@ -121,7 +121,7 @@ def add_voter(session: Session, node_id: int, address: str) -> None:
 
 
 @cluster.command("remove-voter")
-@click.argument("node_id", metavar="ID", type=NUMBER)
+@click.argument("node_id", metavar="ID", type=VOTER_ID)
 @click.option("--directory", "directory", metavar="UUID", help="Only if its directory has this id.")
 @pass_session
 def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
@@ -150,7 +150,7 @@ def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
 
 
 @cluster.command("transfer-controller")
-@click.argument("node_id", metavar="[ID]", type=NUMBER, required=False)
+@click.argument("node_id", metavar="[ID]", type=VOTER_ID, required=False)
 @pass_session
 def transfer_controller(session: Session, node_id: int | None) -> None:
     """Make voter ID the active controller; without ID, whichever is furthest."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
+from click.core import ParameterSource
 
 from quorate.console.option_types import COUNT, FiniteRange
 from quorate.console.option_values import parse_replicas, parse_settings
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from quorate.v1 import admin_pb2
 
 __all__ = ["topic"]
+
+_WITH_LOAD: Final = ("interval_s", "keys", "records")
+_DEFAULT: Final = ParameterSource.DEFAULT
 
 
 @click.group(cls=QuorateGroup)
@@ -109,9 +113,18 @@ def list_topics(session: Session) -> None:
     metavar="N",
     help="With --load: records of each partition to read for the keys, the newest.",
 )
+@click.pass_context
 @pass_session
 def describe(
-    session: Session, *, name: str | None, load: bool, interval_s: float, keys: int, records: int
+    session: Session,
+    context: click.Context,
+    /,
+    *,
+    name: str | None,
+    load: bool,
+    interval_s: float,
+    keys: int,
+    records: int,
 ) -> None:
     """Show all about a topic, or about every topic: settings, leaders, replicas, offsets, sizes.
 
@@ -120,6 +133,7 @@ def describe(
     if load:
         _describe_load(session, name, interval_s=interval_s, keys=keys, records=records)
         return
+    _refuse_what_goes_with_load(context)
     from quorate.console.connecting import with_connection
     from quorate.console.topic_documents import print_topics
 
@@ -128,6 +142,13 @@ def describe(
         return [await connection.describe_topic(each) for each in names]
 
     print_topics(with_connection(session.bootstrap, collect), session)
+
+
+def _refuse_what_goes_with_load(context: click.Context) -> None:
+    """Taken and not used, it would look as if it had been."""
+    for parameter in context.command.params:
+        if parameter.name in _WITH_LOAD and context.get_parameter_source(parameter.name) is not _DEFAULT:
+            raise click.UsageError(f"{parameter.opts[0]} goes with --load")
 
 
 def _describe_load(session: Session, name: str | None, *, interval_s: float, keys: int, records: int) -> None:

@@ -134,6 +134,8 @@ def parse_factor(text: str) -> Fraction:
 def parse_share(text: str) -> Fraction:
     """``20%``, ``0.2``; below all of it."""
     number, unit = _number_and_unit(text, is_zero_allowed=True)
+    if not unit and 1 < number < 100:
+        raise ValueError(f"{text!r} has no unit: write {text.strip()}%, or {_digits(number / 100)}")
     share = number / (100 if _of(unit, {"": 1, "%": 100}, "%") == 100 else 1)
     if share >= 1:
         raise ValueError(f"{text!r} leaves nothing: give a share below 100%, such as 20%")

@@ -176,7 +176,7 @@ class Rebalance:
             _print_moves(moves)
             self._session.note(
                 f"{len(moves)} partition(s) would change, {_bytes(copied)} would be copied; nothing is "
-                "changed without --execute"
+                f"changed{'' if self._options.throttle is None else ' or throttled'} without --execute"
             )
 
     def _document(
