@@ -51,11 +51,13 @@ class QuorateDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's
         from quorate.pipeline.source.sink import QuorateWriter
+        from quorate.pipeline.source.target import check_target
         from quorate.pipeline.source.write_options import write_options
 
-        return QuorateWriter(
-            write_options(self.options, is_streaming=False, is_overwriting=overwrite), schema
-        )
+        options = write_options(self.options, is_streaming=False, is_overwriting=overwrite)
+        writer = QuorateWriter(options, schema)
+        check_target(options)
+        return writer
 
     def streamWriter(  # noqa: N802 - Spark's name
         self,
@@ -63,7 +65,11 @@ class QuorateDataSource(DataSource):
         overwrite: bool,  # noqa: FBT001 - Spark's
     ) -> DataSourceStreamArrowWriter:
         from quorate.pipeline.source.sink import QuorateStreamWriter
+        from quorate.pipeline.source.target import check_target
         from quorate.pipeline.source.write_options import write_options
 
         del overwrite  # it is True for the output mode "complete", in which all rows are appended again
-        return QuorateStreamWriter(write_options(self.options, is_streaming=True), schema)
+        options = write_options(self.options, is_streaming=True)
+        writer = QuorateStreamWriter(options, schema)
+        check_target(options)
+        return writer
