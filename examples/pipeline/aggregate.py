@@ -55,4 +55,6 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 1 + 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

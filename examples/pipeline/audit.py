@@ -40,4 +40,6 @@ def main(bootstrap: str, topic: str, ledger_file: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 1 + 3:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

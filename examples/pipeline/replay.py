@@ -33,4 +33,6 @@ def main(bootstrap: str, path: str, topic: str, date: str, target: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 1 + 5:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

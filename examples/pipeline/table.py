@@ -74,4 +74,6 @@ def main(bootstrap: str, topic: str, path: str, checkpoint: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 1 + 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])
