@@ -8,7 +8,7 @@ import click
 
 from quorate.errors import QuorateError
 
-__all__ = ["AdvisedError", "advice_on", "describe", "error_document"]
+__all__ = ["AdvisedError", "WrongSettings", "advice_on", "describe", "error_document"]
 
 _WHAT_TO_DO: Final = "what to do: "
 
@@ -117,6 +117,12 @@ class AdvisedError(click.ClickException):
 
     def document(self) -> dict[str, Any]:
         return error_document(self._error, self._advice)
+
+
+class WrongSettings(AdvisedError):
+    """What a command was given is wrong, whatever there is to do it on."""
+
+    exit_code = 2
 
 
 def describe(error: QuorateError, advice: str | None = None) -> str:

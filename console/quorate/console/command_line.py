@@ -140,7 +140,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 2
     except click.ClickException as error:
         _tell(error, session)
-        return 1
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         return _status_of_interruption(error)
     except (BrokenPipeError, _ReaderHasGone):

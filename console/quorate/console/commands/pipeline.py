@@ -69,7 +69,7 @@ def _command(name: str) -> click.Command:
 
 
 def _option(setting: Setting) -> click.Option:
-    from quorate.core.config.kinds import Flag
+    from quorate.core.config.kinds import Flag, Optional
     from quorate.core.config.schema import REQUIRED
 
     flag, attribute = "--" + setting.key.replace(".", "-"), setting.key.replace(".", "_")
@@ -77,9 +77,9 @@ def _option(setting: Setting) -> click.Option:
         return click.Option([flag, attribute], is_flag=True, default=None, help=setting.about)
     default = "" if setting.default in (REQUIRED, None, ()) else setting.kind.render(setting.default)
     needed = "required" if setting.default is REQUIRED else f"default {default}" if default else ""
+    # Whoever wants nothing leaves the option out.
+    kind = setting.kind.kind if isinstance(setting.kind, Optional) else setting.kind
+    facts = "; ".join(each for each in (kind.accepts, needed) if each)
     return click.Option(
-        [flag, attribute],
-        type=TEXT,
-        metavar=setting.kind.name.upper(),
-        help=setting.about + (f"  [{needed}]" if needed else ""),
+        [flag, attribute], type=TEXT, metavar=kind.name.upper(), help=f"{setting.about}  [{facts}]"
     )

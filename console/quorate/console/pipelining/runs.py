@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from quorate.console.advice import WrongSettings
 from quorate.console.output import print_json, print_table
 from quorate.console.session import Session
+from quorate.errors import InvalidConfig
 from quorate.pipeline.jobs.config import (
     JOBS,
     AggregateConfig,
@@ -41,6 +43,15 @@ _KILLED_BY: Final = 128
 
 def run_one(session: Session, name: str, config_file: str | None, flags: Mapping[str, Any]) -> int:
     """Returns the exit status."""
+    try:
+        return _run(session, name, config_file, flags)
+    except InvalidConfig as error:
+        # Neither of the pages that list settings has those of jobs.
+        advice = f"correct the setting; `quorate pipeline run {name} --help` lists every one"
+        raise WrongSettings(error, advice) from error
+
+
+def _run(session: Session, name: str, config_file: str | None, flags: Mapping[str, Any]) -> int:
     given = dict(flags)
     if "bootstrap" in session.given:
         given["bootstrap.servers"] = session.bootstrap

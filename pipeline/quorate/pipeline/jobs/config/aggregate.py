@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quorate.core.config.kinds import Choice, DirectoryPath, Optional
+from quorate.core.config.kinds import Choice, Optional
 from quorate.core.config.schema import REQUIRED, setting
 from quorate.errors import InvalidConfig
 from quorate.pipeline.jobs.config.base import StreamingConfig
-from quorate.pipeline.jobs.config.kinds import EVENT_TIME, RECORD_KEY, Field, TopicNames, Window, Words
+from quorate.pipeline.jobs.config.kinds import (
+    EVENT_TIME,
+    RECORD_KEY,
+    Field,
+    SharedPath,
+    TopicNames,
+    Window,
+    Words,
+    seconds_of,
+)
 
 __all__ = ["AggregateConfig", "Emit"]
 
@@ -39,7 +48,7 @@ class AggregateConfig(StreamingConfig):
     )
     checkpoint_dir: str = setting(
         "checkpoint.dir",
-        DirectoryPath(),
+        SharedPath(),
         default=REQUIRED,
         about="Where the job notes how far it is, and what it has counted.",
         trade_off="On disks that survive, for the driver and for every worker: without it a job begins "
@@ -98,6 +107,12 @@ class AggregateConfig(StreamingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.slide is not None and seconds_of(self.slide) > seconds_of(self.window):
+            raise InvalidConfig(
+                f"slide: {self.slide} is longer than the window ({self.window}): records between two windows "
+                f"would be in none",
+                key="slide",
+            )
         if self.to_topic[0] in self.topics:
             raise InvalidConfig(f"to.topic: {self.to_topic[0]} is read, too: it would count its own results")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.core.config.kinds import INT64_MAX, ByteCount, Choice, DirectoryPath, Integer
+from quorate.core.config.kinds import INT64_MAX, ByteCount, Choice, Integer
 from quorate.core.config.schema import REQUIRED, setting
 from quorate.pipeline.jobs.config.base import StoreFormat, StreamingConfig
-from quorate.pipeline.jobs.config.kinds import TopicNames
+from quorate.pipeline.jobs.config.kinds import SharedPath, TopicNames
 
 __all__ = ["ArchiveConfig"]
 
@@ -28,7 +28,7 @@ class ArchiveConfig(StreamingConfig):
     )
     path: str = setting(
         "path",
-        DirectoryPath(),
+        SharedPath(),
         default=REQUIRED,
         about="Where the archive is, for the driver and for every worker.",
         trade_off="A file system with atomic renames: local, NFS, a persistent volume.",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quorate.core.config.kinds import Choice, DirectoryPath, Integer, Optional
+from quorate.core.config.kinds import Choice, Integer, Optional
 from quorate.core.config.schema import REQUIRED, setting
 from quorate.errors import InvalidConfig
 from quorate.pipeline.jobs.config.base import JobConfig
-from quorate.pipeline.jobs.config.kinds import Text
+from quorate.pipeline.jobs.config.kinds import SharedPath, Text
 
 __all__ = ["AuditConfig", "LogFrom"]
 
@@ -41,7 +41,7 @@ class AuditConfig(JobConfig):
     )
     path: str | None = setting(
         "path",
-        Optional(DirectoryPath()),
+        Optional(SharedPath()),
         default=None,
         about="The archive (Parquet), with `log=archive`.",
         trade_off="It has to hold the drill's topics from their beginning.",

@@ -7,17 +7,17 @@ declaration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from quorate.core.config.kinds import INT64_MAX, Choice, DirectoryPath, DurationMs, Flag, Integer, Optional
+from quorate.core.config.kinds import INT64_MAX, Choice, DurationMs, Flag, Integer, Optional
 from quorate.core.config.loader import resolve
 from quorate.core.config.schema import REQUIRED, Setting, check_settings, setting, settings_of
 from quorate.core.config.sources import RawValue, from_file
 from quorate.errors import InvalidConfig
-from quorate.pipeline.jobs.config.kinds import Pairs, Text
+from quorate.pipeline.jobs.config.kinds import Master, Pairs, SharedPath, Text
 
 __all__ = ["DEFAULT_BOOTSTRAP", "JobConfig", "StartAt", "StoreFormat", "StreamingConfig", "flag_of", "load"]
 
@@ -48,7 +48,7 @@ class JobConfig:
     )
     spark_master: str = setting(
         "spark.master",
-        Text("an address of a Spark master"),
+        Master(),
         default="local[*]",
         about="Where Spark runs, as `spark-submit --master`. A session that is there already is used "
         "instead.",
@@ -112,7 +112,7 @@ class StreamingConfig(JobConfig):
     )
     checkpoint_dir: str | None = setting(
         "checkpoint.dir",
-        Optional(DirectoryPath()),
+        Optional(SharedPath()),
         default=None,
         about="Where the job notes how far it is; by default `_checkpoint` in its path.",
         trade_off="On disks that survive: without it a job begins again.",
@@ -132,7 +132,10 @@ def load(config_class: type[ConfigT], path: str | None, flags: Mapping[str, obje
     from_flags = [RawValue(key, value, flag_of(key)) for key, value in flags.items()]
     sources = [from_file(path) if path is not None else [], from_flags]
     # Here, not by ``resolve``: it names sources that jobs do not have.
-    values = resolve([replace(each, default=None) for each in settings], sources)
+    try:
+        values = resolve([replace(each, default=None) for each in settings], sources)
+    except InvalidConfig as error:
+        raise InvalidConfig(_naming_once(error.message, flags)) from None
     missing = [each.key for each in settings if each.default is REQUIRED and each.key not in values]
     if missing:
         raise InvalidConfig(
@@ -143,6 +146,13 @@ def load(config_class: type[ConfigT], path: str | None, flags: Mapping[str, obje
             keys=",".join(missing),
         )
     return config_class(**_by_attribute(settings, values))
+
+
+def _naming_once(message: str, flags: Iterable[str]) -> str:
+    """Of a node's settings the source and the key are two things; a flag is both."""
+    for key in flags:
+        message = message.replace(f"{flag_of(key)}: {key}: ", f"{flag_of(key)}: ")
+    return message
 
 
 def _by_attribute(settings: Sequence[Setting], values: Mapping[str, object]) -> dict[str, Any]:

@@ -7,17 +7,49 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from quorate.core.config.kinds import DirectoryPath
 from quorate.core.topic_names import check_topic_name
 from quorate.errors import InvalidTopic
 
-__all__ = ["EVENT_TIME", "RECORD_KEY", "Field", "Pairs", "Text", "Time", "TopicNames", "Window", "Words"]
+__all__ = [
+    "EVENT_TIME",
+    "RECORD_KEY",
+    "Field",
+    "Master",
+    "Pairs",
+    "SharedPath",
+    "Text",
+    "Time",
+    "TopicNames",
+    "Window",
+    "Words",
+    "seconds_of",
+]
 
 #: words that stand for what a record has besides its value
 RECORD_KEY: Final = "key"
 EVENT_TIME: Final = "timestamp"
 
 _JSON_PATH: Final = re.compile(r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[\d+\])+")
-_WINDOW: Final = re.compile(r"[1-9][0-9]{0,6} (second|minute|hour|day)s?")
+_WINDOW: Final = re.compile(r"([1-9][0-9]{0,6}) (second|minute|hour|day)s?")
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+#: of an address of a file system, such as s3a: or file:; one letter would be a drive, and nobody's scheme
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+#: what Spark itself knows, and whatever else a cluster manager of somebody's own is called
+_MASTER: Final = re.compile(
+    r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|local-cluster\[[\d,\s]+\]|yarn"
+    r"|spark://[^\s:/,]+:\d+(,[^\s:/,]+:\d+)*|(?!spark:|local)[a-z][a-z0-9+.-]*://\S+"
+)
+
+
+_DIRECTORY: Final = DirectoryPath()
+
+
+def seconds_of(window: str) -> int:
+    """Of a ``Window``."""
+    found = _WINDOW.fullmatch(window)
+    assert found is not None, "it was parsed"
+    return int(found[1]) * _SECONDS[found[2]]
 
 
 def _members(raw: object) -> list[str]:
@@ -42,6 +74,44 @@ class Text:
     def parse(self, raw: object) -> str:
         if not isinstance(raw, str) or not raw.strip() or not raw.isprintable():
             raise ValueError(f"{raw!r} is no such text")
+        return raw.strip()
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPath:
+    """A directory. A relative path is taken from the directory in which the process was started.
+
+    Locks, renames and syncs of files are of the operating system: an object store has none of them.
+    """
+
+    name = "path"
+    accepts = "the path of a directory that the driver and all workers see (local, NFS, a persistent volume)"
+
+    def parse(self, raw: object) -> str:
+        path = _DIRECTORY.parse(raw)
+        assert isinstance(raw, str)
+        if scheme := _SCHEME.match(raw.strip()):
+            instead = "write its path alone" if scheme[1].lower() == "file" else "mount it, and name the path"
+            raise ValueError(f"{raw!r} is the address of a file system, and no path: {instead}")
+        return path
+
+    def render(self, value: object) -> str:
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """Where Spark runs."""
+
+    name = "master"
+    accepts = "local, local[THREADS], local[*], spark://HOST:PORT, yarn, k8s://https://HOST:PORT"
+
+    def parse(self, raw: object) -> str:
+        if not isinstance(raw, str) or _MASTER.fullmatch(raw.strip()) is None:
+            raise ValueError(f"{raw!r} is no address of a Spark master")
         return raw.strip()
 
     def render(self, value: object) -> str:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from quorate.core.config.kinds import INT64_MAX, Choice, DirectoryPath, Integer, Optional
+from quorate.core.config.kinds import INT64_MAX, Choice, Integer, Optional
 from quorate.core.config.schema import REQUIRED, setting
 from quorate.errors import InvalidConfig
 from quorate.pipeline.jobs.config.base import JobConfig, StoreFormat
-from quorate.pipeline.jobs.config.kinds import Time, TopicNames
+from quorate.pipeline.jobs.config.kinds import SharedPath, Time, TopicNames
 
 __all__ = ["Placement", "ReplayConfig"]
 
@@ -26,7 +26,7 @@ class ReplayConfig(JobConfig):
 
     path: str = setting(
         "path",
-        DirectoryPath(),
+        SharedPath(),
         default=REQUIRED,
         about="Where the archive is.",
         trade_off="It may be written to meanwhile; what comes after the start is left out.",
@@ -54,7 +54,7 @@ class ReplayConfig(JobConfig):
     )
     checkpoint_dir: str = setting(
         "checkpoint.dir",
-        DirectoryPath(),
+        SharedPath(),
         default=REQUIRED,
         about="Where the job notes how far it is.",
         trade_off="A new one replays everything again.",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quorate.core.config.kinds import Choice, DirectoryPath, Integer
+from quorate.core.config.kinds import Choice, Integer
 from quorate.core.config.schema import REQUIRED, setting
 from quorate.pipeline.jobs.config.base import StoreFormat, StreamingConfig
-from quorate.pipeline.jobs.config.kinds import TopicNames
+from quorate.pipeline.jobs.config.kinds import SharedPath, TopicNames
 
 __all__ = ["GrownTopic", "NullKeys", "TableConfig"]
 
@@ -37,7 +37,7 @@ class TableConfig(StreamingConfig):
     )
     path: str = setting(
         "path",
-        DirectoryPath(),
+        SharedPath(),
         default=REQUIRED,
         about="Where the table is, for the driver and for every worker.",
         trade_off="A file system with atomic renames and hard links: local, NFS, a persistent volume.",
