@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
+
+from tests.pipeline.killing import kill_session
 
 __all__ = ["JobProcess", "run_job"]
 
@@ -27,7 +28,7 @@ _STARTS_MAX: Final = 5
 
 
 class JobProcess:
-    """Started in a group of its own, so that Spark's JVM and its workers can be killed with it."""
+    """Started in a session of its own, so that Spark's JVM and its workers can be killed with it."""
 
     def __init__(
         self,
@@ -73,13 +74,15 @@ class JobProcess:
                 return line
         raise AssertionError("\n".join(["it ended before:", *self.lines]))
 
-    def ask_to_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self._process.send_signal(number)
+    def ask_to_stop(self, number: signal.Signals = signal.SIGTERM, *, group: bool = False) -> None:
+        if group:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """Everything of it, at once."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_session(self._process.pid)
         self.wait()
 
     def wait(self) -> int:

@@ -7,13 +7,12 @@ kills before the N-th call of the method. A job is then in the middle of somethi
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from importlib import import_module
 from typing import Any
 
 from quorate.console.main import main
+from tests.pipeline.killing import kill_own_session
 
 __all__: list[str] = []
 
@@ -29,8 +28,7 @@ def _arm(place: str) -> None:
         nonlocal left
         left -= 1
         if left == 0:
-            # The group: Spark's JVM and its workers die in the same moment.
-            os.killpg(os.getpgrp(), signal.SIGKILL)
+            kill_own_session()
         return method(*args, **kwargs)
 
     setattr(owner, method_name, counted)

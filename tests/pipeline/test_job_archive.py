@@ -132,17 +132,26 @@ def test_a_table_of_delta_has_each_record_once_also_when_the_checkpoint_is_lost(
 
 
 @LONG
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "asks_the_group"), [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGTERM, True)]
+)
 def test_asked_to_stop_it_finishes_its_batch_and_goes_on_from_there(
-    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path, number: signal.Signals
+    quorate_cluster: LocalCluster,
+    new_topic: NewTopic,
+    tmp_path: Path,
+    number: signal.Signals,
+    asks_the_group: bool,
 ) -> None:
+    """Alone, or with all of its process group, as `timeout` asks it."""
     topic = new_topic(**KEPT)
     fill_topic(quorate_cluster, topic, 4000)
     options = _options(topic, tmp_path, "--trigger-interval", "0")
     with JobProcess("archive", *options, bootstrap=quorate_cluster.bootstrap) as job:
         job.wait_for(lambda line: "batch" in line)
-        job.ask_to_stop(number)
+        job.ask_to_stop(number, group=asks_the_group)
         assert job.wait() == 0, job.lines
+    told = [line for line in job.lines if line.startswith("archive: ")]
+    assert told[:2] == ["archive: starting Spark (local[2])", f"archive: following {topic}"]
     assert "stopped" in job.lines[-1]
     assert not [line for line in job.lines if "ERROR" in line or "Traceback" in line], job.lines
 

@@ -10,11 +10,14 @@ from unittest.mock import MagicMock
 import pytest
 
 from quorate.console.main import main
+from quorate.core.config.kinds import Flag
 from quorate.core.config.schema import settings_of
 from quorate.errors import InvalidConfig
+from quorate.pipeline.jobs import session as job_session
 from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.config import JOBS, AggregateConfig, ArchiveConfig, AuditConfig, ReplayConfig
 from quorate.pipeline.jobs.config.base import StoreFormat, load
+from quorate.pipeline.jobs.failures import JobFailed
 from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.jobs.session import open_session
 
@@ -91,17 +94,88 @@ def test_the_command_of_a_job_has_an_option_for_each_setting(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pipeline", "run", name, "--help"]) == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     for setting in settings_of(JOBS[name]):
         if setting.key != "bootstrap.servers":
             assert f"--{setting.key.replace('.', '-')}" in shown
+            # And says what it takes, as errors do.
+            if not isinstance(setting.kind, Flag):
+                assert f"[{setting.kind.accepts.removesuffix(', or nothing')}" in shown
 
 
 def test_wrong_settings_end_the_command_before_spark_is_started(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pipeline", "run", "table", "--topic", "t", "--path", "/p", "--buckets", "0"]) == 1
+    assert main(["pipeline", "run", "table", "--topic", "t", "--path", "/p", "--buckets", "0"]) == 2
     error = capsys.readouterr().err
-    assert "INVALID_CONFIG" in error
-    assert "buckets" in error
+    # The setting once, and where to read of all of them.
+    assert "error: INVALID_CONFIG: --buckets: 0 is too small; expected" in error
+    assert "`quorate pipeline run table --help` lists every one" in error
+    assert "docs/" not in error
+
+
+def test_a_setting_that_is_missing_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "run", "archive", "--path", "/p"]) == 2
+    assert "topics is required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["s3a://bucket/x", "hdfs://host:8020/x", "file:///tmp/x", "dbfs:/x"])
+@pytest.mark.parametrize(
+    ("job", "key"),
+    [
+        (name, setting.key)
+        for name, job in JOBS.items()
+        for setting in settings_of(job)
+        if setting.key in ("path", "checkpoint.dir")
+    ],
+)
+def test_an_address_of_a_file_system_is_no_path(job: str, key: str, path: str) -> None:
+    """Taken as one, it would be a directory of that name, wherever the job was started."""
+    with pytest.raises(InvalidConfig, match=f"--{key.replace('.', '-')}: '{path}' is the address"):
+        load(JOBS[job], None, {key: path})
+
+
+def test_a_path_may_hold_a_colon() -> None:
+    assert ArchiveConfig(topics=("a",), path="/srv/a:/b").path == "/srv/a:/b"
+
+
+_COUNTED = {"topics": "a", "to.topic": "b", "checkpoint.dir": "/c"}
+
+
+@pytest.mark.parametrize(("window", "slide"), [("1 minute", "2 minutes"), ("59 seconds", "1 minute")])
+def test_windows_further_apart_than_long_are_refused(window: str, slide: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"slide: {slide} is longer than the window"):
+        load(AggregateConfig, None, {**_COUNTED, "window": window, "slide": slide})
+
+
+def test_windows_may_overlap_and_may_begin_where_the_one_before_ends() -> None:
+    assert load(AggregateConfig, None, {**_COUNTED, "window": "1 hour", "slide": "60 minutes"}).slide
+    assert load(AggregateConfig, None, {**_COUNTED, "window": "1 day", "slide": "1 hour"}).slide
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[4]",
+        "local[2, 3]",
+        "local-cluster[2,1,1024]",
+        "yarn",
+        "spark://a:7077",
+        "spark://a:7077,b:7077",
+        "k8s://https://host:6443",
+        "ours://somewhere",
+    ],
+)
+def test_a_master_is_what_spark_knows_or_somebodys_own(master: str) -> None:
+    assert ArchiveConfig(topics=("a",), path="/p", spark_master=master).spark_master == master
+
+
+@pytest.mark.parametrize(
+    "master", ["spark:/foo", "spark://foo", "spark://a:7077,b", "local[x]", "locl", "a b"]
+)
+def test_what_is_no_master_is_refused_before_spark_is_started(master: str) -> None:
+    with pytest.raises(InvalidConfig, match="no address of a Spark master; expected local"):
+        load(ArchiveConfig, None, {"topics": "a", "path": "/p", "spark.master": master})
 
 
 @pytest.mark.parametrize(
@@ -193,9 +267,43 @@ def test_a_session_that_was_there_already_has_what_the_job_needs(
         step.return_value = builder
     builder.getOrCreate.return_value = session
     monkeypatch.setattr(sql.SparkSession, "builder", builder)
+    monkeypatch.setattr(job_session, "_start_jvm", lambda _: None)
     config = ReplayConfig(path="/p", topic=("t",), to_topic=("u",), checkpoint_dir="/c")
     if told is None:
         assert open_session("replay", config, _ONE_ATTEMPT) is session
         return
     with pytest.raises(InvalidConfig, match=told):
         open_session("replay", config, _ONE_ATTEMPT)
+
+
+@pytest.mark.parametrize(
+    ("home", "release", "told"),
+    [
+        ("nope", None, "Java 17 was not found, there is no .*/nope/bin/java, as JAVA_HOME says"),
+        ("jdk", 'JAVA_VERSION="11.0.2"\n', "Spark needs Java 17, and .*/jdk/bin/java is 11"),
+        ("jdk", 'JAVA_VERSION="1.8.0_402"\n', "is 1:"),
+        ("jdk", 'IMPLEMENTOR="x"\nJAVA_VERSION="21.0.1"\n', None),
+        ("jdk", None, None),
+    ],
+)
+def test_a_java_that_is_missing_or_too_old_is_told_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, release: str | None, told: str | None
+) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch(mode=0o755)
+    if release is not None:
+        (tmp_path / "jdk" / "release").write_text(release)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / home))
+    if told is None:
+        job_session._check_java()
+        return
+    with pytest.raises(JobFailed, match=told):
+        job_session._check_java()
+
+
+def test_without_any_java_on_the_path_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JobFailed, match="there is no java on the path: install it, or set JAVA_HOME"):
+        job_session._check_java()

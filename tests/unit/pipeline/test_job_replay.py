@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -68,7 +69,8 @@ class _Cluster:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> _Cluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> _Cluster:
+    (tmp_path / "rows.parquet").touch()
     return _Cluster(monkeypatch)
 
 
@@ -197,3 +199,39 @@ def test_a_replay_that_was_stopped_is_not_complete_and_says_so(tmp_path: Path, c
     job.stop.ask()
     assert replay_job.run(_config(tmp_path), job) == Outcome(rows=0, was_stopped=True)
     assert not cluster.chunks
+
+
+@pytest.mark.parametrize(
+    ("source_id", "to_topic", "is_warned"),
+    [(_ID, "u", True), (_OTHER_ID, "u", False), (None, "u", False), (None, "t", True)],
+)
+@pytest.mark.usefixtures("cluster")
+def test_a_replay_into_the_topic_that_the_archive_is_of_says_so_in_a_line(
+    tmp_path: Path, source_id: str | None, to_topic: str, is_warned: bool
+) -> None:
+    (tmp_path / "_archive").mkdir()
+    state = {"topic_ids": {} if source_id is None else {"t": source_id}}
+    (tmp_path / "_archive" / "state.json").write_text(json.dumps(state))
+    config = replace(_config(tmp_path), to_topic=(to_topic,))
+    (tmp_path / "checkpoint").mkdir()
+    notes = Notes(asked_by(config), source_id=source_id, target_id=_ID, rows=0, table_version=None, left={})
+    notes.write(config.checkpoint_dir)
+    job = Listener()
+    replay_job.run(config, job)
+    warning = f"warning: {to_topic} is the topic that the archive is of"
+    assert any(line.startswith(warning) for line in job.lines) is is_warned
+    assert sum("warning" in line for line in job.lines) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("path", "why"), [("nothing", "does not exist"), ("file", "no directory"), ("", "no file of Parquet")]
+)
+@pytest.mark.parametrize("store_format", StoreFormat)
+def test_where_there_is_no_archive_nothing_is_begun(
+    tmp_path: Path, path: str, why: str, store_format: StoreFormat
+) -> None:
+    (tmp_path / "file").touch()
+    config = replace(_config(tmp_path, store_format), path=str(tmp_path / path))
+    with pytest.raises(InvalidRequest, match=f"there is no archive in .*: it .*{why}"):
+        replay_job.run(config, Listener())
+    assert not (tmp_path / "checkpoint").exists()

@@ -19,9 +19,9 @@ from quorate.pipeline.jobs.checkpoints import claim_checkpoint
 from quorate.pipeline.jobs.config.aggregate import AggregateConfig, Emit
 from quorate.pipeline.jobs.config.kinds import EVENT_TIME, RECORD_KEY
 from quorate.pipeline.jobs.files import only_one_job
-from quorate.pipeline.jobs.reading import read_stream
+from quorate.pipeline.jobs.reading import following, read_stream
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
-from quorate.pipeline.jobs.session import FORMAT, open_session
+from quorate.pipeline.jobs.session import FORMAT, open_session, starting_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,8 +35,10 @@ _NUMBER: Final = "decimal(38,9)"
 def run(config: AggregateConfig, job: Job) -> Outcome:
     with only_one_job(config.checkpoint):
         claim_checkpoint(config.checkpoint, _owner(config))
+        job.tell(starting_spark(config))
         spark = open_session("aggregate", config)
         results = aggregated(read_stream(spark, config, config.topics), config)
+        job.tell(following(config, config.topics))
 
         def on_batch(changed: DataFrame, _batch: Batch) -> None:
             (

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from quorate.core.error_base import QuorateError
 
 __all__ = ["JobFailed", "RowsMissing", "failing_as_job"]
 
-#: the last line of a Python traceback: an exception and its message
-_EXCEPTION: Final = re.compile(r"^(?:[a-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
+#: the last line of a Python traceback, or the first of Java's: an exception and its message
+_EXCEPTION: Final = re.compile(r"^(?:: )?(?:[a-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
+#: what is said of a JVM that is on its way out, or gone
+_STOPPED: Final = re.compile(
+    "SparkContext (?:was |has been )?(?:stopped|shut ?down)|stopped SparkContext|Py4JNetworkError|"
+    "while sending or receiving|Connection refused"
+)
+_JVM_ENDS_WITHIN_S: Final = 5
 _CHARACTERS_MAX: Final = 2000
 
 
@@ -33,14 +40,36 @@ class RowsMissing(JobFailed):
 
 @contextmanager
 def failing_as_job() -> Iterator[None]:
-    """Whatever Spark says inside is told as ``JobFailed``."""
+    """Whatever Spark says inside is told as ``JobFailed``, and what the system says of files."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise JobFailed(f"the job failed: {_reason(str(error))}") from error
+        reason = _reason(str(error))
+        if _STOPPED.search(reason) and _has_jvm_ended():
+            raise JobFailed(
+                f"Spark's JVM has ended before the job ({reason}). If the job was asked to stop, the "
+                f"JVM was told to end as well: send SIGTERM to the job alone"
+            ) from error
+        raise JobFailed(f"the job failed: {reason}") from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise JobFailed(f"the job failed: {error.filename}: {error.strerror}") from error
+
+
+def _has_jvm_ended() -> bool:
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps its process there
+    process = getattr(gateway, "proc", None)
+    if not isinstance(process, subprocess.Popen):
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_JVM_ENDS_WITHIN_S)
+    return process.returncode is not None
 
 
 def _reason(text: str) -> str:

@@ -63,14 +63,26 @@ def sync_tree(path: str) -> None:
         sync_directory(directory)
 
 
+def _lock_file_in(directory: str) -> int:
+    try:
+        os.makedirs(directory, exist_ok=True)
+        return os.open(f"{directory}/_job.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except (FileExistsError, NotADirectoryError):
+        raise InvalidRequest(f"{directory} is no directory: name another path", path=directory) from None
+    except OSError as error:
+        raise InvalidRequest(
+            f"{directory} cannot be used ({error.strerror}): name another path, or see to that",
+            path=directory,
+        ) from error
+
+
 @contextmanager
 def only_one_job(directory: str) -> Iterator[None]:
     """Two of them on one checkpoint would undo each other's work.
 
     The lock goes with the process, however it ends.
     """
-    os.makedirs(directory, exist_ok=True)
-    descriptor = os.open(f"{directory}/_job.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = _lock_file_in(directory)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidConfig, MissingExtra
 from quorate.pipeline.jobs.config.base import JobConfig
+from quorate.pipeline.jobs.failures import JobFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FORMAT", "need_package", "open_session"]
+__all__ = ["FORMAT", "need_package", "open_session", "starting_spark"]
 
 #: what topics are read and written with
 FORMAT: Final = "quorate"
@@ -44,6 +46,11 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+_JAVA_MIN: Final = 17
+#: of the file `release` of an installation; Java 8 calls itself 1.8
+_JAVA_VERSION: Final = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
+#: there is a JVM already, or none is wanted
+_ELSEWHERE: Final = frozenset({"PYSPARK_GATEWAY_PORT", "SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE"})
 
 _ATTEMPTS: Final = "spark.task.maxFailures"
 #: of what jobs need, where Spark's own default is enough
@@ -69,7 +76,6 @@ def open_session(
     logging = os.path.join(os.path.dirname(__file__), "log4j2.properties")
     # Spark looks for sources, and runs workers, with whatever python3 it finds, unless it is told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(f"quorate {name}").master(config.spark_master)
     settings = {
         **_SETTINGS,
         # Of Spark's own lines a job shows errors; it says the rest itself.
@@ -77,6 +83,8 @@ def open_session(
         **dict(config.spark_conf),
         **fixed,
     }
+    _start_jvm(settings)
+    builder = SparkSession.builder.appName(f"quorate {name}").master(config.spark_master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _keeping_interrupts():
@@ -86,6 +94,54 @@ def open_session(
     # Spark looks for it by a process that has ten seconds; on a busy machine there is none after that.
     spark.dataSource.register(QuorateDataSource)
     return spark
+
+
+def starting_spark(config: JobConfig) -> str:
+    """What a job tells before it, as it takes seconds, and minutes where the machine has much to do."""
+    return f"starting Spark ({config.spark_master})"
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Spark's own, in a process group of its own, unless there is one.
+
+    `timeout`, a shell's `kill %1` and the like tell a whole group to stop. A job stops Spark itself, when
+    the batch that is being written is done. A JVM whose job is gone ends, as its input does.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    # A session of Spark Connect, or one that a launcher has made, needs none of ours.
+    if SparkContext._gateway is not None or _ELSEWHERE & os.environ.keys():  # noqa: SLF001 - nobody else tells
+        return
+    _check_java()
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(settings.items()))
+    gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]  # it has none
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - a builder takes none
+
+
+def _check_java() -> None:
+    """As Spark's scripts look for it; what these and Python say where there is none is twenty lines."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if java is None or not os.access(java, os.X_OK):
+        where = f"there is no {java}, as JAVA_HOME says" if home else "there is no java on the path"
+        raise JobFailed(f"Java {_JAVA_MIN} was not found, {where}: install it, or set JAVA_HOME")
+    version = _java_version(os.path.dirname(os.path.dirname(os.path.realpath(java))))
+    if version is not None and version < _JAVA_MIN:
+        raise JobFailed(
+            f"Spark needs Java {_JAVA_MIN}, and {java} is {version}: install it, or set JAVA_HOME"
+        )
+
+
+def _java_version(home: str) -> int | None:
+    """As its file says; None: it does not. To ask Java itself would take as long as some jobs."""
+    try:
+        with open(f"{home}/release", encoding="utf-8") as file:
+            found = _JAVA_VERSION.search(file.read())
+    except (OSError, ValueError):
+        return None
+    return int(found[1]) if found else None
 
 
 def _check_needed(name: str, spark: SparkSession, needed: Mapping[str, str]) -> None:

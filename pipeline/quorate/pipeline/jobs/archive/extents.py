@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
-__all__ = ["FileExtents", "files_below"]
+__all__ = ["FileExtents", "files_below", "has_files_below"]
 
 _FOOTERS_AT_ONCE: Final = 8
 _LOOKS_MAX: Final = 10
@@ -72,6 +72,10 @@ class FileExtents:
 def files_below(path: str) -> list[str]:
     """As Spark finds them: without what begins with an underscore or a dot."""
     return sorted(_parquet_files(path))
+
+
+def has_files_below(path: str) -> bool:
+    return next(_parquet_files(path), None) is not None
 
 
 def _parquet_files(path: str) -> Iterator[str]:

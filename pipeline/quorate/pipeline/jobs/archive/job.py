@@ -16,10 +16,10 @@ from quorate.pipeline.jobs.checkpoints import claim_for_place
 from quorate.pipeline.jobs.config.archive import ArchiveConfig
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.files import only_one_job
-from quorate.pipeline.jobs.reading import read_stream
+from quorate.pipeline.jobs.reading import following, read_stream
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
 from quorate.pipeline.jobs.seen_rows import check_seen
-from quorate.pipeline.jobs.session import open_session
+from quorate.pipeline.jobs.session import open_session, starting_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,8 +44,10 @@ def run(
         store = _store_for(config)
         store.open(topic_ids)
         claim_for_place("archive", config, is_empty=store.is_empty)
+        job.tell(starting_spark(config))
         spark = open_session("archive", config)
         frame = read_stream(spark, config, config.topics)
+        job.tell(following(config, config.topics))
         archiving = Archiving(store, job)
 
         def on_batch(records: DataFrame, batch: Batch) -> None:

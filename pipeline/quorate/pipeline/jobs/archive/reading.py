@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive.delta_store import topic_ids_file_of
-from quorate.pipeline.jobs.archive.extents import FileExtents, files_below
+from quorate.pipeline.jobs.archive.extents import FileExtents, files_below, has_files_below
 from quorate.pipeline.jobs.archive.listing import listed_whole
 from quorate.pipeline.jobs.archive.parquet_store import state_file_of
 from quorate.pipeline.jobs.config.base import StoreFormat
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ARCHIVE_SCHEMA",
     "archived_topic_id",
+    "check_is_archive",
     "file_extents",
     "newest_version",
     "read_archive",
@@ -31,6 +33,18 @@ ARCHIVE_SCHEMA: Final = (
     "key binary, value binary, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key:string,value:binary>>, date date, topic string"
 )
+
+
+def check_is_archive(path: str, store_format: StoreFormat) -> None:
+    """Rather told at once than by Spark. One that is empty yet, or that others have made, is one, too."""
+    own = topic_ids_file_of(path) if store_format is StoreFormat.DELTA else state_file_of(path)
+    if not os.path.isdir(path):
+        why = "it is no directory" if os.path.exists(path) else "it does not exist"
+    elif os.path.exists(own) or has_files_below(path):
+        return
+    else:
+        why = "it holds no file of Parquet"
+    raise InvalidRequest(f"there is no archive in {path}: {why}", path=path)
 
 
 def read_archive(

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from quorate.errors import InvalidRequest
-from quorate.pipeline.jobs.archive.reading import read_archive
+from quorate.pipeline.jobs.archive.reading import check_is_archive, read_archive
 from quorate.pipeline.jobs.audit.comparison import PROMISED, AuditReport, compare
 from quorate.pipeline.jobs.audit.ledger import LOG_COLUMNS, Ledger, read_ledger
 from quorate.pipeline.jobs.audit.reading import Teller
 from quorate.pipeline.jobs.config.audit import AuditConfig, LogFrom
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.reading import read_whole
-from quorate.pipeline.jobs.session import open_session
+from quorate.pipeline.jobs.session import open_session, starting_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,11 @@ __all__ = ["audit", "run"]
 
 
 def run(config: AuditConfig, tell: Callable[[str], None] | None = None) -> AuditReport:
+    if config.log_from is LogFrom.ARCHIVE:
+        assert config.path is not None
+        check_is_archive(config.path, StoreFormat.PARQUET)
+    if tell is not None:
+        tell(starting_spark(config))
     return audit(open_session("audit", config), config, tell)
 
 

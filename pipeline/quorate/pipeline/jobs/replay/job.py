@@ -24,6 +24,7 @@ from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive.extents import FileExtents
 from quorate.pipeline.jobs.archive.reading import (
     archived_topic_id,
+    check_is_archive,
     file_extents,
     newest_version,
     read_archive,
@@ -39,7 +40,7 @@ from quorate.pipeline.jobs.replay.pace import even, small_batches, tasks_for
 from quorate.pipeline.jobs.replay.remainder import compared, first_gap, missing
 from quorate.pipeline.jobs.replay.target import Target
 from quorate.pipeline.jobs.running import Job, Outcome
-from quorate.pipeline.jobs.session import FORMAT, open_session
+from quorate.pipeline.jobs.session import FORMAT, open_session, starting_spark
 from quorate.pipeline.source.read_options import EARLIEST
 
 if TYPE_CHECKING:
@@ -57,13 +58,18 @@ _NO_SECOND_ATTEMPT: Final = {
 
 
 def run(config: ReplayConfig, job: Job) -> Outcome:
+    check_is_archive(config.path, config.store_format)
     with only_one_job(config.checkpoint_dir):
         notes = Notes.read(config.checkpoint_dir, config)
         if notes is not None:
             notes.check_source(_source_id(config))
             notes.check_target(_target_id(config))
         Target(config.bootstrap_servers, config.to_topic[0]).check_keeps_all()
-        return _Replay(open_session("replay", config, _NO_SECOND_ATTEMPT), config, job).run(notes)
+        _warn_of_itself(config, job)
+        job.tell(starting_spark(config))
+        spark = open_session("replay", config, _NO_SECOND_ATTEMPT)
+        job.tell(f"replaying {config.topic[0]} of {config.path} into {config.to_topic[0]}")
+        return _Replay(spark, config, job).run(notes)
 
 
 class _Replay:
@@ -236,6 +242,16 @@ def _source_id(config: ReplayConfig) -> str | None:
 def _target_id(config: ReplayConfig) -> str:
     (topic,) = config.to_topic
     return ids_of_topics(config.bootstrap_servers, [topic])[topic]
+
+
+def _warn_of_itself(config: ReplayConfig, job: Job) -> None:
+    """It may be meant: what was lost, say, comes back into the topic that has lost it."""
+    source_id, target_id = _source_id(config), _target_id(config)
+    if source_id == target_id or (source_id is None and config.topic == config.to_topic):
+        job.tell(
+            f"warning: {config.to_topic[0]} is the topic that the archive is of. It will have these records "
+            f"a second time, and so will an archive or a table that follows it"
+        )
 
 
 def _within(spans: Mapping[str, tuple[int, int]]) -> Column:
