@@ -253,6 +253,16 @@ def test_one_turn_does_not_collect_more_than_it_may() -> None:
     assert wire.connection.output_bytes < 1 << 20
 
 
+def test_peer_that_allows_the_largest_frames_does_not_get_them() -> None:
+    """What is written of a message lies with the socket until it is taken."""
+    windows = [(4, 1 << 30), (5, (1 << 24) - 1)]
+    wire = Wire(hello=PREFACE + settings_frame(windows) + window_update_frame(0, 1 << 30))
+    wire.send(request_headers(1, flags=WHOLE_REQUEST))
+    [stream] = wire.recorder.streams
+    stream.send(bytes(5), bytes(12 << 20))
+    assert 0 < wire.connection.output_bytes <= 2 << 20
+
+
 def test_smaller_window_of_the_peer_may_leave_less_than_nothing() -> None:
     wire = Wire()
     wire.send(request_headers(1, flags=WHOLE_REQUEST))
