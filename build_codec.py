@@ -27,6 +27,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -154,6 +155,7 @@ def build_in_place(*, force: bool = False) -> list[Module]:
     late = [module for module in MODULES if force or not module.is_up_to_date()]
     if not late:
         return []
+    began = time.time()
     with tempfile.TemporaryDirectory(prefix="quorate-codec-") as output:
         try:
             build(late, Path(output))
@@ -164,9 +166,9 @@ def build_in_place(*, force: bool = False) -> list[Module]:
         for module in late:
             fresh = module.in_place.with_suffix(".new")
             shutil.copy(Path(output) / module.file_name, fresh)
-            fresh.replace(
-                module.in_place
-            )  # whoever imports it meanwhile gets the old one or the new one, whole
+            # Who edits a source while it is compiled would else have a module that passes for newer.
+            os.utime(fresh, (began, began))
+            fresh.replace(module.in_place)  # whoever imports it meanwhile gets one of the two, whole
     return late
 
 
