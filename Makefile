@@ -164,8 +164,9 @@ $(CODEC): $(INSTALLED) build_codec.py $(CODEC_SOURCES)
 
 # Apart, because only the pipeline's checks, tests and figures need half a gigabyte more. Its version is in constraints.txt.
 $(SPARK): $(INSTALLED)
-	@echo 'set-up: installing Spark for the pipeline (a minute, once)'
-	@PIP_CONSTRAINT='$(CURDIR)/constraints.txt' $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --no-compile pyspark deltalake
+	@echo 'set-up: installing Spark for the pipeline (some minutes, once)'
+	@# Quieter than quiet: of pyspark, which has no wheel, pip tells how it will be built one day.
+	@PIP_CONSTRAINT='$(CURDIR)/constraints.txt' $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet --no-compile pyspark deltalake
 	@touch $@
 
 # Only one test wants grpcurl, and it is skipped, saying so, where grpcurl is missing.
