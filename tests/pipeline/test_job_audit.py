@@ -179,6 +179,18 @@ def test_the_log_of_a_cluster_is_held_against_the_ledger(
     assert report.not_asked == 0
 
 
+def test_topics_that_went_with_their_drill_are_known_to_its_last_reader(
+    spark: SparkSession, quorate_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with LedgerFile.create(str(tmp_path / "history.jsonl")) as ledger:
+        history = History(recorder=ledger)
+        sent = history.begin("p", TopicPartition(TopicName("removed"), PartitionId(0)))
+        history.acknowledge(sent, Offset(0))
+    config = AuditConfig(ledger=str(tmp_path), bootstrap_servers=quorate_cluster.bootstrap)
+    with pytest.raises(InvalidRequest, match="no topic removed.*a drill removes its topics.*--log history"):
+        audit(spark, config)
+
+
 def _acknowledged(spark: SparkSession, count: int) -> DataFrame:
     columns = (
         "topic string, partition int, value binary, producer string, number long, acks string, "

@@ -21,7 +21,7 @@ _TIMEOUT_S: Final = 900
 def test_the_file_of_settings_that_is_shown_is_one_that_its_job_takes(tmp_path: Path) -> None:
     # In every run, unlike the walk below: also that the page shows what that knows how to walk through.
     blocks = blocks_of("docs/pipeline.md", "Ten minutes")
-    assert [each.kind for each in blocks] == ["sh", "python", "sh", "sh", "sh", "toml"]
+    assert [each.kind for each in blocks] == ["sh", "python", "sh", "sh", "sh", "sh", "sh", "toml"]
     file = tmp_path / "archive.toml"
     file.write_text(blocks[-1].text, encoding="utf-8")
     config = load(ArchiveConfig, str(file), {})
@@ -59,6 +59,9 @@ async def test_the_ten_minutes_work_as_they_are_written(tmp_path: Path) -> None:
     # The table that is shown, the archive of the first run and nothing new for the second, all of it again.
     assert "only showing top 20 rows" in text
     assert re.search(r"archive: batch 0: 1,000 rows, [\d,]+/s, lag 0", text), text
+    # The table's buckets, of seven customers; and what the drill was promised.
+    assert re.search(r"table: 1,000 rows, all done", text), text
+    assert re.search(r"audit: passed; [\d,]+ sent, [1-9][\d,]* acknowledged", text), text
     assert '"group":"customer-6"' in text.replace(" ", ""), text
     # The cluster that is stopped has the last word.
     assert text.splitlines()[-2:] == ["again: 1000", "stopped node-1, node-2, node-3"], text

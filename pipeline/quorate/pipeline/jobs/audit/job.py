@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from quorate.errors import InvalidRequest
+from quorate.errors import InvalidRequest, UnknownTopicOrPartition
 from quorate.pipeline.jobs.archive.reading import check_is_archive, read_archive
 from quorate.pipeline.jobs.audit.comparison import PROMISED, AuditReport, compare
 from quorate.pipeline.jobs.audit.ledger import LOG_COLUMNS, Ledger, read_ledger
@@ -75,10 +75,15 @@ def _log(spark: SparkSession, config: AuditConfig, ledger: Ledger) -> _Log:
         frame = archive.where(archive["topic"].isin(topics))
         places = ledger.sent.select("topic", "partition").distinct().collect()
         return _Log(frame, {(row["topic"], row["partition"]): 0 for row in places}, None)
-    starts, ends = (
-        _offsets(config.bootstrap_servers, topics, "earliest"),
-        _offsets(config.bootstrap_servers, topics, "latest"),
-    )
+    try:
+        starts = _offsets(config.bootstrap_servers, topics, "earliest")
+        ends = _offsets(config.bootstrap_servers, topics, "latest")
+    except UnknownTopicOrPartition as error:
+        raise InvalidRequest(
+            f"{error.message}: a drill removes its topics when it ends. What its last reader has found is in "
+            f"the ledger: --log history",
+            path=config.ledger,
+        ) from error
     rows = read_whole(spark, config, topics).select(*LOG_COLUMNS)
     return _Log(rows, starts, sum(max(0, end - starts.get(place, 0)) for place, end in ends.items()))
 
