@@ -187,7 +187,7 @@ def test_topics_that_went_with_their_drill_are_known_to_its_last_reader(
         sent = history.begin("p", TopicPartition(TopicName("removed"), PartitionId(0)))
         history.acknowledge(sent, Offset(0))
     config = AuditConfig(ledger=str(tmp_path), bootstrap_servers=quorate_cluster.bootstrap)
-    with pytest.raises(InvalidRequest, match="no topic removed.*a drill removes its topics.*--log history"):
+    with pytest.raises(InvalidRequest, match=r"no topic removed.*a drill removes its topics.*--log history"):
         audit(spark, config)
 
 

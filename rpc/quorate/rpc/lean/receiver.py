@@ -38,8 +38,8 @@ __all__ = ["Receiver"]
 
 _UINT32: Final = struct.Struct(">I")
 _SETTING_BYTES: Final = 6
-#: A peer may allow more. A frame is written whole, and lies with the socket until it is taken: what a peer that
-#: takes nothing holds of this process is one frame and little else.
+#: A peer may allow more. A frame is written whole, and lies with the socket until it is taken: what a peer
+#: that takes nothing holds of this process is one frame and little else.
 _SENT_FRAME_BYTES_MAX: Final = 1 << 20
 
 
