@@ -180,7 +180,8 @@ def test_a_compacted_target_is_refused_as_the_cluster_tells_it(
     quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     target = new_topic(1, **{"cleanup.policy": "compact"})
-    options = ["--path", str(tmp_path), "--topic", "t", "--to-topic", target]
+    _archive(tmp_path / "archive", "t", [Held(0, 0, 1_767_225_540_000, b"k", b"v", ())])
+    options = ["--path", str(tmp_path / "archive"), "--topic", "t", "--to-topic", target]
     options += ["--checkpoint-dir", str(tmp_path / "checkpoint")]
     with JobProcess("replay", *options, bootstrap=quorate_cluster.bootstrap) as job:
         assert job.wait() == 1, job.lines
