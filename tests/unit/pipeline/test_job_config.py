@@ -162,6 +162,8 @@ def test_windows_may_overlap_and_may_begin_where_the_one_before_ends() -> None:
         "yarn",
         "spark://a:7077",
         "spark://a:7077,b:7077",
+        "spark://[::1]:7077",
+        "spark://a:7077,[2001:db8::1]:7077",
         "k8s://https://host:6443",
         "ours://somewhere",
     ],
@@ -171,7 +173,8 @@ def test_a_master_is_what_spark_knows_or_somebodys_own(master: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "master", ["spark:/foo", "spark://foo", "spark://a:7077,b", "local[x]", "locl", "a b"]
+    "master",
+    ["spark:/foo", "spark://foo", "spark://a:7077,b", "spark://::1:7077", "local[x]", "locl", "a b"],
 )
 def test_what_is_no_master_is_refused_before_spark_is_started(master: str) -> None:
     with pytest.raises(InvalidConfig, match="no address of a Spark master; expected local"):
@@ -307,3 +310,52 @@ def test_without_any_java_on_the_path_it_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JobFailed, match="there is no java on the path: install it, or set JAVA_HOME"):
         job_session._check_java()
+
+
+@pytest.mark.parametrize("variable", ["SPARK_CONF_DIR", "SPARK_HOME"])
+def test_where_spark_has_an_environment_of_its_own_that_says_where_java_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    directory = tmp_path if variable == "SPARK_CONF_DIR" else tmp_path / "conf"
+    directory.mkdir(exist_ok=True)
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nope"))
+    launched = _launches(monkeypatch)
+    with pytest.raises(JobFailed, match="Java 17 was not found"):
+        job_session._start_jvm({})
+    (directory / "spark-env.sh").write_text("JAVA_HOME=/somewhere\n")
+    job_session._start_jvm({})
+    assert len(launched) == 1
+
+
+def test_a_jvm_is_started_for_the_master_that_the_session_will_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On YARN and others, `spark-submit` does more than start it."""
+    sql = pytest.importorskip("pyspark.sql", reason="the extra spark is not installed")
+    launched = _launches(monkeypatch)
+    monkeypatch.setattr(job_session, "_check_java", lambda: None)
+    monkeypatch.setattr(job_session, "_check_needed", lambda *_: None)
+    builder = MagicMock()
+    builder.config.return_value = builder
+    monkeypatch.setattr(sql.SparkSession, "builder", builder)
+    own = (("spark.executor.memory", "4g"),)
+    open_session("archive", ArchiveConfig(topics=("a",), path="/p", spark_master="yarn", spark_conf=own))
+
+    expected = {"spark.master": "yarn", "spark.app.name": "quorate archive", **dict(own)}
+    (settings,) = launched
+    assert expected.items() <= settings.items()
+    assert {call.args[0]: call.args[1] for call in builder.config.call_args_list} == settings
+
+
+def _launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """What each JVM was to be started with; there is none."""
+    from pyspark import SparkContext, java_gateway
+
+    launched: list[dict[str, str]] = []
+    monkeypatch.setattr(java_gateway, "launch_gateway", lambda conf, _: launched.append(dict(conf.getAll())))
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
+    for variable in job_session._ELSEWHERE:
+        monkeypatch.delenv(variable, raising=False)
+    return launched

@@ -77,6 +77,8 @@ def open_session(
     # Spark looks for sources, and runs workers, with whatever python3 it finds, unless it is told.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
+        "spark.app.name": f"quorate {name}",
+        "spark.master": config.spark_master,
         **_SETTINGS,
         # Of Spark's own lines a job shows errors; it says the rest itself.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
@@ -84,7 +86,7 @@ def open_session(
         **fixed,
     }
     _start_jvm(settings)
-    builder = SparkSession.builder.appName(f"quorate {name}").master(config.spark_master)
+    builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _keeping_interrupts():
@@ -113,11 +115,20 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     # A session of Spark Connect, or one that a launcher has made, needs none of ours.
     if SparkContext._gateway is not None or _ELSEWHERE & os.environ.keys():  # noqa: SLF001 - nobody else tells
         return
-    _check_java()
+    if not _has_spark_env():
+        _check_java()
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
     gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]  # it has none
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - a builder takes none
+
+
+def _has_spark_env() -> bool:
+    """Spark's scripts run it before they look for Java, and it may say where that is."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    directory = os.environ.get("SPARK_CONF_DIR") or f"{_find_spark_home()}/conf"
+    return os.path.isfile(f"{directory}/spark-env.sh")
 
 
 def _check_java() -> None:

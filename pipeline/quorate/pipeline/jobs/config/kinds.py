@@ -35,10 +35,13 @@ _WINDOW: Final = re.compile(r"([1-9][0-9]{0,6}) (second|minute|hour|day)s?")
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 #: of an address of a file system, such as s3a: or file:; one letter would be a drive, and nobody's scheme
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+#: an address of IPv6 is in brackets
+_HOST_AND_PORT: Final = r"(?:[^\s:/,\[\]]+|\[[0-9A-Fa-f:.]+\]):\d+"
 #: what Spark itself knows, and whatever else a cluster manager of somebody's own is called
 _MASTER: Final = re.compile(
     r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|local-cluster\[[\d,\s]+\]|yarn"
-    r"|spark://[^\s:/,]+:\d+(,[^\s:/,]+:\d+)*|(?!spark:|local)[a-z][a-z0-9+.-]*://\S+"
+    rf"|spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*"
+    r"|(?!spark:|local)[a-z][a-z0-9+.-]*://\S+"
 )
 
 
