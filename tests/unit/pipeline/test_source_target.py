@@ -12,7 +12,13 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from pyspark.sql.types import StringType, StructField, StructType
 
-from quorate.errors import RequestTimedOut, UnknownTopicOrPartition
+from quorate.errors import (
+    InvalidTopic,
+    QuorateError,
+    RequestTimedOut,
+    Unavailable,
+    UnknownTopicOrPartition,
+)
 from quorate.pipeline.source import target
 from quorate.pipeline.source.data_source import QuorateDataSource
 
@@ -57,8 +63,19 @@ def test_a_topic_that_is_not_there_is_refused_before_tasks_begin(
 def test_brokers_have_the_time_that_a_producer_would_give_them(cluster: _Cluster) -> None:
     assert _open(is_streaming=False, topic="t", **{"kafka.max.block.ms": "5000"})
     assert cluster.asked == [("t", 5.0)]
-    cluster.error = RequestTimedOut("nobody answers")
-    with pytest.raises(RequestTimedOut):
+
+
+@pytest.mark.parametrize("error", [RequestTimedOut("nobody answers"), Unavailable("connection refused")])
+def test_brokers_that_do_not_answer_are_left_to_tasks_which_a_cluster_runs_again(
+    cluster: _Cluster, error: QuorateError
+) -> None:
+    cluster.error = error
+    assert _open(is_streaming=False, topic="t")
+
+
+def test_what_will_not_change_is_told_at_once(cluster: _Cluster) -> None:
+    cluster.error = InvalidTopic("no such name")
+    with pytest.raises(InvalidTopic):
         _open(is_streaming=False, topic="t")
 
 

@@ -1,10 +1,12 @@
 """Whether the topic that is written to is there: told before a task begins, not by a task after a minute.
 
-A topic that a column names is known to the tasks alone.
+A topic that a column names is known to the tasks alone. Brokers that do not answer are left to them as well:
+a cluster runs tasks again, and a query that has failed here is not run again by anybody.
 """
 
 from __future__ import annotations
 
+from quorate.core.error_base import QuorateError
 from quorate.errors import UnknownTopicOrPartition
 from quorate.pipeline.source.connection import connection_to
 from quorate.pipeline.source.write_options import WriteOptions
@@ -25,3 +27,6 @@ def check_target(options: WriteOptions) -> None:
             f"option topic",
             topic=options.topic,
         ) from error
+    except QuorateError as error:
+        if not error.retriable:
+            raise
