@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from quorate.errors import InvalidConfig, MissingExtra
 from quorate.pipeline.jobs.config.base import JobConfig
 from quorate.pipeline.jobs.failures import JobFailed
+from quorate.pipeline.jobs.files import held_locks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +108,8 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     """Spark's own, in a process group of its own, unless there is one.
 
     `timeout`, a shell's `kill %1` and the like tell a whole group to stop. A job stops Spark itself, when
-    the batch that is being written is done. A JVM whose job is gone ends, as its input does.
+    the batch that is being written is done. A JVM whose job is gone ends, as its input does; until then its
+    tasks may write, and it keeps what nobody else may write.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -119,7 +121,8 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
         _check_java()
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
-    gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]  # it has none
+    kept = {"process_group": 0, "pass_fds": held_locks()}
+    gateway = launch_gateway(conf, kept)  # type: ignore[no-untyped-call]  # it has none
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - a builder takes none
 
 
