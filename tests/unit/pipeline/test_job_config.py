@@ -18,6 +18,7 @@ from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.config import JOBS, AggregateConfig, ArchiveConfig, AuditConfig, ReplayConfig
 from quorate.pipeline.jobs.config.base import StoreFormat, load
 from quorate.pipeline.jobs.failures import JobFailed
+from quorate.pipeline.jobs.files import held_locks, only_one_job
 from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.jobs.session import open_session
 
@@ -346,6 +347,37 @@ def test_a_jvm_is_started_for_the_master_that_the_session_will_have(monkeypatch:
     (settings,) = launched
     assert expected.items() <= settings.items()
     assert {call.args[0]: call.args[1] for call in builder.config.call_args_list} == settings
+
+
+def test_what_a_job_may_write_its_jvm_keeps_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A job that is killed leaves it for a moment, with tasks that write."""
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    from pyspark import java_gateway
+
+    _launches(monkeypatch)
+    monkeypatch.setattr(job_session, "_check_java", lambda: None)
+    kept: list[object] = []
+    monkeypatch.setattr(java_gateway, "launch_gateway", lambda _, popen: kept.append(popen["pass_fds"]))
+    with only_one_job(str(tmp_path / "path")), only_one_job(str(tmp_path / "checkpoint")):
+        held = held_locks()
+        job_session._start_jvm({})
+    assert len(held) == 2
+    assert kept == [held]
+
+
+def test_an_audit_that_could_not_look_has_not_found_that_a_promise_was_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    options = ["--ledger", str(tmp_path), "--log", "archive", "--path", str(tmp_path)]
+    assert main(["pipeline", "run", "audit", *options]) == 3
+    assert "error: INVALID_REQUEST: " in capsys.readouterr().err
+    # As everywhere.
+    assert main(["pipeline", "run", "audit", "--log", "archive"]) == 2
+    (tmp_path / "file").touch()
+    assert main(["pipeline", "run", "archive", "--topics", "t", "--path", str(tmp_path / "file")]) == 1
+    assert main(["pipeline", "run", "audit", "--help"]) == 0
+    assert "3 no verdict" in " ".join(capsys.readouterr().out.split())
 
 
 def _launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quorate.console.advice import WrongSettings
+from quorate.console.advice import AdvisedError, WrongSettings, advice_on
 from quorate.console.output import print_json, print_table
 from quorate.console.session import Session
-from quorate.errors import InvalidConfig
+from quorate.errors import InvalidConfig, QuorateError
 from quorate.pipeline.jobs.config import (
     JOBS,
     AggregateConfig,
@@ -49,6 +49,16 @@ def run_one(session: Session, name: str, config_file: str | None, flags: Mapping
         # Neither of the pages that list settings has those of jobs.
         advice = f"correct the setting; `quorate pipeline run {name} --help` lists every one"
         raise WrongSettings(error, advice) from error
+    except QuorateError as error:
+        if JOBS[name] is not AuditConfig:
+            raise
+        raise _NoVerdict(error, advice_on(error) or "") from error
+
+
+class _NoVerdict(AdvisedError):
+    """An audit could not look: whoever counts broken promises must not take it for one."""
+
+    exit_code = 3
 
 
 def _run(session: Session, name: str, config_file: str | None, flags: Mapping[str, Any]) -> int:

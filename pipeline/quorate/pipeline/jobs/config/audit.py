@@ -22,7 +22,10 @@ class LogFrom(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditConfig(JobConfig):
-    """A drill's ledger against the log: what is lost, twice, out of order, or should not be there."""
+    """A drill's ledger against the log: what is lost, twice, out of order, or should not be there.
+
+    Exit status: 0 passed, 1 promises are broken, 3 no verdict, as it could not look.
+    """
 
     ledger: str = setting(
         "ledger",
