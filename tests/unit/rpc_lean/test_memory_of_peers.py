@@ -29,7 +29,7 @@ from quorate.rpc.lean.frames import (
 )
 from quorate.rpc.lean.header_codec import HeaderDecoder, HeaderEncoder
 from quorate.rpc.lean.limits import Limits, Rate
-from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
+from tests.unit.rpc_lean.fed_server import FedServer, echo_with, feed, prefixed
 from tests.unit.rpc_lean.peers import HELLO, REQUEST, data, frame, request_headers
 
 KIB: Final = 1 << 10
@@ -93,6 +93,19 @@ class Nothing:
     def set_write_buffer_limits(self, high: int) -> None: ...
     def is_closing(self) -> bool:
         return False
+
+
+class Stuck(Nothing):
+    """One that keeps all of it, piece by piece."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, piece: bytes) -> None:
+        self.written.append(piece)
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        self.written += pieces
 
 
 # ---- what stays
@@ -243,4 +256,43 @@ async def test_answer_that_is_taken_byte_by_byte_is_kept_once() -> None:
     with taken() as found:
         await send(server, b"".join(reset_frame(each, ErrorCode.CANCEL) for each in ids))
     assert not server.link.connection.streams
+    await server.close()
+
+
+async def test_rest_of_an_answer_keeps_no_more_than_it_counts_for() -> None:
+    """Whoever takes all but one byte of each, and nothing more."""
+    answer = bytes(200_000)
+
+    async def large(_asked: BytesValue, _call: Any) -> BytesValue:
+        return BytesValue(value=answer)
+
+    whole = len(prefixed(BytesValue(value=answer)))
+    hello = PREFACE + settings_frame([(4, whole - 1)]) + window_update_frame(0, 1 << 30)
+    server = await server_that_has_answered(large, hello=hello)
+    ids = range(3, 103, 2)
+    with taken() as found:
+        for each in ids:
+            await send(server, request(each))
+        assert server.untaken_bytes == 1 + len(ids)
+    assert found.kept < len(ids) * 16 * KIB
+    await server.close()
+
+
+async def test_answer_that_is_reset_is_not_kept_by_the_little_that_was_sent_of_it() -> None:
+    answer = bytes(200_000)
+
+    async def large(_asked: BytesValue, _call: Any) -> BytesValue:
+        return BytesValue(value=answer)
+
+    server = await server_that_has_answered(large, hello=PREFACE + settings_frame([(4, 6)]))
+    stuck = Stuck()
+    link = server.server._make_link()
+    link.connection_made(stuck)
+    feed(link, PREFACE + settings_frame([(4, 6)]))
+    with taken() as found:
+        for each in range(1, 101, 2):
+            await server.send(request(each), to=link)
+            await server.send(reset_frame(each, ErrorCode.CANCEL), to=link)
+    assert len(stuck.written) > 100
+    assert found.kept < 256 * KIB
     await server.close()

@@ -26,8 +26,10 @@ cdef class Stream:
     cdef int64_t _room(self) except? -1
     @cython.locals(is_last=bint, flags=int64_t)
     cdef _send_waiting(self, int64_t size)
+    cdef _let_go_of_sent(self)
     cdef _end_local(self)
     @cython.locals(lacking=int64_t)
     cpdef consumed(self, int64_t size)
+    cpdef passed_over(self, int64_t size)
     cpdef expect(self, int64_t size)
     cdef _open_window(self, int64_t size)

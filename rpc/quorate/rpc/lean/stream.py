@@ -157,6 +157,7 @@ class Stream:
                     connection.blocked[self.id] = self
                 else:
                     connection.blocked.pop(self.id, None)
+                self._let_go_of_sent()
                 return
             self._send_waiting(size)
         connection.blocked.pop(self.id, None)
@@ -187,12 +188,23 @@ class Stream:
             if len(piece) > size:
                 view = memoryview(piece)
                 waiting.appendleft(view[size:])
-                piece = view[:size]
+                # Few bytes that wait for the socket must not keep an answer whose stream is reset meanwhile.
+                piece = bytes(view[:size]) if size < _COPIED_BYTES_MAX else view[:size]
             connection.write(piece)
             size -= len(piece)
         if is_last:
             self._trailers = None
             self._end_local()
+
+    def _let_go_of_sent(self) -> None:
+        """A slice keeps all of the piece that it was cut from, and only what is left of it is counted.
+
+        Copied when it is less than half: so what is kept is at most twice what is counted, and of a piece no
+        more is copied than it has, however little the peer takes at a time.
+        """
+        rest = self._waiting[0]
+        if isinstance(rest, memoryview) and len(rest) * 2 < len(rest.obj):  # type: ignore[arg-type]
+            self._waiting[0] = bytes(rest)
 
     def _send_end(self) -> None:
         trailers, self._trailers = self._trailers, None
@@ -217,6 +229,11 @@ class Stream:
         # Half a window at a time: fewer frames, and the sender never has to stop for want of one.
         if lacking * 2 >= self.window_bytes:
             self._open_window(lacking)
+
+    def passed_over(self, size: int) -> None:
+        """Padding. Its room is given back at once: the window may be just what a message lacks."""
+        self.held_bytes -= size
+        self._open_window(size)
 
     def expect(self, size: int) -> None:
         """So much more of one message is on its way, and welcome."""
