@@ -64,7 +64,7 @@ def test_request_arrives_whole_in_whatever_pieces_it_comes() -> None:
         assert events[-1] == ("end",)
 
 
-def test_padding_is_no_part_of_the_data_and_counts_against_the_windows() -> None:
+def test_padding_is_no_part_of_the_data_and_its_room_is_given_back_at_once() -> None:
     wire = Wire(window_bytes=1_000)
     padded = frame(FrameType.DATA, b"\x64" + b"abc" + bytes(100), flags=Flag.PADDED, stream_id=1)
     for at in range(len(padded)):
@@ -73,10 +73,14 @@ def test_padding_is_no_part_of_the_data_and_counts_against_the_windows() -> None
         split.send(padded[at:] + data(b"d", 1, ends=True))
         received = b"".join(event[1] for event in split.events if event[0] == "data")
         assert received == b"abcd"
-    wire.send(request_headers(1) + padded)
+    [opened] = wire.exchange(request_headers(1) + padded)
+    assert (opened.kind, opened.content) == (FrameType.WINDOW_UPDATE, struct.pack(">I", 101))
     [stream] = wire.recorder.streams
-    assert stream.receive_window == 1_000 - 104
+    assert stream.receive_window == 1_000 - 3
     assert stream.held_bytes == 3
+    # Until then it counts, as all that is in a frame.
+    [refused] = wire.exchange(frame(FrameType.DATA, b"\xff" + bytes(997), flags=Flag.PADDED, stream_id=1))
+    assert refused.code is ErrorCode.FLOW_CONTROL_ERROR
 
 
 def test_window_of_a_stream_opens_as_its_owner_consumes() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
+from quorate.core.served_exchange import ExchangeHandler, RequestListener, ServedExchange
 from quorate.core.transport import Call
 from quorate.rpc.lean.frames import PREFACE, Flag, FrameType, settings_frame, window_update_frame
 from quorate.rpc.lean.status import StatusCode
@@ -169,23 +171,49 @@ async def test_window_of_a_large_request_is_opened_by_what_is_missing(path: str,
     await server.close()
 
 
-@pytest.mark.parametrize("path", [ECHO.path, CHAT.path])
-async def test_padding_keeps_no_message_from_its_window(path: str) -> None:
-    server = FedServer(echo_with()[1], hello=EAGER, arriving_bytes_max=MIB)
-    message = prefixed(BytesValue(value=bytes(WINDOW - 10)))
-    await server.send(request_headers(1, path=path))
+class EchoExchange(ExchangeHandler):
+    """Whose requests are told one by one."""
+
+    def open(self, exchange: ServedExchange, _call: Call) -> RequestListener:
+        return Echoing(exchange)
+
+
+class Echoing:
+    def __init__(self, exchange: ServedExchange) -> None:
+        self._exchange = exchange
+
+    def on_request(self, request: StringValue) -> None:
+        self._exchange.send(request)
+
+    def on_requests_end(self) -> None:
+        self._exchange.end()
+
+    def on_ready(self) -> None: ...
+    def on_over(self) -> None: ...
+
+
+@pytest.mark.parametrize("kind", ["unary", "generator", "exchange"])
+@pytest.mark.parametrize("size", [WINDOW - 10, 3 * WINDOW], ids=["a window", "a turn"])
+@pytest.mark.parametrize("step", [1_000, 30_000])
+async def test_padding_keeps_no_message_from_its_window(kind: str, size: int, step: int) -> None:
+    """Beside its content, and in frames of nothing else."""
+    handlers: dict[str, Any] = {"Chat": EchoExchange()} if kind == "exchange" else {}
+    server = FedServer(echo_with(**handlers)[1], hello=EAGER, arriving_bytes_max=MIB)
+    message = prefixed(BytesValue(value=b"x" * size))
+    await server.send(request_headers(1, path=ECHO.path if kind == "unary" else CHAT.path))
     at = 0
     while at < len(message):
         room = server.link.connection.streams[1].receive_window
         assert room, f"stuck after {at} of {len(message)} bytes"
-        padding = min(200, max(room - 101, 0))
-        part = message[at : at + min(100, room)]
+        padding = min(200, room - 1)
+        nothing = frame(FrameType.DATA, bytes([padding]) + bytes(padding), flags=Flag.PADDED, stream_id=1)
+        part = message[at : at + max(1, min(step, room - padding - 1))]
         at += len(part)
         flags = Flag.END_STREAM if at == len(message) else 0
-        if padding:
+        if len(part) + padding < room:
             part = bytes([padding]) + part + bytes(padding)
             flags |= Flag.PADDED
-        await server.send(frame(FrameType.DATA, part, flags=flags, stream_id=1))
+        await server.send(nothing, frame(FrameType.DATA, part, flags=flags, stream_id=1))
     assert server.status(1) == StatusCode.OK
     await server.close()
 

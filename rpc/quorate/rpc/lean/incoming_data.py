@@ -137,7 +137,7 @@ class IncomingData:
         if stream.receive_window < 0:
             raise StreamFault(ErrorCode.FLOW_CONTROL_ERROR, "more data than the stream's window")
         if length != self._content_left:
-            stream.consumed(length - self._content_left)
+            stream.passed_over(length - self._content_left)
         if stream.content_bytes_left is not None:
             stream.content_bytes_left -= self._content_left
             if stream.content_bytes_left < 0:
