@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -153,4 +154,25 @@ async def test_answers_of_streams_count_while_they_wait(*, is_exchange: bool) ->
         await server.send(window_update_frame(stream_id, MIB), window_update_frame(0, MIB))
     assert not server.untaken_bytes
     assert server.link.connection.streams, "they go on"
+    await server.close()
+
+
+async def test_answer_behind_one_that_waits_gives_its_client_no_more_time() -> None:
+    exchanges: list[ServedExchange] = []
+
+    class Answering(ExchangeHandler):
+        def open(self, exchange: ServedExchange, _call: Call) -> Any:
+            exchanges.append(exchange)
+            exchange.send(text("x" * ANSWER))
+            return SimpleNamespace(on_ready=lambda: None, on_over=lambda: None)
+
+    server = FedServer(echo_with(Chat=Answering())[1], hello=RELUCTANT)
+    await server.send(request_headers(1, path=CHAT.path))
+    [call] = server.server._calls()
+    since = call.taking_since
+    assert since is not None
+    exchanges[0].send(text("x" * ANSWER))
+    exchanges[0].end()
+    assert call.taking_since == since
+    assert server.untaken_bytes > 2 * ANSWER
     await server.close()

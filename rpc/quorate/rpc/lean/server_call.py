@@ -309,7 +309,9 @@ class ServerCall:
 
     def _wait_to_be_taken(self) -> None:
         """The client's windows, or the socket, have no room for some of the answer."""
-        self.taking_since = self._surroundings.loop.time()
+        # Not anew for what is put behind something that waits already.
+        if self.taking_since is None:
+            self.taking_since = self._surroundings.loop.time()
         self._route.untaken.hold(self, self._stream.waiting_bytes)
 
     def _is_taken(self) -> None:
