@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import subprocess
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -16,6 +18,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from quorate.errors import Unavailable
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
+from quorate.rpc.lean.tls_listener import TlsListener
 from quorate.rpc.lean.transport import LeanTransport
 from tests.unit.rpc_lean.peers import Rude, rude_client, served
 from tests.unit.seams.echo_service import COUNT, ECHO, one
@@ -123,3 +126,58 @@ async def test_server_that_stops_waits_for_no_handshake(both_sides: dict[str, An
             await asyncio.sleep(0)
         await server.stop(0)
         assert await is_hung_up_on(rude)
+
+
+class Accepted(socket.socket):
+    """Notes who closes it, once it is closed."""
+
+    def __init__(self, end: socket.socket) -> None:
+        super().__init__(fileno=end.detach())
+        self.closed_by = ""
+
+    def close(self) -> None:
+        self.closed_by = self.closed_by or sys._getframe(1).f_globals["__name__"]
+        super().close()
+
+
+class Listening:
+    """Where one connection waits."""
+
+    def __init__(self, accepted: Accepted) -> None:
+        self._accepted = accepted
+        self._socket = socket.create_server(("127.0.0.1", 0))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def accept(self) -> tuple[socket.socket, None]:
+        return self._accepted, None
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_socket_of_a_handshake_that_is_given_up_is_closed_by_whoever_has_it(
+    turns: int, both_sides: dict[str, Any]
+) -> None:
+    """By then its number may be another connection's: nobody else may."""
+    ours, theirs = socket.socketpair()
+    accepted = Accepted(theirs)
+    handshakes: set[asyncio.Task[None]] = set()
+    listener = TlsListener(
+        cast(socket.socket, Listening(accepted)),
+        asyncio.BufferedProtocol,
+        LeanOptions(server_tls=both_sides["server_tls"], greeting_s_max=10 * AMPLE_S),
+        handshakes=handshakes,
+        has_room=lambda: True,
+    )
+    listener._accept()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    listener.close()
+    async with asyncio.timeout(AMPLE_S):
+        while handshakes or not accepted.closed_by:  # noqa: ASYNC110  # nobody tells of it
+            await asyncio.sleep(0)
+    assert (accepted.closed_by == "quorate.rpc.lean.tls_listener") == (turns == 0)
+    ours.close()

@@ -42,6 +42,8 @@ class TlsListener:
         self._handshake_s_max = options.greeting_s_max
         self._handshakes = handshakes
         self._has_room = has_room
+        #: accepted, and nobody else's yet
+        self._taken_by_nobody: set[socket.socket] = set()
         self._pausing: asyncio.TimerHandle | None = None
         self._loop.add_reader(listening, self._accept)
 
@@ -53,6 +55,9 @@ class TlsListener:
         self._listening.close()
         for handshake in self._handshakes:
             handshake.cancel()
+        # One that is cancelled before it has begun does nothing at all.
+        for accepted in self._taken_by_nobody:
+            accepted.close()
 
     def _accept(self) -> None:
         """One of those that wait; the loop tells again while there are others."""
@@ -72,18 +77,17 @@ class TlsListener:
             accepted.close()
             return
         accepted.settimeout(0)
+        self._taken_by_nobody.add(accepted)
         handshake = self._loop.create_task(self._agree(accepted))
         self._handshakes.add(handshake)
         handshake.add_done_callback(self._handshakes.discard)
 
     async def _agree(self, accepted: socket.socket) -> None:
+        # The loop's transport closes it from now on: its number may be somebody else's by the time we would.
+        self._taken_by_nobody.discard(accepted)
         try:
             await self._loop.connect_accepted_socket(
                 self._protocol, accepted, ssl=self._tls, ssl_handshake_timeout=self._handshake_s_max
             )
         except OSError as error:
             log.info("connection_not_encrypted", error=str(error))
-        except asyncio.CancelledError:
-            # It may not have begun: then nobody else closes it.
-            accepted.close()
-            raise
