@@ -24,9 +24,11 @@ from quorate.chaos.models.log.log_harness import (
 )
 from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, fail_nth, fail_path
+from quorate.core.disk import SyncFailed
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.errors import DiskFull, LogClosed, LogDamaged, StorageFailed
 from quorate.storage import PartitionLog, StartKind
+from quorate.storage.log_context import lacks_descriptors
 
 
 async def log_of(*, segment_bytes: int = 300, disk: SimDisk | None = None) -> LogHarness:
@@ -502,8 +504,8 @@ async def test_a_mark_that_cannot_be_made_in_the_end_is_a_storage_error_and_keep
     assert waited_s <= 10.0
 
 
-async def test_a_mark_that_is_there_is_not_written_again_but_is_synced() -> None:
-    """A full disk has room for what is there; the process before may have died before it synced that."""
+async def test_a_mark_that_is_there_is_synced_where_there_is_no_room_to_write_it_again() -> None:
+    """The process before may have died before it synced that."""
     harness = await rotten()
     harness.disk.fault_hook = fail_nth(1, ProcessDied(), names={"fdatasync"})
     with pytest.raises(LogDamaged):
@@ -582,3 +584,26 @@ async def test_quarantined_log_tells_with_all_facts_what_every_use_of_it_ends_in
     assert log.failure is not None
     assert (log.failure.message, log.failure.facts) == (raised.value.message, raised.value.facts)
     assert log.failure.facts.keys() == {"path", "position", "offset", "reason"}
+
+
+async def test_a_mark_that_a_process_failed_to_sync_is_written_again_by_the_next() -> None:
+    """To sync it again would succeed and do nothing (rule 45)."""
+    harness = await rotten()
+    harness.disk.fault_hook = fail_nth(1, os_error(errno.EIO), names={"fdatasync"})
+    with pytest.raises(LogDamaged):
+        harness.log.read(Offset(0), bytes_max=EVERYTHING)
+    await harness.log.abandon()
+    assert harness.context.storage_error is not None
+    harness.disk.fault_hook = None
+    harness.disk.crash()
+    log = await harness.open(StartKind.PROCESS_CRASH)
+    assert log.damage is not None
+    await log.abandon()
+    assert (await harness.power_loss()).damage is not None
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_sync_that_says_it_lacked_descriptors_has_failed_like_any_other(number: int) -> None:
+    """The device was asked: a file system that answers so has lost pages (rule 45)."""
+    assert lacks_descriptors(OSError(number, "Too many open files"))
+    assert not lacks_descriptors(SyncFailed(number, "Too many open files"))

@@ -10,7 +10,10 @@ from typing import NoReturn
 
 import pytest
 
+from quorate.chaos.models.quorum.directory_harness import DirectoryHarness
+from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.clock import SystemClock
+from quorate.core.disk import SyncFailed
 from quorate.metadata.raft.entries import Entry, EntryKind, Index, Snapshot, SnapshotId, Term
 from quorate.metadata.raft.persistence import Persistence
 from quorate.metadata.raft.ready import HardState, Ready, Role, SoftState
@@ -183,6 +186,44 @@ async def test_descriptor_that_is_lacking_is_waited_for_and_nothing_is_released_
         await rig.finish_sync()
         assert rig.durable == [[1]]
         assert rig.directory.calls == ["hard state 1", "entry 1", "sync"]
+
+
+async def test_descriptor_that_is_lacking_for_the_second_half_of_a_write_is_waited_for() -> None:
+    """The file was replaced; its directory could not be opened to be synced."""
+    harness = DirectoryHarness(segment_bytes=1 << 20)
+    await harness.begin()
+    lacking = OSError(errno.EMFILE, "Too many open files")
+    harness.disk.fault_hook = fail_nth(1, lacking, names=["fsync_directory"])
+    done = asyncio.Event()
+    clock = HastyClock()
+    persistence = Persistence(
+        harness.directory, clock=clock, on_durable=lambda batch: done.set(), on_fatal=_fatal
+    )
+    persistence.submit(ready(1, hard_state=HardState(Term(3), None)))
+    task = asyncio.create_task(persistence.run())
+    await asyncio.wait([task, asyncio.create_task(done.wait())], return_when=asyncio.FIRST_COMPLETED)
+    persistence.stop()
+    await task
+    assert done.is_set()
+    assert clock.slept_s > 0
+    directory = await harness.power_loss()
+    assert directory.hard_state.term == 3
+
+
+async def test_sync_that_failed_for_want_of_descriptors_is_fatal_like_any_other() -> None:
+    """Unlike a file that cannot be opened: the device was asked, and what it has is not known (rule 45)."""
+    rig = Rig()
+    number, reason = errno.ENFILE, "Too many open files in system"
+    rig.directory.failure = SyncFailed(number, reason)
+    rig.directory.failure.__cause__ = OSError(number, reason)
+    task = asyncio.create_task(rig.persistence.run())
+    rig.persistence.submit(ready(1, 1))
+    await rig.finish_sync()
+    assert task.done()
+    with pytest.raises(Fatal, match="Too many open files"):
+        await task
+    assert rig.clock.slept_s == 0
+    assert rig.durable == []
 
 
 async def test_descriptors_that_are_lacking_for_seconds_end_the_process() -> None:

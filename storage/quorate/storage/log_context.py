@@ -30,8 +30,11 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def lacks_descriptors(error: OSError) -> bool:
-    """The process or the machine has too many files open; the disk was not even asked."""
-    return error.errno in _NO_DESCRIPTORS
+    """The process or the machine has too many files open; the disk was not even asked.
+
+    A sync that says so has asked it: some file system's own number, for pages that are lost (rule 45).
+    """
+    return error.errno in _NO_DESCRIPTORS and not isinstance(error, SyncFailed)
 
 
 @contextmanager

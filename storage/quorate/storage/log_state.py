@@ -145,18 +145,25 @@ class LogState:
             offset=damage.offset,
             reason=damage.reason,
         )
-        is_lacking = False
-        if not is_marked:
-            try:
-                save_damage(self.context.disk, self.directory, damage)
-            except OSError as error:
-                is_lacking = lacks_descriptors(error)
-                if not is_lacking:
-                    self.context.note_storage_error("mark damage in", self.directory, error)
+        must_save = self._save_mark(damage, is_marked=is_marked)
         if self.marking is None or self.marking.done():
-            marking = self._bring_mark_to_device(damage, must_save=is_lacking)
+            marking = self._bring_mark_to_device(damage, must_save=must_save)
             self.marking = asyncio.create_task(marking, name="mark-of-damage")
         return _damage_error(damage)
+
+    def _save_mark(self, damage: Damage, *, is_marked: bool) -> bool:
+        """Whether that is still to be done, for want of descriptors.
+
+        Also a mark that is there: if a process failed to sync it, syncing again would do nothing (rule 45).
+        """
+        try:
+            save_damage(self.context.disk, self.directory, damage)
+        except OSError as error:
+            if lacks_descriptors(error):
+                return not is_marked
+            if not (is_marked and is_disk_full(error)):
+                self.context.note_storage_error("mark damage in", self.directory, error)
+        return False
 
     async def _bring_mark_to_device(self, damage: Damage, *, must_save: bool) -> None:
         """Without a descriptor the disk is not even asked: that is tried again, for a while.

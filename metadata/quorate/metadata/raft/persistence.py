@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final, NoReturn, Protocol
 
 from quorate.core.clock import Clock
+from quorate.core.disk import SyncFailed
 from quorate.core.logging import get_logger
 from quorate.metadata.raft.entries import Entry, Snapshot
 from quorate.metadata.raft.ready import HardState, Ready
@@ -129,9 +130,17 @@ class Persistence:
             try:
                 await write()
             except OSError as error:
-                if not lacks_descriptors(error) or not attempts_left or self._is_stopping:
+                if not _has_lacked_descriptors(error) or not attempts_left or self._is_stopping:
                     raise
                 log.warning("metadata_journal_waits", error=str(error))
                 await self._clock.sleep(_PAUSE_S)
             else:
                 return
+
+
+def _has_lacked_descriptors(error: OSError) -> bool:
+    """Also to sync the directory, after a file was replaced: to replace it once more changes nothing."""
+    if isinstance(error, SyncFailed):
+        return False
+    cause = error.__cause__
+    return lacks_descriptors(error) or (isinstance(cause, OSError) and lacks_descriptors(cause))
