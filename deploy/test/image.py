@@ -7,6 +7,7 @@ is taken as it is; only what was made here, which a label tells, is removed afte
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ __all__ = [
     "base_image",
     "build_image",
     "check_image",
+    "check_promises",
     "default_base",
     "has_image",
     "remove_images",
@@ -41,6 +43,10 @@ _INCLUDED: Final = "python3,python3-venv,ca-certificates"
 #: looked at; the compiler of the stage before, or a package manager's cache, would be some tens more.
 _ADDED_MAX: Final = 110_000_000
 _MB: Final = 1_000_000
+#: of the image that is tested, in the label that names it
+_VERSION: Final = "deploy-test"
+_LABELS: Final = ("title", "description", "licenses", "version", "revision")
+_HEALTH_CHECK: Final = ["CMD", "python3", "/opt/quorate/healthcheck.py"]
 _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 
 
@@ -53,7 +59,7 @@ async def build_image() -> None:
     await run(
         *("docker", "build", "--network", "host", "--file", str(_DOCKERFILE)),
         *(() if chosen is None else ("--build-arg", f"BASE_IMAGE={chosen}")),
-        *("--build-arg", "VERSION=deploy-test", "--tag", IMAGE, str(ROOT)),
+        *("--build-arg", f"VERSION={_VERSION}", "--tag", IMAGE, str(ROOT)),
         environment={"DOCKER_BUILDKIT": "0"},
         timeout_s=1_800,
     )
@@ -74,7 +80,32 @@ async def check_image() -> str:
     version = await run("docker", "run", "--rm", "--network", "none", "--read-only", IMAGE, "--version")
     if "compiled" not in version:
         raise CannotTest(f"the image has no compiled codec: {version.strip()}")
-    return f"no compiler, no root; {version.strip()}; {await _check_size()}"
+    check_promises(
+        await run(
+            *("docker", "image", "inspect", "--format", "{{json .Config}}", IMAGE),
+            has_errors=False,
+        )
+    )
+    return f"no compiler, no root, labels, a health check; {version.strip()}; {await _check_size()}"
+
+
+def check_promises(config: str) -> None:
+    """What the engine took over from the build file. ``config``: the image's, in JSON."""
+    try:
+        found = json.loads(config)
+        labels, health_check = found.get("Labels") or {}, found.get("Healthcheck") or {}
+    except (ValueError, AttributeError):
+        raise CannotTest(
+            f"the engine does not tell what the image says of itself: {config.strip()}"
+        ) from None
+    missing = [name for name in _LABELS if not labels.get(f"org.opencontainers.image.{name}")]
+    if missing:
+        raise CannotTest(f"the image has no label for its {', '.join(missing)}")
+    version = labels["org.opencontainers.image.version"]
+    if version != _VERSION:
+        raise CannotTest(f"the image's label says version {version}, and it was built as {_VERSION}")
+    if health_check.get("Test") != _HEALTH_CHECK:
+        raise CannotTest(f"the image's health check is {health_check.get('Test')}, not {_HEALTH_CHECK}")
 
 
 async def remove_images() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,24 @@ from deploy.test import image
 from deploy.test.commands import CannotTest
 
 BASE = "python:3.11-slim"
+#: of what an engine, 20.10, tells of an image that was built from the end of the build file
+CONFIG: dict[str, Any] = {
+    "User": "10001:10001",
+    "Healthcheck": {
+        "Test": ["CMD", "python3", "/opt/quorate/healthcheck.py"],
+        "Interval": 5_000_000_000,
+        "Timeout": 10_000_000_000,
+        "StartPeriod": 120_000_000_000,
+        "Retries": 6,
+    },
+    "Labels": {
+        "org.opencontainers.image.description": "A replicated, partitioned log",
+        "org.opencontainers.image.licenses": "Apache-2.0",
+        "org.opencontainers.image.revision": "unknown",
+        "org.opencontainers.image.title": "Quorate",
+        "org.opencontainers.image.version": "deploy-test",
+    },
+}
 
 
 class Engine:
@@ -24,6 +43,8 @@ class Engine:
     async def run(self, *command: str, **_: Any) -> str:
         self.commands.append(command)
         match command:
+            case ("docker", "image", "inspect", "--format", "{{json .Config}}", image.IMAGE):
+                return f"{json.dumps(CONFIG)}\n"
             case ("docker", "image", "inspect", "--format", wanted, name):
                 if name not in self.images:
                     return ""
@@ -96,3 +117,33 @@ async def test_size_is_told_and_has_a_bound(engine: Engine) -> None:
     await image.build_image()
     with pytest.raises(CannotTest, match="adds 111 MB to its base; 110 MB are allowed"):
         await image.check_image()
+
+
+def test_labels_and_health_check_of_the_build_file_are_in_the_image() -> None:
+    image.check_promises(json.dumps(CONFIG))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"Labels": None}, "no label for its title, description, licenses, version, revision"),
+        ({"Labels": {**CONFIG["Labels"], "org.opencontainers.image.title": ""}}, "no label for its title"),
+        (
+            {"Labels": {**CONFIG["Labels"], "org.opencontainers.image.version": "unreleased"}},
+            "says version unreleased, and it was built as deploy-test",
+        ),
+        ({"Healthcheck": None}, "health check is None"),
+        ({"Healthcheck": {"Test": ["NONE"]}}, "health check is .'NONE'."),
+    ],
+)
+def test_image_that_does_not_keep_what_its_build_file_promises_fails(
+    changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CannotTest, match=said):
+        image.check_promises(json.dumps({**CONFIG, **changed}))
+
+
+@pytest.mark.parametrize("told", ["", "null", "no such image"])
+def test_engine_that_tells_nothing_of_the_image_fails_the_test(told: str) -> None:
+    with pytest.raises(CannotTest, match="does not tell what the image says of itself"):
+        image.check_promises(told)
