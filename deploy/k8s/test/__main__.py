@@ -84,7 +84,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=10.0,
         metavar="SECONDS",
         help="how long a partition may acknowledge nothing (default: %(default)g; the session of a broker "
-        "is 3 s, the rest is for machines that are busy with the test itself)",
+        "is 3 s, the rest is for a single machine that is busy with the test itself: on two cores a "
+        "writer waited 0.6 s in a roll at load 5, and 7.3 s at load 20; with idle machines ask for less)",
     )
     names = [step.name for step in STEPS]
     parser.add_argument(

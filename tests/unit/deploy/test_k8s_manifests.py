@@ -183,6 +183,26 @@ def test_pods_may_do_no_more_than_they_need(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
+def test_node_is_started_without_a_shell(overlay: str) -> None:
+    for each in stateful_sets(overlay):
+        assert "command" not in each.container, (
+            "the image's entry point begins with tini, which hears signals"
+        )
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_settings_can_be_given_in_a_secret(overlay: str) -> None:
+    """As the page says; a node without one starts all the same."""
+    readme = (DEPLOY / "k8s" / "README.md").read_text()
+    [made] = re.findall(r"create secret generic (\S+) --from-env-file=", readme)
+    assert len(stateful_sets(overlay)) == (1 if overlay == "dev" else 2)
+    for each in stateful_sets(overlay):
+        secrets = [source["secretRef"] for source in each.container["envFrom"] if "secretRef" in source]
+        assert secrets == [{"name": made, "optional": True}]
+        assert "secretRef" in each.container["envFrom"][-1], "the last one wins"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_mount_has_its_volume(overlay: str) -> None:
     for each in stateful_sets(overlay):
         volumes = {volume["name"] for volume in each.pod["volumes"]}
@@ -224,8 +244,8 @@ def test_replicas_go_to_different_zones(overlay: str) -> None:
     [brokers] = [each for each in stateful_sets(overlay) if "broker" in each.name]
     [init] = brokers.pod["initContainers"]
     assert init["image"] == brokers.container["image"]
-    assert brokers.container["command"][:2] == ["tini", "--"], "the image's entry point is not in force"
-    assert '--set node.rack="$$(cat /run/rack/rack)"' in brokers.container["command"][-1]
+    assert brokers.container["args"] == ["node", "run", "--config", init["command"][-1]]
+    assert all(config.node_rack is None for config in configs(brokers)), "the environment would win"
     [binding] = of_kind(overlay, "ClusterRoleBinding").values()
     [subject] = binding["subjects"]
     assert subject["name"] == brokers.pod["serviceAccountName"]
@@ -333,8 +353,10 @@ def test_operator_finds_no_node_twice() -> None:
         ({"metadata": {}}, ""),
     ],
 )
-def test_zone_of_a_machine_becomes_a_rack(machine: dict[str, Any], rack: str) -> None:
+def test_zone_of_a_machine_becomes_a_rack(machine: dict[str, Any], rack: str, tmp_path: Path) -> None:
     script = runpy.run_path(str(DEPLOY / "k8s" / "components" / "racks" / "rack.py"))
     assert script["rack_of"](machine) == rack
-    settings = {"QUORATE_NODE_ID": "1", "QUORATE_DATA_DIR": "/d", "QUORATE_NODE_RACK": rack}
-    assert (load_node_config(None, environment=settings).node_rack or "") == rack
+    settings = {"QUORATE_NODE_ID": "1", "QUORATE_DATA_DIR": "/d"}
+    file = tmp_path / "node.toml"
+    file.write_text(script["configuration"](rack))
+    assert (load_node_config(str(file), environment=settings).node_rack or "") == rack
