@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from tests.pipeline.killing import kill_session
+from tests.pipeline.killing import jvm_of_session, kill_session
 
-__all__ = ["JobProcess", "run_job"]
+__all__ = ["JobProcess", "run_job", "stop_within_a_batch"]
 
 _ROOT: Final = Path(__file__).parent.parent.parent
 #: Jobs of tests are short: what a compiler or many tasks would gain is less than they cost.
@@ -85,6 +86,20 @@ class JobProcess:
         kill_session(self._process.pid)
         self.wait()
 
+    @contextmanager
+    def killed_alone(self) -> Iterator[None]:
+        """Inside, Spark's JVM has not noticed yet, and does what it was told; then it ends.
+
+        It ends when its input does, which has another end here.
+        """
+        its_input = os.open(f"/proc/{jvm_of_session(self._process.pid)}/fd/0", os.O_WRONLY)
+        try:
+            self._process.kill()
+            self._process.wait()
+            yield
+        finally:
+            os.close(its_input)
+
     def wait(self) -> int:
         """Its exit status; minus the signal that has killed it."""
         assert self._process.stdout is not None
@@ -103,3 +118,14 @@ def run_job(job: str, *options: str, bootstrap: str, kill_before: str | None = N
             break
     assert status == (0 if kill_before is None else -signal.SIGKILL), "\n".join(process.lines)
     return process.lines
+
+
+def stop_within_a_batch(job: str, *options: str, bootstrap: str) -> JobProcess:
+    """With SIGTERM, after the first one: it ends well, and says nothing that would worry anybody."""
+    with JobProcess(job, *options, bootstrap=bootstrap) as process:
+        process.wait_for(lambda line: "batch" in line)
+        process.ask_to_stop()
+        assert process.wait() == 0, process.lines
+    assert "stopped" in process.lines[-1]
+    assert not [line for line in process.lines if "ERROR" in line or "Traceback" in line], process.lines
+    return process

@@ -7,9 +7,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["kill_own_session", "kill_session"]
+__all__ = ["jvm_of_session", "kill_own_session", "kill_session"]
 
 
 def kill_session(leader: int) -> None:
@@ -19,6 +20,12 @@ def kill_session(leader: int) -> None:
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def jvm_of_session(leader: int) -> int:
+    """Spark's, once it is up."""
+    (jvm,) = (pid for pid in _members(leader) if Path(f"/proc/{pid}/comm").read_text() == "java\n")
+    return jvm
 
 
 def kill_own_session() -> NoReturn:

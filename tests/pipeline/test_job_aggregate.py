@@ -14,7 +14,7 @@ from quorate.pipeline.jobs.aggregate import aggregated
 from quorate.pipeline.jobs.config import AggregateConfig
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content
-from tests.pipeline.job_process import JobProcess, run_job
+from tests.pipeline.job_process import JobProcess, run_job, stop_within_a_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,4 +148,20 @@ def test_killed_in_the_middle_the_last_result_of_every_window_is_right(
         job.wait_for(lambda line: "batch" in line)
     run_job("aggregate", *options, bootstrap=quorate_cluster.bootstrap)
 
+    assert _last_words(quorate_cluster, target) == _truth(quorate_cluster, source)
+
+
+@LONG
+def test_asked_to_stop_it_finishes_its_batch_and_goes_on_from_there(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, target = new_topic(**KEPT), new_topic(**KEPT)
+    fill_topic(quorate_cluster, source, 4000)
+    options = ["--topics", source, "--to-topic", target, "--checkpoint-dir", str(tmp_path)]
+    options += ["--window", "10 seconds", "--watermark", "1 minute", "--sum", "$.amount"]
+    options += ["--max-offsets-per-trigger", "200", "--progress-interval", "100", "--trigger-interval", "0"]
+    stop_within_a_batch("aggregate", *options, bootstrap=quorate_cluster.bootstrap)
+    assert _last_words(quorate_cluster, target) != _truth(quorate_cluster, source), "it was not done yet"
+
+    run_job("aggregate", *options, "--once", bootstrap=quorate_cluster.bootstrap)
     assert _last_words(quorate_cluster, target) == _truth(quorate_cluster, source)

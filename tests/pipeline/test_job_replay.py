@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from quorate.pipeline.jobs.replay.remainder import Gap, compared, first_gap, missing
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, Held, fill_topic, topic_content, without_offsets
-from tests.pipeline.job_process import JobProcess, run_job
+from tests.pipeline.job_process import JobProcess, run_job, stop_within_a_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -174,6 +175,54 @@ def test_killed_with_a_chunk_written_and_not_noted_it_writes_each_record_once_in
     # It is done: nothing is left to write.
     run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
     assert len(topic_content(quorate_cluster, target)) == len(records)
+
+
+@LONG
+def test_killed_without_its_spark_it_is_not_started_beside_that(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, target = new_topic(**KEPT), new_topic(**KEPT)
+    fill_topic(quorate_cluster, source, 2000)
+    records = topic_content(quorate_cluster, source)
+    _archive(tmp_path / "archive", source, records)
+    options = ["--path", str(tmp_path / "archive"), "--topic", source, "--to-topic", target]
+    options += ["--checkpoint-dir", str(tmp_path / "checkpoint")]
+    # A chunk takes two seconds, so it is killed within one.
+    with JobProcess(
+        *("replay", *options, "--max-rows-per-second", "200"), bootstrap=quorate_cluster.bootstrap
+    ) as job:
+        job.wait_for(lambda line: "batch" in line)
+        with (
+            job.killed_alone(),
+            JobProcess("replay", *options, bootstrap=quorate_cluster.bootstrap) as next_job,
+        ):
+            assert next_job.wait() == 1, next_job.lines
+        assert "which may still write: try again" in "\n".join(next_job.lines)
+        # Until all that it has started is gone.
+        assert job.wait() == -signal.SIGKILL
+        run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
+
+    assert without_offsets(topic_content(quorate_cluster, target)) == without_offsets(records)
+
+
+@LONG
+def test_asked_to_stop_it_ends_its_chunk_and_goes_on_from_there(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    source, target = new_topic(**KEPT), new_topic(**KEPT)
+    fill_topic(quorate_cluster, source, 4000)
+    records = topic_content(quorate_cluster, source)
+    _archive(tmp_path / "archive", source, records)
+    options = ["--path", str(tmp_path / "archive"), "--topic", source, "--to-topic", target]
+    options += ["--checkpoint-dir", str(tmp_path / "checkpoint"), "--max-rows-per-chunk", "200"]
+    job = stop_within_a_batch("replay", *options, bootstrap=quorate_cluster.bootstrap)
+    written = topic_content(quorate_cluster, target)
+    assert f"replay: {len(written):,} rows, stopped" in job.lines[-1]
+    assert len(written) < len(records)
+
+    lines = run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
+    assert not [line for line in lines if "looking for what the last run" in line], "its chunk was noted"
+    assert without_offsets(topic_content(quorate_cluster, target)) == without_offsets(records)
 
 
 def test_a_compacted_target_is_refused_as_the_cluster_tells_it(

@@ -15,7 +15,7 @@ from quorate.pipeline.jobs.table.delta_table import DeltaLatest
 from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content
-from tests.pipeline.job_process import JobProcess, run_job
+from tests.pipeline.job_process import JobProcess, run_job, stop_within_a_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -191,3 +191,18 @@ def test_killed_before_and_after_its_commit_it_shows_the_latest_of_every_key(
     fill_topic(quorate_cluster, topic, 100, first=1500, tombstones=True)
     run_job("table", *options, bootstrap=quorate_cluster.bootstrap)
     assert read(tmp_path) == _truth(quorate_cluster, topic)
+
+
+@LONG
+def test_asked_to_stop_it_finishes_its_batch_and_goes_on_from_there(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(**KEPT)
+    fill_topic(quorate_cluster, topic, 4000, tombstones=True)
+    options = ["--topic", topic, "--path", str(tmp_path), "--max-offsets-per-trigger", "200"]
+    options += ["--progress-interval", "100", "--trigger-interval", "0"]
+    stop_within_a_batch("table", *options, bootstrap=quorate_cluster.bootstrap)
+    assert _parquet(tmp_path) != _truth(quorate_cluster, topic), "it was not done yet"
+
+    run_job("table", *options, "--once", bootstrap=quorate_cluster.bootstrap)
+    assert _parquet(tmp_path) == _truth(quorate_cluster, topic)

@@ -121,9 +121,9 @@ def held_locks() -> tuple[int, ...]:
 def _in_use(directory: str, *, owner: str) -> InvalidRequest:
     if owner.isdecimal() and not os.path.exists(f"/proc/{owner}"):
         return InvalidRequest(
-            f"another job (process {owner}) used {directory} and has ended, but not yet the Spark that it had "
-            f"started, which may still write: try again in some seconds. If that lasts, the job may run on "
-            f"another machine",
+            f"another job (process {owner}) used {directory} and has ended, but not yet the Spark that it "
+            f"had started, which may still write: try again in some seconds. If that lasts, the job may run "
+            f"on another machine",
             path=directory,
         )
     return InvalidRequest(
