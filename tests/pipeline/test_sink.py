@@ -11,6 +11,7 @@ import pytest
 
 from quorate.client import ConsumerRecord
 from quorate.testing import LocalCluster
+from tests.documented import blocks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,6 +59,32 @@ def test_columns_become_records(
     assert (second.key, second.value, second.headers) == (None, b"v2", ())
     (third,) = records_of(quorate_cluster, other)
     assert (third.key, third.value) == (b"k", None)
+
+
+def test_records_that_cannot_be_used_go_where_the_page_says(
+    spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    good, dead = new_topic(1), new_topic(1)
+    rows = [
+        (b"k", b'{"amount": 1.50}', "orders", 2, 7),
+        (b"k", b"no json", "orders", 2, 8),
+        (None, None, "orders", 0, 3),
+        (b"k", b'{"amount": "much"}', "orders", 0, 4),
+    ]
+    schema = "key binary, value binary, topic string, partition int, offset long"
+    (block,) = blocks_of("docs/pipeline.md", "Dead letters")
+    program = block.text.replace("127.0.0.1:9092", quorate_cluster.bootstrap)
+    program = program.replace("orders-good", good).replace("orders-dead", dead)
+    exec(program, {"orders": spark.createDataFrame(rows, schema)})  # the page's own
+
+    (used,) = records_of(quorate_cluster, good)
+    assert (used.value, used.headers) == (b'{"amount": 1.50}', (("origin", b"orders-2-7"),))
+    origins = {each.value: each.headers for each in records_of(quorate_cluster, dead)}
+    assert origins == {
+        b"no json": (("origin", b"orders-2-8"),),
+        None: (("origin", b"orders-0-3"),),
+        b'{"amount": "much"}': (("origin", b"orders-0-4"),),
+    }
 
 
 def test_many_rows_arrive_once_each_in_the_order_of_their_key(

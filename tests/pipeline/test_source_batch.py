@@ -79,6 +79,38 @@ def test_partitions_are_split_into_as_many_tasks_as_asked_for(
     assert frame.select("partition", "offset").distinct().count() == 300
 
 
+def test_no_task_reads_more_offsets_than_max_records_per_partition(
+    spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    from pyspark.sql import functions as f
+
+    topic = new_topic()
+    fill(quorate_cluster, topic)
+    frame = read(spark, quorate_cluster, subscribe=topic, maxRecordsPerPartition=40)
+    tasks = frame.groupBy(f.spark_partition_id().alias("task")).count().collect()
+    assert len(tasks) == 9, "maxRecordsPerPartition=40 cuts 100 offsets into three pieces"
+    assert max(each["count"] for each in tasks) <= 40, "maxRecordsPerPartition=40"
+    assert frame.select("partition", "offset").distinct().count() == 300
+
+
+def test_a_schema_of_ones_own_leaves_columns_out_and_changes_their_order(
+    spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    written = fill(quorate_cluster, topic)
+    reader = spark.read.format("quorate").schema("value binary, offset bigint, partition int")
+    reader = reader.option("kafka.bootstrap.servers", quorate_cluster.bootstrap).option("subscribe", topic)
+    frame = reader.load()
+    assert frame.columns == ["value", "offset", "partition"]
+    rows = [tuple(row) for row in frame.collect()]
+    assert sorted((partition, bytes(value)) for value, _, partition in rows) == sorted(written)
+    assert all(bytes(value) == b"%d/%d" % (partition, offset) for value, offset, partition in rows)
+    with pytest.raises(Exception, match="schema: column offset is bigint, not string"):
+        spark.read.format("quorate").schema("offset string").options(
+            **{"kafka.bootstrap.servers": quorate_cluster.bootstrap, "subscribe": topic}
+        ).load().count()
+
+
 def test_headers_come_when_they_are_asked_for(
     spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic
 ) -> None:
