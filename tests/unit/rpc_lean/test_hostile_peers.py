@@ -17,6 +17,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from hpack import Encoder
 
 from quorate.rpc.lean.frames import (
+    PREFACE,
     ErrorCode,
     Flag,
     FrameType,
@@ -223,6 +224,58 @@ async def test_streams_that_are_refused_for_their_headers_count_as_resets(name: 
         await server.send(_headers(block, 2 * number + 1))
     assert refusal(server.frames) is CALM
     assert len(server.headers) == 20
+
+
+def stranger(stream_id: int, *, ends: bool = False) -> bytes:
+    """A request that is no call."""
+    flags = Flag.END_HEADERS | (Flag.END_STREAM if ends else 0)
+    block = Encoder().encode([(*each, True) for each in {**dict(REQUEST), ":method": "GET"}.items()])
+    return frame(FrameType.HEADERS, block, flags=flags, stream_id=stream_id)
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["never end", "take no answer"])
+async def test_requests_that_are_no_calls_are_bounded_over_all_connections(*, ends: bool) -> None:
+    hello = PREFACE + settings_frame([(4, 0)])
+    server = FedServer(echo_with()[1], hello=hello, limits=Limits(resets=Rate(20, 0)))
+    await server.send(b"".join(stranger(2 * number + 1, ends=ends) for number in range(600)))
+    other = server.another_link(hello)
+    await server.send(b"".join(stranger(2 * number + 1, ends=ends) for number in range(400)), to=other)
+    await server.send(stranger(1_201, ends=ends))
+    assert [each.code for each in server.frames if each.kind == FrameType.RST_STREAM] == [
+        ErrorCode.REFUSED_STREAM
+    ]
+    # Calls have places of their own; and who is refused again and again is sent away.
+    await server.send(request_headers(1_203) + data(message_prefix(0), 1_203, ends=True))
+    assert 1_203 in server.headers
+    await server.send(b"".join(stranger(2 * number + 1) for number in range(602, 622)))
+    assert refusal(server.frames) is CALM
+    assert server.server.strangers == 400
+    other.connection_lost(None)
+    assert server.server.strangers == 0
+    await server.close()
+
+
+async def test_requests_that_are_no_calls_count_as_resets_once_they_were_cut() -> None:
+    server = FedServer(echo_with()[1], limits=Limits(resets=Rate(20, 0)))
+    await server.send(b"".join(stranger(2 * number + 1) for number in range(30)))
+    for each in server.server._calls():
+        each.refuse_late()
+    await server.send()
+    resets = [each for each in server.frames if each.kind == FrameType.RST_STREAM]
+    assert {each.code for each in resets} == {ErrorCode.CANCEL}
+    assert refusal(server.frames) is CALM
+    assert server.server.strangers == 0
+    await server.close()
+
+
+async def test_request_that_is_no_call_is_answered_and_holds_no_place() -> None:
+    server = FedServer(echo_with()[1], limits=Limits(resets=Rate(20, 0)))
+    for number in range(1_100):
+        await server.send(stranger(2 * number + 1, ends=True))
+    assert len(server.headers) == 1_100
+    assert server.headers[1][b":status"] == b"415"
+    assert server.server.strangers == 0
+    await server.close()
 
 
 async def test_refusal_repeats_next_to_nothing_of_what_was_sent() -> None:

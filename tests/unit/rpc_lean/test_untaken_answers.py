@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 from quorate.core.served_exchange import ExchangeHandler, ServedExchange
 from quorate.core.transport import Call
 from quorate.rpc.lean.frames import PREFACE, ErrorCode, FrameType, settings_frame, window_update_frame
+from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.status import StatusCode
-from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
+from tests.unit.rpc_lean.fed_server import FedServer, echo_with, feed, prefixed
 from tests.unit.rpc_lean.peers import data, request_headers
 from tests.unit.seams.echo_service import CHAT, FAIL, NODE_ECHO, EchoServer, text
 
@@ -175,4 +176,136 @@ async def test_answer_behind_one_that_waits_gives_its_client_no_more_time() -> N
     exchanges[0].end()
     assert call.taking_since == since
     assert server.untaken_bytes > 2 * ANSWER
+    await server.close()
+
+
+class Full:
+    """A socket that takes nothing: what is written lies with it, and its link is told of it as by a loop."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.size = 0
+        self.is_aborted = False
+
+    def write(self, piece: bytes) -> None:
+        self.size += len(piece)
+        if self.size > SOCKET_BYTES_MAX and self._link.paused_since is None:
+            self._link.pause_writing()
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        self.write(b"".join(pieces))
+
+    def get_write_buffer_size(self) -> int:
+        return self.size
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def close(self) -> None: ...
+    def abort(self) -> None:
+        self.is_aborted = True
+        self.size = 0
+
+    def takes_all(self) -> None:
+        self.size = 0
+        if self._link.paused_since is not None:
+            self._link.resume_writing()
+
+
+SOCKET_BYTES_MAX = 256 << 10
+#: frames of a megabyte, and more than one of them at once
+GREEDY = PREFACE + settings_frame([(4, 16 * MIB), (5, MIB)]) + window_update_frame(0, 16 * MIB)
+
+
+class Stuck:
+    """Clients that ask, take whatever they are sent by their windows, and read nothing."""
+
+    def __init__(self, server: FedServer, count: int) -> None:
+        self._server = server
+        self.links = [server.server._make_link() for _ in range(count)]
+        self.sockets = [Full(link) for link in self.links]
+        for link, full in zip(self.links, self.sockets, strict=True):
+            link.connection_made(full)
+            feed(link, GREEDY)
+            full.takes_all()
+
+    async def ask(self, path: str, content: bytes) -> None:
+        for link, full in zip(self.links, self.sockets, strict=True):
+            if not full.is_aborted:
+                await self._server.send(request_headers(1, path=path), data(content, 1, ends=True), to=link)
+
+    @property
+    def lying_bytes(self) -> int:
+        return sum(
+            full.size + link.connection.output_bytes
+            for link, full in zip(self.links, self.sockets, strict=True)
+        )
+
+
+async def very_large(_request: Any, _call: Call) -> Any:
+    return text("x" * (MIB - 100))
+
+
+async def test_what_lies_with_sockets_counts_after_its_calls_are_over() -> None:
+    server = FedServer(echo_with(Fail=very_large)[1], hello=RELUCTANT, untaken_bytes_max=4 * MIB)
+    stuck = Stuck(server, 3)
+    await stuck.ask(FAIL.path, prefixed(text("a")))
+    assert not any(link.connection.streams for link in stuck.links)
+    assert 3 * MIB - 300 < stuck.lying_bytes == server.untaken_bytes
+    for full in stuck.sockets:
+        full.takes_all()
+    assert not server.untaken_bytes
+    await server.close()
+
+
+async def test_connections_that_read_nothing_are_ended_before_they_hold_too_much_together() -> None:
+    server = FedServer(echo_with(Fail=very_large)[1], hello=RELUCTANT, untaken_bytes_max=4 * MIB)
+    stuck = Stuck(server, 20)
+    await stuck.ask(FAIL.path, prefixed(text("a")))
+    assert 3 * MIB < stuck.lying_bytes == server.untaken_bytes <= 4 * MIB
+    assert [full.is_aborted for full in stuck.sockets] == [True] * 16 + [False] * 4, "who was first"
+    await server.close()
+
+
+async def test_answers_on_their_way_to_nodes_count_apart() -> None:
+    server = FedServer(
+        echo_with(Fail=very_large)[1],
+        EchoServer().node_service,
+        hello=RELUCTANT,
+        untaken_bytes_max=2 * MIB,
+        internal_untaken_bytes_max=8 * MIB,
+    )
+    nodes, clients = Stuck(server, 5), Stuck(server, 5)
+    await nodes.ask(NODE_ECHO.path, prefixed(BytesValue(value=bytes(MIB - 100))))
+    await clients.ask(FAIL.path, prefixed(text("a")))
+    assert [full.is_aborted for full in nodes.sockets] == [False] * 5
+    assert [full.is_aborted for full in clients.sockets] == [True] * 3 + [False] * 2
+    await server.close()
+
+
+async def look(server: FedServer) -> None:
+    """As its timer does, which is not waited for."""
+    server.server._look()
+    timer = server.server._looking
+    assert timer is not None
+    timer.cancel()
+    await server.send()
+
+
+async def test_little_that_lies_with_a_socket_is_found_when_the_server_looks() -> None:
+    server = FedServer(echo_with(Fail=large)[1], hello=RELUCTANT, untaken_bytes_max=MIB)
+    stuck = Stuck(server, 8)
+    await stuck.ask(FAIL.path, prefixed(text("a")))
+    assert not server.untaken_bytes
+    assert server.server._looking is None
+    for _ in range(2):
+        await look(server)
+    assert 8 * ANSWER < stuck.lying_bytes == server.untaken_bytes
+    await Stuck(server, 4).ask(FAIL.path, prefixed(text("a")))
+    await look(server)
+    assert MIB - 2 * ANSWER < server.untaken_bytes <= MIB
     await server.close()

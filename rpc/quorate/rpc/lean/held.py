@@ -5,6 +5,9 @@ call tells how much lies here for it. When there is too much, calls are ended un
 connection holds most, the call that holds most, and of equals the one that has held it longest. So a small
 request gets through between those that never end, and who has many large ones under way pays for them.
 
+Of answers, a connection holds something beside its calls: what lies with its socket, and belongs to no call
+any more. That ends with the connection.
+
 Not before the end of the turn of the loop: a request whose end is in the same read is with its handler by
 then, as is one that its handler was waiting for.
 
@@ -16,11 +19,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from quorate.core.logging import get_logger
 
-__all__ = ["Held", "Holder", "Untaken"]
+__all__ = ["AnswerHolder", "Held", "Holder", "RequestHolder", "Untaken"]
 
 log = get_logger(__name__)
 
@@ -34,10 +37,14 @@ class Holder(Protocol):
     @property
     def peer(self) -> str: ...
 
+
+class RequestHolder(Holder, Protocol):
     def refuse_held(self) -> None:
         """It holds nothing of its requests afterwards."""
         ...
 
+
+class AnswerHolder(Holder, Protocol):
     def cut(self) -> None:
         """It holds nothing of its answers afterwards."""
         ...
@@ -45,20 +52,26 @@ class Holder(Protocol):
     def untaken_bytes(self) -> int: ...
 
 
-class Held:
-    """Of all calls of one sort."""
+OneHolder = TypeVar("OneHolder", bound=Holder)
+
+
+class _Share(Generic[OneHolder]):
+    """Of all holders of one sort."""
 
     __slots__ = ("by_call", "bytes", "bytes_max", "is_look_due")
 
     def __init__(self, bytes_max: float) -> None:
         self.bytes = 0
         #: who holds anything at all, since when it does
-        self.by_call: dict[Holder, int] = {}
+        self.by_call: dict[OneHolder, int] = {}
         self.bytes_max = bytes_max
         #: whether it is too much is looked at, at the end of this turn of the loop
         self.is_look_due = False
 
-    def hold(self, call: Holder, size: int) -> None:
+    def look(self) -> None:
+        raise NotImplementedError
+
+    def hold(self, call: OneHolder, size: int) -> None:
         """So much, now. A call that tells so for every message does the same by itself, without this call."""
         before = self.by_call.get(call, 0)
         self.bytes += size - before
@@ -70,14 +83,9 @@ class Held:
             self.is_look_due = True
             asyncio.get_running_loop().call_soon(self.look)
 
-    def look(self) -> None:
-        self.is_look_due = False
-        if self.bytes > self.bytes_max:
-            self._end_greediest(lambda call: call.refuse_held())
-
-    def _end_greediest(self, end: Callable[[Holder], None]) -> list[Holder]:
+    def _end_greediest(self, end: Callable[[OneHolder], None]) -> list[OneHolder]:
         """Whom it has met."""
-        by_link: dict[Any, list[tuple[int, Holder]]] = {}
+        by_link: dict[Any, list[tuple[int, OneHolder]]] = {}
         # The latest first, so that of equals the oldest is last after sorting.
         for call, size in reversed(self.by_call.items()):
             by_link.setdefault(call.link, []).append((size, call))
@@ -87,7 +95,7 @@ class Held:
         ended = []
         # Who hears of an end may hold something new, for which it is looked again.
         while self.bytes > self.bytes_max and bytes_by_link:
-            greediest = max(bytes_by_link, key=bytes_by_link.__getitem__)
+            greediest = max(reversed(bytes_by_link), key=bytes_by_link.__getitem__)
             size, call = by_link[greediest].pop()
             bytes_by_link[greediest] -= size
             if not by_link[greediest]:
@@ -98,7 +106,18 @@ class Held:
         return ended
 
 
-class Untaken(Held):
+class Held(_Share[RequestHolder]):
+    """Requests."""
+
+    __slots__ = ()
+
+    def look(self) -> None:
+        self.is_look_due = False
+        if self.bytes > self.bytes_max:
+            self._end_greediest(lambda call: call.refuse_held())
+
+
+class Untaken(_Share[AnswerHolder]):
     """Answers. What a client takes of one is not told as it happens, but found when it is looked."""
 
     __slots__ = ()
@@ -114,11 +133,11 @@ class Untaken(Held):
             "untaken_answers_cut", calls=len(ended), first_peer=ended[0].peer, bytes_max=self.bytes_max
         )
 
-    def _measure(self, call: Holder) -> None:
+    def _measure(self, call: AnswerHolder) -> None:
         size = call.untaken_bytes()
         self.bytes += size - self.by_call[call]
         self.by_call[call] = size
 
 
-def _size(of_call: tuple[int, Holder]) -> int:
+def _size(of_call: tuple[int, Any]) -> int:
     return of_call[0]

@@ -18,7 +18,7 @@ cdef class LinkCore:
     cdef public int64_t read_number
     cdef readonly double since, last_heard
     cdef readonly bint is_closed
-    cdef object _loop, _buffer, _keep_alive, _on_opened, _on_closed, _transport
+    cdef object _loop, _buffer, _keep_alive, _on_opened, _on_closed, _transport, _untaken
     cdef _Shared _shared
     cdef bytes _rest
     # For tests.

@@ -26,6 +26,7 @@ from quorate.rpc.lean.addresses import peer_name
 from quorate.rpc.lean.connection import Acceptor, Connection
 from quorate.rpc.lean.faults import ConnectionFault
 from quorate.rpc.lean.frames import ErrorCode
+from quorate.rpc.lean.held import Untaken
 from quorate.rpc.lean.limits import Limits
 from quorate.rpc.lean.settings import LocalSettings
 
@@ -133,6 +134,8 @@ class LinkCore:
         self._timer: asyncio.TimerHandle | None = None
         self._look_at = 0.0
         self._transport: asyncio.Transport | None = None
+        #: where what lies with the socket counts, beside what waits in streams; None: nowhere
+        self._untaken: Untaken | None = None
         self.peer = ""
         self.since = self.last_heard = self._loop.time()
         self.is_closed = False
@@ -187,9 +190,12 @@ class LinkCore:
     def pause_writing(self) -> None:
         self.paused_since = self._loop.time()
         self.connection.set_writable(is_writable=False)
+        self.count_untaken()
 
     def resume_writing(self) -> None:
         self.paused_since = None
+        if self._untaken is not None:
+            self._untaken.hold(self, 0)
         self.connection.set_writable(is_writable=True)
         self.flush()
 
@@ -202,7 +208,40 @@ class LinkCore:
             self._timer.cancel()
         reason = f"the connection broke: {exc}" if exc is not None else "the connection was closed"
         self.connection.lose_all(None, reason)
+        self.count_untaken()
         self._on_closed(cast(Link, self))
+
+    # ---- what its peer does not take
+
+    @property
+    def link(self) -> LinkCore:
+        return self
+
+    def count_with(self, untaken: Untaken) -> None:
+        if self._untaken is not None:
+            self._untaken.hold(self, 0)
+        self._untaken = untaken
+        self.count_untaken()
+
+    def count_untaken(self) -> None:
+        """Calls whose answers the socket has are over, and count no more: of each connection that takes
+        nothing a frame of the largest and half as much again would lie here, and in no sum."""
+        untaken = self._untaken
+        if untaken is not None:
+            size = self.untaken_bytes()
+            if size or self in untaken.by_call:
+                untaken.hold(self, size)
+
+    def untaken_bytes(self) -> int:
+        if self._transport is None or self.is_closed or self._is_aborted:
+            return 0
+        return self._transport.get_write_buffer_size() + self.connection.output_bytes
+
+    def cut(self) -> None:
+        """Its calls end with it: at once, as they count as well."""
+        self.abort()
+        self.connection.lose_all(None, "what was sent is not taken")
+        self.count_untaken()
 
     # ---- sending
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from quorate.core.logging import get_logger
@@ -12,6 +12,7 @@ from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import Admission, Admissions
 from quorate.rpc.lean.exchange_call import ExchangeCall
+from quorate.rpc.lean.faults import ConnectionFault
 from quorate.rpc.lean.frames import ErrorCode, Flag
 from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_head
 from quorate.rpc.lean.header_codec import HeaderList
@@ -40,6 +41,8 @@ log = get_logger(__name__)
 
 #: calls of health and reflection at once
 _STANDARD_CALLS_MAX: Final = 1_000
+#: requests that are not gRPC, of all connections together: most are over in the turn in which they came
+_STRANGERS_MAX: Final = 1_000
 #: how often one limit's time is looked at; what is late is found late by this part of the limit at most
 _LOOKS_PER_LIMIT: Final = 4
 #: of an encoding's name, when it is refused by name
@@ -64,7 +67,7 @@ class LeanServer:
         self._untaken = Untaken(options.untaken_bytes_max)
         #: of nodes, apart: clients cannot hold what nodes need
         self._held_of_nodes = Held(options.internal_arriving_bytes_max)
-        self._untaken_of_nodes = Untaken(options.internal_untaken_bytes_max)
+        self.untaken_of_nodes = Untaken(options.internal_untaken_bytes_max)
         self._names = [service.name for service in services]
         self._listening: list[Listening] = []
         #: of connections whose encryption is being agreed on
@@ -74,6 +77,8 @@ class LeanServer:
         self._is_stopping = False
         #: woken when a call or a connection has ended, while the server stops
         self._ended = asyncio.Event()
+        #: requests under way that are not gRPC
+        self.strangers = 0
         self._route_services(services)
         self._route_standard_services(self._names)
 
@@ -98,7 +103,7 @@ class LeanServer:
                     turns=None if is_internal else self._turns,
                     traffic=traffic,
                     held=self._held_of_nodes if is_internal else self._held[method.kind],
-                    untaken=self._untaken_of_nodes if is_internal else self._untaken,
+                    untaken=self.untaken_of_nodes if is_internal else self._untaken,
                 )
 
     def _route_standard_services(self, names: Sequence[str]) -> None:
@@ -144,6 +149,7 @@ class LeanServer:
             on_closed=self._link_closed,
         )
         client.link = link
+        link.count_with(self._untaken)
         return link
 
     def _link_opened(self, link: Link) -> None:
@@ -229,6 +235,8 @@ class LeanServer:
                 log.warning("stalled_reader_cut", peer=call.peer, limit_s=self.options.taking_s_max)
                 call.cut()
         for link in list(self.links):
+            # The little that does not even pause a link; much of it is told at once.
+            link.count_untaken()
             if not link.connection.peer.are_known and _is_late(link.since, self.options.greeting_s_max, now):
                 link.fail(ErrorCode.SETTINGS_TIMEOUT, "nothing was said for too long")
             elif _is_late(link.paused_since, self.options.taking_s_max, now):
@@ -254,6 +262,8 @@ class _Client:
     def __init__(self, server: LeanServer) -> None:
         self._server = server
         self.link: Link | None = None
+        #: it has called what only nodes call
+        self._is_node = False
 
     def on_settings(self) -> None: ...
     def on_goaway(self) -> None: ...
@@ -263,7 +273,7 @@ class _Client:
         server = self._server
         head = request_head(found)
         if not head.is_grpc:
-            return _NotGrpc(stream, self.link.peer, server.surroundings.loop.time(), server.call_over)
+            return self._on_stranger(stream)
         route = server.routes.get(head.path)
         if route is None or head.encoding != b"identity" or head.is_timeout_broken:
             # No client of ours does so; and an answer to nothing but headers is cheap to ask for.
@@ -277,7 +287,19 @@ class _Client:
             refuse_stream(stream, status_of(error))
             return stream.connection.nobody
         call.when_over(server.call_over)
+        if not self._is_node and route.untaken is server.untaken_of_nodes:
+            self._is_node = True
+            self.link.count_with(route.untaken)
         return call
+
+    def _on_stranger(self, stream: Stream) -> StreamListener:
+        assert self.link is not None
+        server = self._server
+        if server.strangers >= _STRANGERS_MAX:
+            stream.connection.rates.count_reset()
+            stream.reset(ErrorCode.REFUSED_STREAM)
+            return stream.connection.nobody
+        return _NotGrpc(stream, self.link, server)
 
 
 def _call_type(method: Method[Any, Any], handler: Handler) -> type[ServerCall]:
@@ -298,11 +320,14 @@ def _why_not(head: RequestHead, route: Route | None) -> Status:
 class _NotGrpc:
     """A request of some other kind: heard to its end, and told so."""
 
-    def __init__(self, stream: Stream, peer: str, now: float, on_over: Callable[[], None]) -> None:
+    def __init__(self, stream: Stream, link: Link, server: LeanServer) -> None:
         self._stream = stream
-        self._on_over = on_over
-        self.peer = peer
-        self.arriving_since: float | None = now
+        self._link = link
+        self._server = server
+        self._is_over = False
+        server.strangers += 1
+        self.peer = link.peer
+        self.arriving_since: float | None = server.surroundings.loop.time()
         self.taking_since: float | None = None
 
     def on_headers(self, found: HeaderList) -> None: ...
@@ -315,24 +340,40 @@ class _NotGrpc:
         headers, body = http_refusal("This is a gRPC server, and speaks nothing else.\n")
         self._stream.send_headers(headers)
         self._stream.send(body, b"", Flag.END_STREAM)
-        # Or once it has drained; whoever looks, looks whether it is over.
-        self._on_over()
+        if self._stream.is_local_ended:
+            self._over()
 
     def on_drained(self) -> None:
-        self._on_over()
+        self._over()
 
     def on_lost(self, code: ErrorCode | None, reason: str) -> None:  # noqa: ARG002 - the listener's
-        self._on_over()
+        self._over()
+
+    def _over(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._server.strangers -= 1
+            self._server.call_over()
 
     def refuse_late(self) -> None:
         self.cut()
 
     def stop(self) -> None:
-        self.cut()
+        self._reset()
 
     def cut(self) -> None:
+        """Too slow. That counts: who is at it again and again is no client of anybody's."""
+        if self._is_over:
+            return
+        self._reset()
+        try:
+            self._stream.connection.rates.count_reset()
+        except ConnectionFault as fault:
+            self._link.fail(fault.code, fault.reason)
+
+    def _reset(self) -> None:
         self._stream.reset(ErrorCode.CANCEL)
-        self._on_over()
+        self._over()
 
 
 _Watched = ServerCall | _NotGrpc

@@ -79,7 +79,7 @@ class Route:
     #: what requests hold before a handler takes them, and while they have no turn
     held: Held = field(default_factory=lambda: Held(math.inf))
     #: what answers hold until their clients take them
-    untaken: Held = field(default_factory=lambda: Untaken(math.inf))
+    untaken: Untaken = field(default_factory=lambda: Untaken(math.inf))
 
 
 @dataclass(slots=True)
