@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import pytest
+
 from quorate.chaos.cluster.budget import FaultBudget
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.faults.operations import create_topic
@@ -83,5 +85,28 @@ def test_a_loss_that_nobody_can_see_repaired_lasts() -> None:
         await first.ready()
         await cluster.until(lambda: is_whole(cluster))
         assert not budget.spend_disk(second)
+
+    simulate(PLAIN, scenario)
+
+
+@pytest.mark.parametrize("has_harmed", [True, False])
+def test_a_loss_of_a_disk_that_is_still_harmed_is_that_of_the_process_that_met_it_last(
+    has_harmed: bool,
+) -> None:
+    async def scenario(cluster: SimCluster, budget: FaultBudget) -> None:
+        first, second, _ = cluster.brokers
+        assert budget.spend_disk(first)
+        first.kill()
+        with budget.harming(first, lambda: has_harmed):
+            first.start()
+            await cluster.until(lambda: first.is_ready and is_whole(cluster))
+            assert not budget.spend_unsynced(second), "it may be told of an error at any moment"
+        assert budget.spend_unsynced(second) != has_harmed, "it may have been told"
+        if not has_harmed:
+            return
+        first.kill()
+        first.start()
+        await cluster.until(lambda: budget.spend_unsynced(second))
+        assert first.is_ready
 
     simulate(PLAIN, scenario)

@@ -12,7 +12,8 @@ asked for where all who run have lost something, as nobody may have noticed yet,
 it is asked for the ELR counts no more.
 
 Some losses cannot be seen to be repaired: a bit that rotted in a file that nobody has read, or a page that
-the kernel takes for written and the device does not have. They count to the end of the run.
+the kernel takes for written and the device does not have. They count to the end of the run. And while a disk
+is being harmed, a process on it that is in sync may be the next one to be told of it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
@@ -54,6 +55,8 @@ class FaultBudget:
         self._min_isr = {topic.name: topic.min_insync_replicas for topic in topics}
         self._synced = {topic.name for topic in topics if topic.durability == Durability.FSYNC}
         self._losses: dict[str, _Loss] = {}
+        #: machines that go on losing
+        self._harmed: set[str] = set()
         #: topics for which a change of MinISR is under way, or may be
         self._changing: Counter[str] = Counter()
 
@@ -87,6 +90,15 @@ class FaultBudget:
     def spend_disk(self, machine: SimMachine, *, is_lasting: bool = False) -> bool:
         """Whether it may lose what is on its disk, or some of it."""
         return self._spend(machine, is_of_disk=True, is_lasting=is_lasting)
+
+    @contextmanager
+    def harming(self, machine: SimMachine, has_harmed: Callable[[], bool]) -> Iterator[None]:
+        """What was spent stays spent; if it has harmed, until a process that starts afterwards is in sync."""
+        self._harmed.add(machine.name)
+        yield
+        self._harmed.discard(machine.name)
+        if has_harmed():
+            self._losses[machine.name] = replace(self._losses[machine.name], starts=machine.starts)
 
     def _spend(self, machine: SimMachine, *, is_of_disk: bool, is_lasting: bool) -> bool:
         self._forget_what_is_restored()
@@ -137,7 +149,9 @@ class FaultBudget:
 
     def _forget_what_is_restored(self) -> None:
         for name, loss in list(self._losses.items()):
-            if not loss.is_lasting and self._is_restored(self._cluster.machine(name), loss):
+            if name in self._harmed or loss.is_lasting:
+                continue
+            if self._is_restored(self._cluster.machine(name), loss):
                 del self._losses[name]
 
     def _is_restored(self, machine: SimMachine, loss: _Loss) -> bool:

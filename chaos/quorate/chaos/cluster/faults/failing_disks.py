@@ -186,18 +186,19 @@ async def _fail_at_any(scene: Scene, rng: random.Random, names: Collection[str])
         is_starting = rng.random() < 0.5
         if is_starting:
             machine.kill()
-        machine.disk.fault_hook = failing
-        try:
-            if is_starting:
-                machine.start()
-            await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
-        finally:
-            machine.disk.fault_hook = None
+        with scene.budget.harming(machine, lambda: bool(failing.failed)):
+            machine.disk.fault_hook = failing
+            try:
+                if is_starting:
+                    machine.start()
+                await scene.rest(rng, rng.choice((SHORT_S_RANGE, LONG_S_RANGE)))
+            finally:
+                machine.disk.fault_hook = None
+            has_ended = not machine.is_running
+            if failing.failed and not has_ended:
+                await _restart(machine, rng)
         if not failing.failed:
             return None
-        has_ended = not machine.is_running
-        if not has_ended:
-            await _restart(machine, rng)
         first = failing.failed[0]
         how = "which ended" if has_ended else "which was restarted"
         when = " while it started" if is_starting else ""
