@@ -21,15 +21,13 @@ from quorate.chaos.models.log.log_faults import (
     check_survivors,
 )
 from quorate.chaos.models.log.log_harness import LogHarness, ProcessEnded, os_error, record_operations
-from quorate.chaos.sim.disk_faults import Operation, ShortWrite, fail_nth
+from quorate.chaos.sim.disk_faults import NEED_DESCRIPTORS, Operation, ShortWrite, fail_nth
 from quorate.errors import DiskFull, OffsetOutOfRange, StorageError
 from quorate.storage import StartKind
 
 #: operations that may find no room; a read never does
 CHANGES = {"open", "pwrite", "pwritev", "truncate", "rename", "unlink", "fdatasync", "fsync_directory"}
 WRITES = {"pwrite", "pwritev"}
-#: what is open already is read, written and synced without another
-NEED_DESCRIPTORS = {"open", "read_file", "write_file", "fsync_directory", "lock"}
 
 FAILURES: dict[str, tuple[Callable[[Operation], OSError], set[str]]] = {
     "no space": (lambda op: os_error(errno.ENOSPC), CHANGES),

@@ -24,12 +24,9 @@ from quorate.chaos.models.directory.directory_checkers import (
     random_lives,
     steps_of_a_start,
 )
-from quorate.chaos.sim.disk_faults import Operation
+from quorate.chaos.sim.disk_faults import NEED_DESCRIPTORS, Operation
 from quorate.controller.previous_run import StartKind
 from quorate.errors import StorageError
-
-#: what is open already is read, written and synced without another
-NEED_DESCRIPTORS = {"open", "read_file", "write_file", "fsync_directory", "lock"}
 
 
 @pytest.mark.parametrize("after_clean_stop", [True, False], ids=["after a clean stop", "after a crash"])

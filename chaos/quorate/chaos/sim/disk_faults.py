@@ -10,9 +10,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
-__all__ = ["FaultHook", "Operation", "ProcessDied", "ShortWrite", "fail", "fail_nth", "fail_path"]
+__all__ = [
+    "NEED_DESCRIPTORS",
+    "FaultHook",
+    "Operation",
+    "ProcessDied",
+    "ShortWrite",
+    "fail",
+    "fail_nth",
+    "fail_path",
+]
+
+#: What a process without descriptors cannot do: what is open already is read, written and synced without one.
+NEED_DESCRIPTORS: Final = frozenset({"open", "read_file", "write_file", "fsync_directory", "lock"})
 
 
 class Operation(NamedTuple):
