@@ -69,6 +69,15 @@ def test_a_drill_that_does_not_fit_is_told_which_command_is_missing(tmp_path: Pa
     assert misfit == "a shell: no way to empty a node's data directory; it has no command for wipe"
 
 
+def test_what_is_missing_is_a_clause_of_its_own_and_left_out_where_an_agent_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = _agent(tmp_path)
+    assert agent.what_is_missing_for({Ability.WIPE}) == "it has no command for wipe"
+    monkeypatch.setattr(CommandAgent, "what_is_missing_for", lambda *_: "")
+    assert find_story("wiped-disk").misfit(agent) == "a shell: no way to empty a node's data directory"
+
+
 @pytest.mark.parametrize("name", ["bit-rot", "journal-rot", "disk-full"])
 def test_what_only_the_logs_of_nodes_tell_is_not_judged_where_they_cannot_be_read(
     tmp_path: Path, name: str

@@ -60,8 +60,8 @@ class ClusterAgent(Protocol):
     @property
     def abilities(self) -> frozenset[Ability]: ...
 
-    def why_not(self, missing: Collection[Ability]) -> str:
-        """What would give it these abilities, in words; empty: there is nothing to say."""
+    def what_is_missing_for(self, abilities: Collection[Ability]) -> str:
+        """Why it has none of these abilities, as a clause; empty: there is nothing to say."""
 
     @property
     def nodes(self) -> Sequence[AgentNode]: ...

@@ -89,12 +89,12 @@ class CommandAgent:
             message = f"{path} is no agent file: {error.args[0] if error.args else error!r}"
             raise InvalidConfig(message, path=path) from error
 
-    def why_not(self, missing: Collection[Ability]) -> str:
-        actions = [action for action, ability in _ACTIONS.items() if ability in missing]
+    def what_is_missing_for(self, abilities: Collection[Ability]) -> str:
+        actions = [action for action, ability in _ACTIONS.items() if ability in abilities]
         absent = [action for action in actions if action not in self._commands]
-        if {*missing} - {*_ACTIONS.values()}:
-            return "; that takes a cluster on this machine, which no command makes up for"
-        return f"; it has no command{'s' if len(absent) > 1 else ''} for {', '.join(absent)}"
+        if {*abilities} - {*_ACTIONS.values()}:
+            return "that takes a cluster on this machine, which no command makes up for"
+        return f"it has no command{'s' if len(absent) > 1 else ''} for {', '.join(absent)}"
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -85,7 +85,7 @@ class LocalAgent:
             return _ALWAYS
         return _ALWAYS | _BY_NETWORK | (frozenset() if why_no_shim() else {Ability.DISK})
 
-    def why_not(self, missing: Collection[Ability]) -> str:  # noqa: ARG002  # it depends on the machine
+    def what_is_missing_for(self, abilities: Collection[Ability]) -> str:  # noqa: ARG002  # it depends on the machine
         return ""
 
     @property

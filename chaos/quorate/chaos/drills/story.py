@@ -88,7 +88,9 @@ class Story:
         """Why it cannot be told with this agent; None: it can."""
         missing = sorted(self.needs - agent.abilities)
         if missing:
-            return f"{agent.kind}: no way to {', or to '.join(missing)}{agent.why_not(missing)}"
+            lacks = f"{agent.kind}: no way to {', or to '.join(missing)}"
+            why = agent.what_is_missing_for(missing)
+            return f"{lacks}; {why}" if why else lacks
         return self.layout.misfit(agent)
 
 
