@@ -1,8 +1,9 @@
-"""Links between the pages, and the files that the README points at, exist."""
+"""Links between the pages, and the files and folders that pages name, exist; so do the pages of what there is."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -37,3 +38,13 @@ def test_every_path_that_the_readme_names_exists() -> None:
     named = set(_PATH_IN_BACKQUOTES.findall((ROOT / "README.md").read_text()))
     assert named
     assert not {path for path in named if not list(ROOT.glob(path.rstrip("/")))}
+
+
+def test_architecture_tells_of_every_source_root() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    roots = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["dev-mode-dirs"]
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert "pipeline" in roots
+    assert [root for root in roots if f"\n| `{root}/` |" not in page] == []
+    # proto is what the others import, and stands on nothing.
+    assert [root for root in roots if root != "proto" and f"\n    {root} --> " not in page] == []
