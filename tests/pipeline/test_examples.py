@@ -14,7 +14,7 @@ import pytest
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.config import ArchiveConfig
-from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.job_lock import only_one_job
 from quorate.testing import LocalCluster
 from tests.pipeline.job_helpers import KEPT, LONG, fill_topic, topic_content, without_offsets
 from tests.unit.pipeline.archive_stand_in import Listener

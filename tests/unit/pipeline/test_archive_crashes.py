@@ -18,7 +18,7 @@ from quorate.pipeline.jobs.archive.job import Archiving
 from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
 from quorate.pipeline.jobs.archive.staged import Staged
 from quorate.pipeline.jobs.batch import Batch
-from quorate.pipeline.jobs.failures import RowsMissing
+from quorate.pipeline.jobs.errors import RowsMissing
 from tests.documented import ROOT
 from tests.unit.pipeline.archive_stand_in import Listener, Record, batch_of, stand_in_for_spark, visible
 

@@ -14,7 +14,7 @@ from quorate.pipeline.jobs import aggregate
 from quorate.pipeline.jobs.archive import job as archive
 from quorate.pipeline.jobs.archive.parquet_store import ParquetStore
 from quorate.pipeline.jobs.config import AggregateConfig, ArchiveConfig, JobConfig, TableConfig
-from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.job_lock import only_one_job
 from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.jobs.table import job as table
 from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
@@ -31,7 +31,7 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> Ids:
     found = dict.fromkeys(("orders", "counts"), _ID)
     for job in (archive, table, aggregate):
         monkeypatch.setattr(job, "ids_of_topics", lambda _, topics: {each: found[each] for each in topics})
-        monkeypatch.setattr(job, "open_session", lambda *_: None)
+        monkeypatch.setattr(job, "open_session", lambda *_, **__: None)
         monkeypatch.setattr(job, "read_stream", lambda *_: None)
         monkeypatch.setattr(job, "run_stream", lambda *_, **__: _DONE)
     monkeypatch.setattr(aggregate, "aggregated", lambda *_: None)

@@ -17,8 +17,6 @@ from quorate.pipeline.jobs import session as job_session
 from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.config import JOBS, AggregateConfig, ArchiveConfig, AuditConfig, ReplayConfig
 from quorate.pipeline.jobs.config.base import StoreFormat, load
-from quorate.pipeline.jobs.failures import JobFailed
-from quorate.pipeline.jobs.files import held_locks, only_one_job
 from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.jobs.session import open_session
 
@@ -236,7 +234,7 @@ def test_what_one_job_needs_is_refused_for_that_job() -> None:
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     config = ArchiveConfig(topics=("a",), path="/p", spark_conf=(("spark.task.maxFailures", "4"),))
     with pytest.raises(InvalidConfig, match=r"spark\.task\.maxFailures=4: replay needs 1"):
-        open_session("replay", config, {"spark.task.maxFailures": "1"})
+        open_session("replay", config, needed={"spark.task.maxFailures": "1"})
 
 
 _ONE_ATTEMPT = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
@@ -271,98 +269,13 @@ def test_a_session_that_was_there_already_has_what_the_job_needs(
         step.return_value = builder
     builder.getOrCreate.return_value = session
     monkeypatch.setattr(sql.SparkSession, "builder", builder)
-    monkeypatch.setattr(job_session, "_start_jvm", lambda _: None)
+    monkeypatch.setattr(job_session, "start_jvm", lambda _: None)
     config = ReplayConfig(path="/p", topic=("t",), to_topic=("u",), checkpoint_dir="/c")
     if told is None:
-        assert open_session("replay", config, _ONE_ATTEMPT) is session
+        assert open_session("replay", config, needed=_ONE_ATTEMPT) is session
         return
     with pytest.raises(InvalidConfig, match=told):
-        open_session("replay", config, _ONE_ATTEMPT)
-
-
-@pytest.mark.parametrize(
-    ("home", "release", "told"),
-    [
-        ("nope", None, "Java 17 was not found, there is no .*/nope/bin/java, as JAVA_HOME says"),
-        ("jdk", 'JAVA_VERSION="11.0.2"\n', "Spark needs Java 17, and .*/jdk/bin/java is 11"),
-        ("jdk", 'JAVA_VERSION="1.8.0_402"\n', "is 1:"),
-        ("jdk", 'IMPLEMENTOR="x"\nJAVA_VERSION="21.0.1"\n', None),
-        ("jdk", None, None),
-    ],
-)
-def test_a_java_that_is_missing_or_too_old_is_told_before_spark_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, release: str | None, told: str | None
-) -> None:
-    java = tmp_path / "jdk" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.touch(mode=0o755)
-    if release is not None:
-        (tmp_path / "jdk" / "release").write_text(release)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / home))
-    if told is None:
-        job_session._check_java()
-        return
-    with pytest.raises(JobFailed, match=told):
-        job_session._check_java()
-
-
-def test_without_any_java_on_the_path_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JobFailed, match="there is no java on the path: install it, or set JAVA_HOME"):
-        job_session._check_java()
-
-
-@pytest.mark.parametrize("variable", ["SPARK_CONF_DIR", "SPARK_HOME"])
-def test_where_spark_has_an_environment_of_its_own_that_says_where_java_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
-) -> None:
-    pytest.importorskip("pyspark", reason="the extra spark is not installed")
-    directory = tmp_path if variable == "SPARK_CONF_DIR" else tmp_path / "conf"
-    directory.mkdir(exist_ok=True)
-    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    monkeypatch.setenv(variable, str(tmp_path))
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nope"))
-    launched = _launches(monkeypatch)
-    with pytest.raises(JobFailed, match="Java 17 was not found"):
-        job_session._start_jvm({})
-    (directory / "spark-env.sh").write_text("JAVA_HOME=/somewhere\n")
-    job_session._start_jvm({})
-    assert len(launched) == 1
-
-
-def test_a_jvm_is_started_for_the_master_that_the_session_will_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On YARN and others, `spark-submit` does more than start it."""
-    sql = pytest.importorskip("pyspark.sql", reason="the extra spark is not installed")
-    launched = _launches(monkeypatch)
-    monkeypatch.setattr(job_session, "_check_java", lambda: None)
-    monkeypatch.setattr(job_session, "_check_needed", lambda *_: None)
-    builder = MagicMock()
-    builder.config.return_value = builder
-    monkeypatch.setattr(sql.SparkSession, "builder", builder)
-    own = (("spark.executor.memory", "4g"),)
-    open_session("archive", ArchiveConfig(topics=("a",), path="/p", spark_master="yarn", spark_conf=own))
-
-    expected = {"spark.master": "yarn", "spark.app.name": "quorate archive", **dict(own)}
-    (settings,) = launched
-    assert expected.items() <= settings.items()
-    assert {call.args[0]: call.args[1] for call in builder.config.call_args_list} == settings
-
-
-def test_what_a_job_may_write_its_jvm_keeps_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A job that is killed leaves it for a moment, with tasks that write."""
-    pytest.importorskip("pyspark", reason="the extra spark is not installed")
-    from pyspark import java_gateway
-
-    _launches(monkeypatch)
-    monkeypatch.setattr(job_session, "_check_java", lambda: None)
-    kept: list[object] = []
-    monkeypatch.setattr(java_gateway, "launch_gateway", lambda _, popen: kept.append(popen["pass_fds"]))
-    with only_one_job(str(tmp_path / "path")), only_one_job(str(tmp_path / "checkpoint")):
-        held = held_locks()
-        job_session._start_jvm({})
-    assert len(held) == 2
-    assert kept == [held]
+        open_session("replay", config, needed=_ONE_ATTEMPT)
 
 
 def test_an_audit_that_could_not_look_has_not_found_that_a_promise_was_broken(
@@ -378,16 +291,3 @@ def test_an_audit_that_could_not_look_has_not_found_that_a_promise_was_broken(
     assert main(["pipeline", "run", "archive", "--topics", "t", "--path", str(tmp_path / "file")]) == 1
     assert main(["pipeline", "run", "audit", "--help"]) == 0
     assert "3 no verdict" in " ".join(capsys.readouterr().out.split())
-
-
-def _launches(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
-    """What each JVM was to be started with; there is none."""
-    from pyspark import SparkContext, java_gateway
-
-    launched: list[dict[str, str]] = []
-    monkeypatch.setattr(java_gateway, "launch_gateway", lambda conf, _: launched.append(dict(conf.getAll())))
-    monkeypatch.setattr(SparkContext, "_gateway", None)
-    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
-    for variable in job_session._ELSEWHERE:
-        monkeypatch.delenv(variable, raising=False)
-    return launched

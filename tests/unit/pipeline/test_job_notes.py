@@ -1,17 +1,13 @@
-"""What jobs note and tell: chunks of a replay, progress, failures, and who may use a directory."""
+"""What jobs note and tell: chunks of a replay, and progress."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.config import ReplayConfig
-from quorate.pipeline.jobs.failures import JobFailed, failing_as_job
-from quorate.pipeline.jobs.files import only_one_job
 from quorate.pipeline.jobs.progress import lag_between, progress_of
 from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
 
@@ -65,21 +61,3 @@ def test_lag_counts_what_is_there_and_not_done_in_every_partition() -> None:
     told = {"batchId": 4, "numInputRows": 10, "processedRowsPerSecond": 123.4}
     progress = progress_of({**told, "sources": [{"endOffset": done, "latestOffset": there}]})
     assert str(progress.adding_up_to(50)) == "batch 4: 50 rows, 123/s, lag 7"
-
-
-def test_a_directory_is_one_jobs_until_its_process_ends(tmp_path: Path) -> None:
-    with only_one_job(str(tmp_path)):
-        script = (
-            f"from quorate.pipeline.jobs.files import only_one_job as one\nwith one({str(tmp_path)!r}): pass"
-        )
-        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-        assert "another job (process" in other.stderr
-    with only_one_job(str(tmp_path)):
-        pass
-
-
-def test_a_failure_in_spark_is_told_in_a_line() -> None:
-    pyspark_errors = pytest.importorskip("pyspark.errors")
-    text = "[X] aborted\n  File x.py\nquorate.errors.OffsetOutOfRange: t-0 at offset 7: gone\n\tat org.apache"
-    with pytest.raises(JobFailed, match="OffsetOutOfRange: t-0 at offset 7: gone"), failing_as_job():
-        raise pyspark_errors.PySparkException(text)

@@ -14,7 +14,7 @@ from quorate.core.ids import Offset, PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.config import ReplayConfig
 from quorate.pipeline.jobs.config.base import StoreFormat
-from quorate.pipeline.jobs.failures import RowsMissing
+from quorate.pipeline.jobs.errors import RowsMissing
 from quorate.pipeline.jobs.replay import job as replay_job
 from quorate.pipeline.jobs.replay import target
 from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
@@ -36,7 +36,7 @@ class _Cluster:
         self.missing = 0
         #: the chunk during which somebody makes the target anew
         self.recreated_at: int | None = None
-        monkeypatch.setattr(replay_job, "open_session", lambda *_: None)
+        monkeypatch.setattr(replay_job, "open_session", lambda *_, **__: None)
         monkeypatch.setattr(replay_job, "ids_of_topics", lambda _, topics: {topics[0]: self.topic_id})
         monkeypatch.setattr(target, "Admin", lambda _: self)
         self.policy = "delete"

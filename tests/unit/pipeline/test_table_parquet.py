@@ -13,7 +13,7 @@ import pytest
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.config.table import NullKeys
-from quorate.pipeline.jobs.failures import RowsMissing
+from quorate.pipeline.jobs.errors import RowsMissing
 from quorate.pipeline.jobs.table.job import _Keeping
 from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
 from tests.unit.pipeline.archive_stand_in import Listener

@@ -18,10 +18,10 @@ from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.checkpoints import claim_checkpoint
 from quorate.pipeline.jobs.config.aggregate import AggregateConfig, Emit
 from quorate.pipeline.jobs.config.kinds import EVENT_TIME, RECORD_KEY
-from quorate.pipeline.jobs.files import only_one_job
-from quorate.pipeline.jobs.reading import following, read_stream
+from quorate.pipeline.jobs.job_lock import only_one_job
+from quorate.pipeline.jobs.reading import read_stream, what_is_read
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
-from quorate.pipeline.jobs.session import FORMAT, open_session, starting_spark
+from quorate.pipeline.jobs.session import FORMAT, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,10 +35,9 @@ _NUMBER: Final = "decimal(38,9)"
 def run(config: AggregateConfig, job: Job) -> Outcome:
     with only_one_job(config.checkpoint):
         claim_checkpoint(config.checkpoint, _owner(config))
-        job.tell(starting_spark(config))
-        spark = open_session("aggregate", config)
+        spark = open_session("aggregate", config, tell=job.tell)
         results = aggregated(read_stream(spark, config, config.topics), config)
-        job.tell(following(config, config.topics))
+        job.tell(what_is_read(config, config.topics))
 
         def on_batch(changed: DataFrame, _batch: Batch) -> None:
             (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
-from quorate.core.error_base import QuorateError
+from quorate.pipeline.jobs.errors import JobFailed
+from quorate.pipeline.jobs.jvm import has_jvm_ended
 
-__all__ = ["JobFailed", "RowsMissing", "failing_as_job"]
+__all__ = ["failing_as_job"]
 
 #: the last line of a Python traceback, or the first of Java's: an exception and its message
 _EXCEPTION: Final = re.compile(r"^(?:: )?(?:[a-z_]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
@@ -19,23 +19,7 @@ _STOPPED: Final = re.compile(
     "SparkContext (?:was |has been )?(?:stopped|shut ?down)|stopped SparkContext|Py4JNetworkError|"
     "while sending or receiving|Connection refused"
 )
-_JVM_ENDS_WITHIN_S: Final = 5
 _CHARACTERS_MAX: Final = 2000
-
-
-class JobFailed(QuorateError):
-    """A job on Spark ended before its time.
-
-    What it had committed stays; started again, it goes on from there.
-    """
-
-    code = "JOB_FAILED"
-
-
-class RowsMissing(JobFailed):
-    """What is there is not what was to be there. Nothing of it counts as done."""
-
-    code = "ROWS_MISSING"
 
 
 @contextmanager
@@ -48,7 +32,7 @@ def failing_as_job() -> Iterator[None]:
         yield
     except (Py4JError, PySparkException) as error:
         reason = _reason(str(error))
-        if _STOPPED.search(reason) and _has_jvm_ended():
+        if _STOPPED.search(reason) and has_jvm_ended():
             raise JobFailed(
                 f"Spark's JVM has ended before the job ({reason}). If the job was asked to stop, the "
                 f"JVM was told to end as well: send SIGTERM to the job alone"
@@ -58,18 +42,6 @@ def failing_as_job() -> Iterator[None]:
         if error.filename is None:
             raise
         raise JobFailed(f"the job failed: {error.filename}: {error.strerror}") from error
-
-
-def _has_jvm_ended() -> bool:
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps its process there
-    process = getattr(gateway, "proc", None)
-    if not isinstance(process, subprocess.Popen):
-        return False
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_JVM_ENDS_WITHIN_S)
-    return process.returncode is not None
 
 
 def _reason(text: str) -> str:

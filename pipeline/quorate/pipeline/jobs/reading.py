@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from quorate.pipeline.jobs.config.base import JobConfig, StreamingConfig
 
-__all__ = ["following", "read_stream", "read_whole"]
+__all__ = ["read_stream", "read_whole", "what_is_read"]
 
 
-def following(config: StreamingConfig, topics: Sequence[str]) -> str:
+def what_is_read(config: StreamingConfig, topics: Sequence[str]) -> str:
     """What a job tells once Spark is there."""
     names = ", ".join(topics)
     return f"reading what {names} holds" if config.is_once else f"following {names}"

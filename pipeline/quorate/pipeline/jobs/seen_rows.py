@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.pipeline.jobs.failures import RowsMissing
+from quorate.pipeline.jobs.errors import RowsMissing
 
 __all__ = ["check_seen"]
 

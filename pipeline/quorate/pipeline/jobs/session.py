@@ -5,24 +5,22 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidConfig, MissingExtra
 from quorate.pipeline.jobs.config.base import JobConfig
-from quorate.pipeline.jobs.failures import JobFailed
-from quorate.pipeline.jobs.files import held_locks
+from quorate.pipeline.jobs.jvm import start_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FORMAT", "need_package", "open_session", "starting_spark"]
+__all__ = ["FORMAT", "need_package", "open_session"]
 
 #: what topics are read and written with
 FORMAT: Final = "quorate"
@@ -47,24 +45,25 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-_JAVA_MIN: Final = 17
-#: of the file `release` of an installation; Java 8 calls itself 1.8
-_JAVA_VERSION: Final = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
-#: there is a JVM already, or none is wanted
-_ELSEWHERE: Final = frozenset({"PYSPARK_GATEWAY_PORT", "SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE"})
-
 _ATTEMPTS: Final = "spark.task.maxFailures"
 #: of what jobs need, where Spark's own default is enough
 _SPARK_DEFAULTS: Final[Mapping[str, str]] = {"spark.speculation": "false"}
 
 
 def open_session(
-    name: str, config: JobConfig, needed: Mapping[str, str] = MappingProxyType({})
+    name: str,
+    config: JobConfig,
+    *,
+    tell: Callable[[str], None] | None = None,
+    needed: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """One that is there already (`spark-submit`, a notebook) is used, with its master.
 
+    ``tell``: hears of it before, as it takes seconds, and minutes where the machine has much to do.
     ``needed``: settings without which this job would not do what it promises.
     """
+    if tell is not None:
+        tell(f"starting Spark ({config.spark_master})")
     need_package("pyspark", "spark")
     fixed = {**_FIXED, **needed}
     for key, value in config.spark_conf:
@@ -86,7 +85,7 @@ def open_session(
         **dict(config.spark_conf),
         **fixed,
     }
-    _start_jvm(settings)
+    start_jvm(settings)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -97,65 +96,6 @@ def open_session(
     # Spark looks for it by a process that has ten seconds; on a busy machine there is none after that.
     spark.dataSource.register(QuorateDataSource)
     return spark
-
-
-def starting_spark(config: JobConfig) -> str:
-    """What a job tells before it, as it takes seconds, and minutes where the machine has much to do."""
-    return f"starting Spark ({config.spark_master})"
-
-
-def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Spark's own, in a process group of its own, unless there is one.
-
-    `timeout`, a shell's `kill %1` and the like tell a whole group to stop. A job stops Spark itself, when
-    the batch that is being written is done. A JVM whose job is gone ends, as its input does; until then its
-    tasks may write, and it keeps what nobody else may write.
-    """
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    # A session of Spark Connect, or one that a launcher has made, needs none of ours.
-    if SparkContext._gateway is not None or _ELSEWHERE & os.environ.keys():  # noqa: SLF001 - nobody else tells
-        return
-    if not _has_spark_env():
-        _check_java()
-    conf = SparkConf(loadDefaults=False)
-    conf.setAll(list(settings.items()))
-    kept = {"process_group": 0, "pass_fds": held_locks()}
-    gateway = launch_gateway(conf, kept)  # type: ignore[no-untyped-call]  # it has none
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - a builder takes none
-
-
-def _has_spark_env() -> bool:
-    """Spark's scripts run it before they look for Java, and it may say where that is."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    directory = os.environ.get("SPARK_CONF_DIR") or f"{_find_spark_home()}/conf"
-    return os.path.isfile(f"{directory}/spark-env.sh")
-
-
-def _check_java() -> None:
-    """As Spark's scripts look for it; what these and Python say where there is none is twenty lines."""
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else shutil.which("java")
-    if java is None or not os.access(java, os.X_OK):
-        where = f"there is no {java}, as JAVA_HOME says" if home else "there is no java on the path"
-        raise JobFailed(f"Java {_JAVA_MIN} was not found, {where}: install it, or set JAVA_HOME")
-    version = _java_version(os.path.dirname(os.path.dirname(os.path.realpath(java))))
-    if version is not None and version < _JAVA_MIN:
-        raise JobFailed(
-            f"Spark needs Java {_JAVA_MIN}, and {java} is {version}: install it, or set JAVA_HOME"
-        )
-
-
-def _java_version(home: str) -> int | None:
-    """As its file says; None: it does not. To ask Java itself would take as long as some jobs."""
-    try:
-        with open(f"{home}/release", encoding="utf-8") as file:
-            found = _JAVA_VERSION.search(file.read())
-    except (OSError, ValueError):
-        return None
-    return int(found[1]) if found else None
 
 
 def _check_needed(name: str, spark: SparkSession, needed: Mapping[str, str]) -> None:

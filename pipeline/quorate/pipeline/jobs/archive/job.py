@@ -15,11 +15,11 @@ from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.checkpoints import claim_for_place
 from quorate.pipeline.jobs.config.archive import ArchiveConfig
 from quorate.pipeline.jobs.config.base import StoreFormat
-from quorate.pipeline.jobs.files import only_one_job
-from quorate.pipeline.jobs.reading import following, read_stream
+from quorate.pipeline.jobs.job_lock import only_one_job
+from quorate.pipeline.jobs.reading import read_stream, what_is_read
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
 from quorate.pipeline.jobs.seen_rows import check_seen
-from quorate.pipeline.jobs.session import open_session, starting_spark
+from quorate.pipeline.jobs.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,10 +44,9 @@ def run(
         store = _store_for(config)
         store.open(topic_ids)
         claim_for_place("archive", config, is_empty=store.is_empty)
-        job.tell(starting_spark(config))
-        spark = open_session("archive", config)
+        spark = open_session("archive", config, tell=job.tell)
         frame = read_stream(spark, config, config.topics)
-        job.tell(following(config, config.topics))
+        job.tell(what_is_read(config, config.topics))
         archiving = Archiving(store, job)
 
         def on_batch(records: DataFrame, batch: Batch) -> None:

@@ -13,7 +13,7 @@ from quorate.pipeline.jobs.audit.reading import Teller
 from quorate.pipeline.jobs.config.audit import AuditConfig, LogFrom
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.reading import read_whole
-from quorate.pipeline.jobs.session import open_session, starting_spark
+from quorate.pipeline.jobs.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,9 +25,7 @@ def run(config: AuditConfig, tell: Callable[[str], None] | None = None) -> Audit
     if config.log_from is LogFrom.ARCHIVE:
         assert config.path is not None
         check_is_archive(config.path, StoreFormat.PARQUET)
-    if tell is not None:
-        tell(starting_spark(config))
-    return audit(open_session("audit", config), config, tell)
+    return audit(open_session("audit", config, tell=tell), config, tell)
 
 
 def audit(spark: SparkSession, config: AuditConfig, tell: Callable[[str], None] | None = None) -> AuditReport:

@@ -32,7 +32,7 @@ from quorate.pipeline.jobs.archive.reading import (
 )
 from quorate.pipeline.jobs.archive.topic_ids import ids_of_topics
 from quorate.pipeline.jobs.config.replay import Placement, ReplayConfig
-from quorate.pipeline.jobs.files import only_one_job
+from quorate.pipeline.jobs.job_lock import only_one_job
 from quorate.pipeline.jobs.progress import Progress
 from quorate.pipeline.jobs.reading import read_whole
 from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
@@ -40,7 +40,7 @@ from quorate.pipeline.jobs.replay.pace import even, small_batches, tasks_for
 from quorate.pipeline.jobs.replay.remainder import compared, first_gap, missing
 from quorate.pipeline.jobs.replay.target import Target
 from quorate.pipeline.jobs.running import Job, Outcome
-from quorate.pipeline.jobs.session import FORMAT, open_session, starting_spark
+from quorate.pipeline.jobs.session import FORMAT, open_session
 from quorate.pipeline.source.read_options import EARLIEST
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def run(config: ReplayConfig, job: Job) -> Outcome:
             notes.check_target(_target_id(config))
         Target(config.bootstrap_servers, config.to_topic[0]).check_keeps_all()
         _warn_of_itself(config, job)
-        job.tell(starting_spark(config))
-        spark = open_session("replay", config, _NO_SECOND_ATTEMPT)
+        spark = open_session("replay", config, tell=job.tell, needed=_NO_SECOND_ATTEMPT)
         job.tell(f"replaying {config.topic[0]} of {config.path} into {config.to_topic[0]}")
         return _Replay(spark, config, job).run(notes)
 

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from quorate.errors import InvalidRequest
 from quorate.pipeline.jobs.config.replay import ReplayConfig
-from quorate.pipeline.jobs.failures import RowsMissing
+from quorate.pipeline.jobs.errors import RowsMissing
 from quorate.pipeline.jobs.files import replace_file
 from quorate.pipeline.source.errors import TopicRecreated
 

@@ -11,7 +11,7 @@ from typing import Final
 from quorate.client import Admin
 from quorate.client.listed_offsets import OffsetAt
 from quorate.errors import InvalidRequest
-from quorate.pipeline.jobs.failures import RowsMissing
+from quorate.pipeline.jobs.errors import RowsMissing
 from quorate.pipeline.jobs.replay.notes import Chunk
 from quorate.pipeline.jobs.replay.remainder import Gap
 

@@ -17,10 +17,10 @@ from quorate.pipeline.jobs.batch import Batch
 from quorate.pipeline.jobs.checkpoints import claim_for_place
 from quorate.pipeline.jobs.config.base import StoreFormat
 from quorate.pipeline.jobs.config.table import NullKeys, TableConfig
-from quorate.pipeline.jobs.files import only_one_job
-from quorate.pipeline.jobs.reading import following, read_stream
+from quorate.pipeline.jobs.job_lock import only_one_job
+from quorate.pipeline.jobs.reading import read_stream, what_is_read
 from quorate.pipeline.jobs.running import Job, Outcome, run_stream
-from quorate.pipeline.jobs.session import open_session, starting_spark
+from quorate.pipeline.jobs.session import open_session
 from quorate.pipeline.jobs.table.delta_table import DeltaLatest
 from quorate.pipeline.jobs.table.growth import KnownPartitions
 from quorate.pipeline.jobs.table.parquet_table import ParquetLatest
@@ -46,10 +46,9 @@ def run(config: TableConfig, job: Job) -> Outcome:
         (topic,) = config.topic
         partitions = KnownPartitions(config.path, topic, config.grown_topic)
         partitions.open(_partition_count(config.bootstrap_servers, topic), is_empty=store.is_empty)
-        job.tell(starting_spark(config))
-        spark = open_session("table", config)
+        spark = open_session("table", config, tell=job.tell)
         frame = read_stream(spark, config, config.topic)
-        job.tell(following(config, config.topic))
+        job.tell(what_is_read(config, config.topic))
         keeping = _Keeping(store, partitions, config.null_keys, job)
         return run_stream(job, frame, config, checkpoint=config.checkpoint, on_batch=keeping.on_batch)
 
