@@ -39,8 +39,9 @@ LABEL: Final = "quorate-deploy-test"
 MADE_HERE: Final = "base"
 _SUITE: Final = "bookworm"
 _INCLUDED: Final = "python3,python3-venv,ca-certificates"
-#: What the image adds to its base: the program, what it depends on, and tini. That was 86 MB when it was last
-#: looked at; the compiler of the stage before, or a package manager's cache, would be some tens more.
+#: What the image adds to its base: the program, what it depends on, and tini, with little room to spare above
+#: what runs on record say (docs/evidence/deployments.md). The compiler of the stage before, or a package
+#: manager's cache, would not fit into it.
 _ADDED_MAX: Final = 110_000_000
 _MB: Final = 1_000_000
 #: of the image that is tested, in the label that names it

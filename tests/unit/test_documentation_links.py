@@ -1,4 +1,4 @@
-"""Links between the pages, and the files and folders that pages name, exist; so do the pages of what there is."""
+"""Links between the pages, and what the pages name, exist; no folder with code goes without a word."""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=10.0,
         metavar="SECONDS",
-        help="how long a partition may acknowledge nothing (default: %(default)g; the session of a broker "
-        "is 3 s, the rest is for a single machine that is busy with the test itself: on two cores a "
-        "writer waited 0.6 s in a roll at load 5, and 7.3 s at load 20; with idle machines ask for less)",
+        help="how long a partition may acknowledge nothing (default: %(default)g, of which a broker's "
+        "session is 3, and the rest for a single machine that is busy with the test itself; where nodes have "
+        "machines of their own ask for less, say 5)",
     )
     names = [step.name for step in STEPS]
     parser.add_argument(
