@@ -111,6 +111,16 @@ def test_wrong_settings_end_the_command_before_spark_is_started(capsys: pytest.C
     assert "docs/" not in error
 
 
+def test_a_flag_is_named_once_and_a_line_of_the_file_with_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "archive.toml"
+    file.write_text('trigger.interval = "soon"\n')
+    with pytest.raises(InvalidConfig) as refused:
+        load(ArchiveConfig, str(file), {"path": "s3a://--path: path: x"})
+    assert f"{file}:1: trigger.interval: " in refused.value.message
+    # What was given is told as it was given.
+    assert "\n  - --path: 's3a://--path: path: x' is the address" in refused.value.message
+
+
 def test_a_setting_that_is_missing_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "run", "archive", "--path", "/p"]) == 2
     assert "topics is required" in capsys.readouterr().err

@@ -43,7 +43,8 @@ def resolve(
         try:
             values[key] = by_key[key].kind.parse(raw.value)
         except ValueError as error:
-            problems.append(f"{raw.origin}: {key}: {error}; expected {by_key[key].kind.accepts}")
+            where = raw.origin if raw.origin_names_key else f"{raw.origin}: {key}"
+            problems.append(f"{where}: {error}; expected {by_key[key].kind.accepts}")
     problems += [
         f"{each.key} is required: set it in the file, with --set {each.key}=… or with {each.environment_name}"
         for each in settings

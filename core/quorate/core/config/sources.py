@@ -45,6 +45,8 @@ class RawValue:
     value: object
     #: in words, for errors
     origin: str
+    #: the origin says which key it is, as a flag of its own does: errors need not say it again
+    origin_names_key: bool = False
 
 
 def from_file(path: str) -> list[RawValue]:

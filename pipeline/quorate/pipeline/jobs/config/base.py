@@ -7,7 +7,7 @@ declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -129,13 +129,10 @@ def flag_of(key: str) -> str:
 def load(config_class: type[ConfigT], path: str | None, flags: Mapping[str, object]) -> ConfigT:
     """``flags``: by key; they win over the file. Everything that is wrong is told at once."""
     settings = settings_of(config_class)
-    from_flags = [RawValue(key, value, flag_of(key)) for key, value in flags.items()]
+    from_flags = [RawValue(key, value, flag_of(key), origin_names_key=True) for key, value in flags.items()]
     sources = [from_file(path) if path is not None else [], from_flags]
     # Here, not by ``resolve``: it names sources that jobs do not have.
-    try:
-        values = resolve([replace(each, default=None) for each in settings], sources)
-    except InvalidConfig as error:
-        raise InvalidConfig(_naming_once(error.message, flags)) from None
+    values = resolve([replace(each, default=None) for each in settings], sources)
     missing = [each.key for each in settings if each.default is REQUIRED and each.key not in values]
     if missing:
         raise InvalidConfig(
@@ -146,13 +143,6 @@ def load(config_class: type[ConfigT], path: str | None, flags: Mapping[str, obje
             keys=",".join(missing),
         )
     return config_class(**_by_attribute(settings, values))
-
-
-def _naming_once(message: str, flags: Iterable[str]) -> str:
-    """Of a node's settings the source and the key are two things; a flag is both."""
-    for key in flags:
-        message = message.replace(f"{flag_of(key)}: {key}: ", f"{flag_of(key)}: ")
-    return message
 
 
 def _by_attribute(settings: Sequence[Setting], values: Mapping[str, object]) -> dict[str, Any]:
