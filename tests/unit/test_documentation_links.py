@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _PATH_IN_BACKQUOTES = re.compile(r"`([\w.-]+(?:/[\w.*-]+)+/?)(?:::\w+)?`")
@@ -34,10 +36,23 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     assert not broken
 
 
-def test_every_path_that_the_readme_names_exists() -> None:
-    named = set(_PATH_IN_BACKQUOTES.findall((ROOT / "README.md").read_text()))
+@pytest.mark.parametrize("page", ["README.md", "docs/proofs.md"])
+def test_every_path_that_pages_of_proofs_name_exists(page: str) -> None:
+    named = set(_PATH_IN_BACKQUOTES.findall((ROOT / page).read_text()))
     assert named
     assert not {path for path in named if not list(ROOT.glob(path.rstrip("/")))}
+
+
+def test_every_promise_in_the_readme_is_among_the_proofs() -> None:
+    """The README has a few of them only, word for word but for where links begin."""
+    of_readme, of_all = (_table_rows(page) for page in ("README.md", "docs/proofs.md"))
+    assert of_readme
+    assert of_readme < of_all
+
+
+def _table_rows(page: str) -> set[str]:
+    rows = re.findall(r"^\| (.+) \|$", (ROOT / page).read_text(), re.MULTILINE)
+    return {re.sub(r"\]\([^)]*/", "](", row) for row in rows}
 
 
 def test_architecture_tells_of_every_source_root() -> None:
