@@ -114,7 +114,7 @@ class FedServer:
     @property
     def untaken_bytes(self) -> int:
         """By answers that no client has, as the server counts them."""
-        return self.server._untaken.bytes + self.server.untaken_of_nodes.bytes
+        return self.server._untaken.bytes + self.server._untaken_of_nodes.bytes
 
     async def close(self) -> None:
         for link in list(self.server.links):

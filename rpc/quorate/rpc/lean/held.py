@@ -55,15 +55,15 @@ class AnswerHolder(Holder, Protocol):
 OneHolder = TypeVar("OneHolder", bound=Holder)
 
 
-class _Share(Generic[OneHolder]):
-    """Of all holders of one sort."""
+class _Bounded(Generic[OneHolder]):
+    """What all holders of one sort hold together."""
 
-    __slots__ = ("by_call", "bytes", "bytes_max", "is_look_due")
+    __slots__ = ("by_holder", "bytes", "bytes_max", "is_look_due")
 
     def __init__(self, bytes_max: float) -> None:
         self.bytes = 0
         #: who holds anything at all, since when it does
-        self.by_call: dict[OneHolder, int] = {}
+        self.by_holder: dict[OneHolder, int] = {}
         self.bytes_max = bytes_max
         #: whether it is too much is looked at, at the end of this turn of the loop
         self.is_look_due = False
@@ -71,14 +71,14 @@ class _Share(Generic[OneHolder]):
     def look(self) -> None:
         raise NotImplementedError
 
-    def hold(self, call: OneHolder, size: int) -> None:
-        """So much, now. A call that tells so for every message does the same by itself, without this call."""
-        before = self.by_call.get(call, 0)
+    def hold(self, holder: OneHolder, size: int) -> None:
+        """So much, now. A call that tells so for every message does the same by itself."""
+        before = self.by_holder.get(holder, 0)
         self.bytes += size - before
         if size:
-            self.by_call[call] = size
+            self.by_holder[holder] = size
         else:
-            self.by_call.pop(call, None)
+            self.by_holder.pop(holder, None)
         if self.bytes > self.bytes_max and not self.is_look_due:
             self.is_look_due = True
             asyncio.get_running_loop().call_soon(self.look)
@@ -87,8 +87,8 @@ class _Share(Generic[OneHolder]):
         """Whom it has met."""
         by_link: dict[Any, list[tuple[int, OneHolder]]] = {}
         # The latest first, so that of equals the oldest is last after sorting.
-        for call, size in reversed(self.by_call.items()):
-            by_link.setdefault(call.link, []).append((size, call))
+        for holder, size in reversed(self.by_holder.items()):
+            by_link.setdefault(holder.link, []).append((size, holder))
         bytes_by_link = {link: sum(size for size, _ in of_link) for link, of_link in by_link.items()}
         for of_link in by_link.values():
             of_link.sort(key=_size)
@@ -96,17 +96,17 @@ class _Share(Generic[OneHolder]):
         # Who hears of an end may hold something new, for which it is looked again.
         while self.bytes > self.bytes_max and bytes_by_link:
             greediest = max(reversed(bytes_by_link), key=bytes_by_link.__getitem__)
-            size, call = by_link[greediest].pop()
+            size, holder = by_link[greediest].pop()
             bytes_by_link[greediest] -= size
             if not by_link[greediest]:
                 del bytes_by_link[greediest]
-            end(call)
-            ended.append(call)
-        assert self.bytes == sum(self.by_call.values())
+            end(holder)
+            ended.append(holder)
+        assert self.bytes == sum(self.by_holder.values())
         return ended
 
 
-class Held(_Share[RequestHolder]):
+class Held(_Bounded[RequestHolder]):
     """Requests."""
 
     __slots__ = ()
@@ -114,30 +114,30 @@ class Held(_Share[RequestHolder]):
     def look(self) -> None:
         self.is_look_due = False
         if self.bytes > self.bytes_max:
-            self._end_greediest(lambda call: call.refuse_held())
+            self._end_greediest(lambda holder: holder.refuse_held())
 
 
-class Untaken(_Share[AnswerHolder]):
+class Untaken(_Bounded[AnswerHolder]):
     """Answers. What a client takes of one is not told as it happens, but found when it is looked."""
 
     __slots__ = ()
 
     def look(self) -> None:
         self.is_look_due = False
-        for call in list(self.by_call):
-            self._measure(call)
+        for holder in list(self.by_holder):
+            self._measure(holder)
         if self.bytes <= self.bytes_max:
             return
-        ended = self._end_greediest(lambda call: call.cut())
+        ended = self._end_greediest(lambda holder: holder.cut())
         log.warning(
             "untaken_answers_cut", calls=len(ended), first_peer=ended[0].peer, bytes_max=self.bytes_max
         )
 
-    def _measure(self, call: AnswerHolder) -> None:
-        size = call.untaken_bytes()
-        self.bytes += size - self.by_call[call]
-        self.by_call[call] = size
+    def _measure(self, holder: AnswerHolder) -> None:
+        size = holder.untaken_bytes()
+        self.bytes += size - self.by_holder[holder]
+        self.by_holder[holder] = size
 
 
-def _size(of_call: tuple[int, Any]) -> int:
-    return of_call[0]
+def _size(of_holder: tuple[int, Any]) -> int:
+    return of_holder[0]

@@ -70,8 +70,8 @@ class _Shared:
             return cast(_Shared, _of_thread.shared)
 
 
-def _untaken_bytes(transport: asyncio.Transport) -> int:
-    """What was written, and the peer's machine does not have yet."""
+def _unacknowledged_bytes(transport: asyncio.Transport) -> int:
+    """What was written, and the peer's machine does not have yet: with the loop, and with the system."""
     with suppress(OSError):
         waiting = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
         return transport.get_write_buffer_size() + int.from_bytes(waiting, sys.byteorder)
@@ -229,7 +229,7 @@ class LinkCore:
         untaken = self._untaken
         if untaken is not None:
             size = self.untaken_bytes()
-            if size or self in untaken.by_call:
+            if size or self in untaken.by_holder:
                 untaken.hold(self, size)
 
     def untaken_bytes(self) -> int:
@@ -328,7 +328,7 @@ class LinkCore:
     def _part_if_taken(self, until: float) -> None:
         if self._transport is None or self.is_closed:
             return
-        if self._loop.time() >= until or not _untaken_bytes(self._transport):
+        if self._loop.time() >= until or not _unacknowledged_bytes(self._transport):
             self.abort()
         else:
             self._loop.call_later(_LAST_WORDS_S, self._part_if_taken, until)

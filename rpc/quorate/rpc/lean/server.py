@@ -12,9 +12,8 @@ from quorate.core.transport import CallKind, Handler, Method, Service
 from quorate.errors import QuorateError
 from quorate.rpc.dispatch import Admission, Admissions
 from quorate.rpc.lean.exchange_call import ExchangeCall
-from quorate.rpc.lean.faults import ConnectionFault
-from quorate.rpc.lean.frames import ErrorCode, Flag
-from quorate.rpc.lean.grpc_headers import RequestHead, http_refusal, request_head
+from quorate.rpc.lean.frames import ErrorCode
+from quorate.rpc.lean.grpc_headers import RequestHead, request_head
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.held import Held, Untaken
 from quorate.rpc.lean.link import KeepAlive, Link
@@ -30,6 +29,7 @@ from quorate.rpc.lean.server_call import (
 from quorate.rpc.lean.settings import LocalSettings
 from quorate.rpc.lean.standard_services import Health, reflection_service
 from quorate.rpc.lean.status import Status, StatusCode
+from quorate.rpc.lean.strangers import Stranger, Strangers
 from quorate.rpc.lean.stream import Stream, StreamListener
 from quorate.rpc.lean.stream_call import StreamCall
 from quorate.rpc.lean.unary_call import UnaryCall
@@ -41,8 +41,6 @@ log = get_logger(__name__)
 
 #: calls of health and reflection at once
 _STANDARD_CALLS_MAX: Final = 1_000
-#: requests that are not gRPC, of all connections together: most are over in the turn in which they came
-_STRANGERS_MAX: Final = 1_000
 #: how often one limit's time is looked at; what is late is found late by this part of the limit at most
 _LOOKS_PER_LIMIT: Final = 4
 #: of an encoding's name, when it is refused by name
@@ -67,7 +65,7 @@ class LeanServer:
         self._untaken = Untaken(options.untaken_bytes_max)
         #: of nodes, apart: clients cannot hold what nodes need
         self._held_of_nodes = Held(options.internal_arriving_bytes_max)
-        self.untaken_of_nodes = Untaken(options.internal_untaken_bytes_max)
+        self._untaken_of_nodes = Untaken(options.internal_untaken_bytes_max)
         self._names = [service.name for service in services]
         self._listening: list[Listening] = []
         #: of connections whose encryption is being agreed on
@@ -77,8 +75,7 @@ class LeanServer:
         self._is_stopping = False
         #: woken when a call or a connection has ended, while the server stops
         self._ended = asyncio.Event()
-        #: requests under way that are not gRPC
-        self.strangers = 0
+        self.strangers = Strangers(self.surroundings.loop, on_over=self.call_over)
         self._route_services(services)
         self._route_standard_services(self._names)
 
@@ -91,19 +88,18 @@ class LeanServer:
         )
         for service in services:
             for method, handler in service.handlers.items():
-                admission, traffic = admissions.of(service, method), options.traffic.of(method)
-                call_type = _call_type(method, handler)
                 # Nodes do not wait for turns: they would hold each other up.
                 is_internal = service.is_internal
                 self.routes[method.path.encode()] = Route(
-                    method,
-                    handler,
-                    call_type,
-                    admission,
+                    method=method,
+                    handler=handler,
+                    call_type=_call_type(method, handler),
+                    admission=admissions.of(service, method),
                     turns=None if is_internal else self._turns,
-                    traffic=traffic,
                     held=self._held_of_nodes if is_internal else self._held[method.kind],
-                    untaken=self.untaken_of_nodes if is_internal else self._untaken,
+                    untaken=self._untaken_of_nodes if is_internal else self._untaken,
+                    is_internal=is_internal,
+                    traffic=options.traffic.of(method),
                 )
 
     def _route_standard_services(self, names: Sequence[str]) -> None:
@@ -111,13 +107,14 @@ class LeanServer:
         for service in (self._health.service, reflection_service(names)):
             for method, handler in service.handlers.items():
                 self.routes[method.path.encode()] = Route(
-                    method,
-                    handler,
-                    _call_type(method, handler),
-                    admission,
-                    self._turns,
+                    method=method,
+                    handler=handler,
+                    call_type=_call_type(method, handler),
+                    admission=admission,
+                    turns=self._turns,
                     held=self._held[method.kind],
                     untaken=self._untaken,
+                    is_internal=False,
                 )
 
     async def start(self, *, serving: bool) -> None:
@@ -248,7 +245,7 @@ class LeanServer:
             stream.listener
             for link in self.links
             for stream in link.connection.streams.values()
-            if isinstance(stream.listener, ServerCall | _NotGrpc)
+            if isinstance(stream.listener, ServerCall | Stranger)
         ]
 
 
@@ -273,7 +270,7 @@ class _Client:
         server = self._server
         head = request_head(found)
         if not head.is_grpc:
-            return self._on_stranger(stream)
+            return server.strangers.on_stream(stream, self.link)
         route = server.routes.get(head.path)
         if route is None or head.encoding != b"identity" or head.is_timeout_broken:
             # No client of ours does so; and an answer to nothing but headers is cheap to ask for.
@@ -287,19 +284,10 @@ class _Client:
             refuse_stream(stream, status_of(error))
             return stream.connection.nobody
         call.when_over(server.call_over)
-        if not self._is_node and route.untaken is server.untaken_of_nodes:
+        if not self._is_node and route.is_internal:
             self._is_node = True
             self.link.count_with(route.untaken)
         return call
-
-    def _on_stranger(self, stream: Stream) -> StreamListener:
-        assert self.link is not None
-        server = self._server
-        if server.strangers >= _STRANGERS_MAX:
-            stream.connection.rates.count_reset()
-            stream.reset(ErrorCode.REFUSED_STREAM)
-            return stream.connection.nobody
-        return _NotGrpc(stream, self.link, server)
 
 
 def _call_type(method: Method[Any, Any], handler: Handler) -> type[ServerCall]:
@@ -317,63 +305,4 @@ def _why_not(head: RequestHead, route: Route | None) -> Status:
     return Status(StatusCode.UNIMPLEMENTED, f"nothing compressed is accepted, not with {encoding} either")
 
 
-class _NotGrpc:
-    """A request of some other kind: heard to its end, and told so."""
-
-    def __init__(self, stream: Stream, link: Link, server: LeanServer) -> None:
-        self._stream = stream
-        self._link = link
-        self._server = server
-        self._is_over = False
-        server.strangers += 1
-        self.peer = link.peer
-        self.arriving_since: float | None = server.surroundings.loop.time()
-        self.taking_since: float | None = None
-
-    def on_headers(self, found: HeaderList) -> None: ...
-
-    def on_data(self, part: memoryview) -> None:
-        self._stream.consumed(len(part))
-
-    def on_end(self) -> None:
-        self.taking_since, self.arriving_since = self.arriving_since, None
-        headers, body = http_refusal("This is a gRPC server, and speaks nothing else.\n")
-        self._stream.send_headers(headers)
-        self._stream.send(body, b"", Flag.END_STREAM)
-        if self._stream.is_local_ended:
-            self._over()
-
-    def on_drained(self) -> None:
-        self._over()
-
-    def on_lost(self, code: ErrorCode | None, reason: str) -> None:  # noqa: ARG002 - the listener's
-        self._over()
-
-    def _over(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._server.strangers -= 1
-            self._server.call_over()
-
-    def refuse_late(self) -> None:
-        self.cut()
-
-    def stop(self) -> None:
-        self._reset()
-
-    def cut(self) -> None:
-        """Too slow. That counts: who is at it again and again is no client of anybody's."""
-        if self._is_over:
-            return
-        self._reset()
-        try:
-            self._stream.connection.rates.count_reset()
-        except ConnectionFault as fault:
-            self._link.fail(fault.code, fault.reason)
-
-    def _reset(self) -> None:
-        self._stream.reset(ErrorCode.CANCEL)
-        self._over()
-
-
-_Watched = ServerCall | _NotGrpc
+_Watched = ServerCall | Stranger

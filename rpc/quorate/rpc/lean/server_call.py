@@ -30,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.core.transport import Method
@@ -64,7 +64,7 @@ _LARGER: Final = "larger than max"
 CANCELLED: Final = Status(StatusCode.CANCELLED, "the handler was cancelled")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """What a path leads to."""
 
@@ -75,11 +75,13 @@ class Route:
     admission: Admission
     #: for large requests; None: they need none
     turns: ReadingTurns | None
-    traffic: MethodTraffic = UNMEASURED
     #: what requests hold before a handler takes them, and while they have no turn
-    held: Held = field(default_factory=lambda: Held(math.inf))
+    held: Held
     #: what answers hold until their clients take them
-    untaken: Untaken = field(default_factory=lambda: Untaken(math.inf))
+    untaken: Untaken
+    #: only nodes call it
+    is_internal: bool
+    traffic: MethodTraffic = UNMEASURED
 
 
 @dataclass(slots=True)
@@ -198,9 +200,9 @@ class ServerCall:
         held = self._route.held
         held.bytes += held_bytes - self._held_bytes
         if held_bytes:
-            held.by_call[self] = held_bytes
+            held.by_holder[self] = held_bytes
         elif self._held_bytes:
-            del held.by_call[self]
+            del held.by_holder[self]
         self._held_bytes = held_bytes
         if held_bytes and held.bytes > held.bytes_max and not held.is_look_due:
             held.is_look_due = True
