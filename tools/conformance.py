@@ -16,11 +16,8 @@ import contextlib
 import json
 import re
 import socket
-import ssl
-import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,12 +27,11 @@ from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.transport import LeanTransport
 from tests.interop.grpc_testing.cases import CASES
 from tests.interop.grpc_testing.service import interop_service
+from tools.certificate import Tls, certified
 
 __all__ = [
     "GO_CASES",
     "Outcome",
-    "Tls",
-    "certified",
     "ghz",
     "go_client",
     "h2spec",
@@ -79,33 +75,6 @@ class Outcome(NamedTuple):
     name: str
     passed: bool
     output: str
-
-
-class Tls(NamedTuple):
-    """What a server shows, and a client believes."""
-
-    key: str
-    certificate: str
-
-    def of_server(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate, self.key)
-        return context
-
-    def of_client(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=self.certificate)
-
-
-@contextlib.contextmanager
-def certified() -> Iterator[Tls]:
-    """A key, and what it is certified with, for as long as a suite takes."""
-    with tempfile.TemporaryDirectory() as directory:
-        made = Tls(f"{directory}/key.pem", f"{directory}/certificate.pem")
-        names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-        files = ["-keyout", made.key, "-out", made.certificate]
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names, *files]
-        subprocess.run(command, check=True, capture_output=True)
-        yield made
 
 
 def tool(name: str) -> Path:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tools import conformance
+from tools.certificate import Tls, certified
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
@@ -24,25 +25,25 @@ def failures(outcomes: list[conformance.Outcome]) -> list[str]:
 
 
 @pytest.fixture(params=["clear text", "TLS"])
-def tls(request: pytest.FixtureRequest) -> Iterator[conformance.Tls | None]:
+def tls(request: pytest.FixtureRequest) -> Iterator[Tls | None]:
     if request.param == "clear text":
         yield None
         return
     if shutil.which("openssl") is None:
         pytest.skip("openssl is missing, so there is no certificate")
-    with conformance.certified() as made:
+    with certified() as made:
         yield made
 
 
 @needs("h2spec")
-async def test_lean_server_passes_every_case_of_h2spec(tls: conformance.Tls | None) -> None:
+async def test_lean_server_passes_every_case_of_h2spec(tls: Tls | None) -> None:
     outcomes = await conformance.h2spec(tls)
     assert failures(outcomes) == []
 
 
 @needs("grpc-interop-client")
 async def test_grpcs_interoperability_client_in_go_is_content_with_a_lean_server(
-    tls: conformance.Tls | None,
+    tls: Tls | None,
 ) -> None:
     outcomes = await conformance.go_client(tls)
     assert failures(outcomes) == []
@@ -56,6 +57,6 @@ async def test_every_call_of_ghzs_load_succeeds_at_a_lean_server() -> None:
 
 @needs("grpc-interop-server")
 async def test_our_client_is_content_with_grpcs_interoperability_server_in_go(
-    tls: conformance.Tls | None,
+    tls: Tls | None,
 ) -> None:
     assert failures(await conformance.our_client(tls)) == []

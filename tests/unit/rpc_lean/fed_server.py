@@ -13,6 +13,7 @@ from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
 from quorate.rpc.lean.wire import message_prefix
+from tests.unit.rpc_lean.fake_socket import FakeSocket
 from tests.unit.rpc_lean.peers import HELLO, Frame, frames_in
 from tests.unit.seams.echo_service import DESCRIPTOR, EchoServer
 
@@ -32,8 +33,8 @@ def prefixed(message: Any) -> bytes:
     return message_prefix(len(content)) + content
 
 
-class _Socket:
-    """Takes whatever is written."""
+class _Socket(FakeSocket):
+    """Keeps all that was written."""
 
     def __init__(self) -> None:
         self.written = bytearray()
@@ -41,21 +42,8 @@ class _Socket:
     def write(self, piece: bytes) -> None:
         self.written += piece
 
-    def writelines(self, pieces: list[bytes]) -> None:
-        self.written += b"".join(pieces)
-
     def get_write_buffer_size(self) -> int:
         return len(self.written)
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 def feed(link: Link, content: bytes) -> None:

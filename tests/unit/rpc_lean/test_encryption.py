@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
-import ssl
-import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -22,34 +22,29 @@ from quorate.rpc.lean.tls_listener import TlsListener
 from quorate.rpc.lean.transport import LeanTransport
 from tests.unit.rpc_lean.peers import Rude, rude_client, served
 from tests.unit.seams.echo_service import COUNT, ECHO, one
+from tools.certificate import Tls, certified
 
 AMPLE_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A key, and what it is certified with."""
-    directory = tmp_path_factory.mktemp("tls")
-    key, made = str(directory / "key.pem"), str(directory / "certificate.pem")
-    command = (
-        f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {made}"
-    )
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    try:
-        subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    except FileNotFoundError:
+def tls() -> Iterator[Tls]:
+    if shutil.which("openssl") is None:
         pytest.skip("openssl is missing, so there is no certificate")
-    return key, made
+    with certified() as made:
+        yield made
 
 
-async def test_encrypted_calls_work_between_ours_and_with_grpcs_client(certificate: tuple[str, str]) -> None:
-    key, made = certificate
-    root = Path(made).read_bytes()  # noqa: ASYNC240 - a test may
-    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_tls.load_cert_chain(made, key)
-    client_tls = ssl.create_default_context(cafile=made)
-    tls: dict[str, Any] = {"server_tls": server_tls, "client_tls": client_tls}
-    async with served(**tls) as (echo, channel, address):
+@pytest.fixture
+def both_sides(tls: Tls) -> dict[str, Any]:
+    return {"server_tls": tls.of_server(), "client_tls": tls.of_client()}
+
+
+async def test_encrypted_calls_work_between_ours_and_with_grpcs_client(
+    tls: Tls, both_sides: dict[str, Any]
+) -> None:
+    root = Path(tls.certificate).read_bytes()  # noqa: ASYNC240 - a test may
+    async with served(**both_sides) as (echo, channel, address):
         await channel.call(ECHO, BytesValue(value=bytes(3 << 20)), timeout_s=AMPLE_S)
         counted = [each async for each in channel.stream(COUNT, one("1000"), timeout_s=AMPLE_S)]
         assert len(counted) == 1_000
@@ -64,27 +59,14 @@ async def test_encrypted_calls_work_between_ours_and_with_grpcs_client(certifica
         await plain.close()
 
 
-async def test_connection_that_cannot_be_encrypted_leaves_nothing_behind(
-    certificate: tuple[str, str],
-) -> None:
-    key, made = certificate
-    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_tls.load_cert_chain(made, key)
-    server = LeanServer("127.0.0.1:0", [], LeanOptions(server_tls=server_tls))
+async def test_connection_that_cannot_be_encrypted_leaves_nothing_behind(both_sides: dict[str, Any]) -> None:
+    server = LeanServer("127.0.0.1:0", [], LeanOptions(server_tls=both_sides["server_tls"]))
     await server.start(serving=True)
     async with rude_client(server.address) as rude:
         await rude.send(b"this is not a handshake" * 100)
         assert await rude.last_words() is None
     assert not server.links
     await server.stop(0)
-
-
-@pytest.fixture
-def both_sides(certificate: tuple[str, str]) -> dict[str, Any]:
-    key, made = certificate
-    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_tls.load_cert_chain(made, key)
-    return {"server_tls": server_tls, "client_tls": ssl.create_default_context(cafile=made)}
 
 
 async def is_hung_up_on(client: Rude) -> bool:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
-from typing import Any
 
 from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
+from tests.unit.rpc_lean.fake_socket import FakeSocket
 from tests.unit.rpc_lean.peers import HELLO
 from tests.unit.seams.echo_service import EchoServer
 
 
-class BreakingSocket:
+class BreakingSocket(FakeSocket):
     """As uvloop's: once a write has failed it takes no more, and ``connection_lost`` comes a turn later."""
 
     def __init__(self) -> None:
@@ -22,28 +22,20 @@ class BreakingSocket:
         self.writes = 0
         self.is_aborted = False
 
-    def write(self, _piece: bytes) -> None:
+    def write(self, piece: bytes) -> None:
         if self.is_broken:
             raise RuntimeError("unable to perform operation; the handler is closed")
         self.writes += 1
 
-    def writelines(self, pieces: list[bytes]) -> None:
-        self.write(b"".join(pieces))
-
     def is_closing(self) -> bool:
         return self.is_broken and not self.is_silent
 
-    def get_extra_info(self, _name: str) -> Any:
-        return None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
     def can_write_eof(self) -> bool:
         return True
 
     def write_eof(self) -> None:
         raise OSError(errno.ENOTCONN, "not connected")
 
-    def close(self) -> None: ...
     def abort(self) -> None:
         self.is_aborted = True
 

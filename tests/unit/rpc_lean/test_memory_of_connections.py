@@ -20,6 +20,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 
 from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.wire import message_prefix
+from tests.unit.rpc_lean.fake_socket import FakeSocket
 from tests.unit.rpc_lean.fed_server import FedServer, echo_with, feed, prefixed
 from tests.unit.rpc_lean.peers import HELLO, data, request_headers
 from tests.unit.seams.echo_service import ENDLESS, WAIT, text
@@ -35,22 +36,6 @@ CALLED_BYTES_MAX: Final = 22_000
 HALF_ARRIVED_BYTES_MAX: Final = 4_800
 WAITING_BYTES_MAX: Final = 7_200
 STREAMING_BYTES_MAX: Final = 10_000
-
-
-class Silent:
-    """A socket that takes whatever is written, and keeps nothing of it."""
-
-    def write(self, piece: bytes) -> None: ...
-    def writelines(self, pieces: list[bytes]) -> None: ...
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 async def turns() -> None:
@@ -75,7 +60,7 @@ def traced() -> Iterator[None]:
 async def connected(server: FedServer, count: int) -> list[Link]:
     links = [server.server._make_link() for _ in range(count)]
     for link in links:
-        link.connection_made(Silent())
+        link.connection_made(FakeSocket())
         feed(link, HELLO)
     await turns()
     return links

@@ -224,9 +224,6 @@ def random_metadata(rng: random.Random, number: int) -> Metadata:
     return tuple(found)
 
 
-KINDS = ("unary", "unary", "unary hangs", "failure", "enough", "cancel", "chat", "chat", "chat")
-
-
 def random_script(rng: random.Random, number: int) -> Script:
     metadata = random_metadata(rng, number)
     status = f"status {rng.choice([code.value for code in StatusCode if code])}"

@@ -15,6 +15,7 @@ from quorate.core.transport import Call
 from quorate.rpc.lean.frames import PREFACE, ErrorCode, FrameType, settings_frame, window_update_frame
 from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.status import StatusCode
+from tests.unit.rpc_lean.fake_socket import FakeSocket
 from tests.unit.rpc_lean.fed_server import FedServer, echo_with, feed, prefixed
 from tests.unit.rpc_lean.peers import data, request_headers
 from tests.unit.seams.echo_service import CHAT, FAIL, NODE_ECHO, EchoServer, text
@@ -179,8 +180,8 @@ async def test_answer_behind_one_that_waits_gives_its_client_no_more_time() -> N
     await server.close()
 
 
-class Full:
-    """A socket that takes nothing: what is written lies with it, and its link is told of it as by a loop."""
+class Full(FakeSocket):
+    """It takes nothing: what is written lies with it, and its link is told of it as by a loop."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -192,20 +193,12 @@ class Full:
         if self.size > SOCKET_BYTES_MAX and self._link.paused_since is None:
             self._link.pause_writing()
 
-    def writelines(self, pieces: list[bytes]) -> None:
-        self.write(b"".join(pieces))
-
     def get_write_buffer_size(self) -> int:
         return self.size
 
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
     def is_closing(self) -> bool:
         return self.is_aborted
 
-    def close(self) -> None: ...
     def abort(self) -> None:
         self.is_aborted = True
         self.size = 0

@@ -24,6 +24,7 @@ from quorate.rpc.lean.server import LeanServer
 from quorate.rpc.lean.wire import message_prefix
 from tests.counted_work import counted_calls
 from tests.unit.rpc_lean.compiled_modules import IS_COMPILED
+from tests.unit.rpc_lean.fake_socket import FakeSocket
 from tests.unit.rpc_lean.peers import HELLO, data, frame
 from tests.unit.seams.echo_service import CHAT, ECHO, EchoServer
 
@@ -39,8 +40,8 @@ EXCHANGE_BOUND = 58
 UNARY_BOUND = 142
 
 
-class Socket:
-    """Takes whatever is written, and counts it."""
+class Socket(FakeSocket):
+    """Counts what is written."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -50,16 +51,6 @@ class Socket:
 
     def writelines(self, pieces: list[bytes]) -> None:
         self.written += sum(map(len, pieces))
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 class Client:
