@@ -23,7 +23,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import SparkSession
+try:
+    from pyspark.sql import SparkSession
+except ModuleNotFoundError:
+    sys.exit("bench.pipeline needs Spark, which is not installed: `make spark` installs it")
 
 from bench.ending import end_on_sigterm
 from bench.figure import Figure, show
