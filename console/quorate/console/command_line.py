@@ -40,7 +40,7 @@ from quorate.console.output import (
     CannotWriteOutput,
     CodedError,
     InternalError,
-    ensure_standard_output,
+    ensure_standard_streams,
     forget_standard_output,
     print_error_document,
 )
@@ -128,7 +128,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit status."""
     # gRPC's C core would add lines of its own to ours. It looks once, while a command imports it.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    ensure_standard_output()
+    ensure_standard_streams()
     session = Session()
     status = 0
     try:

@@ -12,13 +12,15 @@ from typing import IO, Any, ClassVar, Final
 
 import click
 
+from quorate.core.standard_streams import forget_stream
+
 __all__ = [
     "TRACEBACK_VARIABLE",
     "CannotWriteOutput",
     "CodedError",
     "InternalError",
     "StreamError",
-    "ensure_standard_output",
+    "ensure_standard_streams",
     "forget_standard_output",
     "json_text",
     "print_error_document",
@@ -121,20 +123,22 @@ def json_text(document: object, stream: IO[str] | None = None, **layout: Any) ->
     return json.dumps(document, ensure_ascii=not is_utf8, **layout)
 
 
-def ensure_standard_output() -> None:
-    """Where whoever started us closed it (`>&-`), the next file to be opened would take its place.
+def ensure_standard_streams() -> None:
+    """Where whoever started us closed one (`>&-`, `2>&-`), the next file to be opened would take its place.
 
     What a terminal or a locale cannot show is written as an escape, and does not end the command.
     """
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def forget_standard_output() -> None:
-    """Nobody takes what is left in it; without this the interpreter would complain once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Nobody takes what is left in it."""
+    forget_stream(sys.stdout)
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:

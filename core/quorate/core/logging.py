@@ -26,8 +26,16 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from quorate.core.ids import TopicPartition
 from quorate.core.log_flood import FloodGuard
+from quorate.core.standard_streams import forget_stream
 
-__all__ = ["LogLevel", "OnEvent", "configure_logging", "get_logger", "number_request"]
+__all__ = [
+    "LogLevel",
+    "OnEvent",
+    "configure_logging",
+    "forget_what_was_not_written",
+    "get_logger",
+    "number_request",
+]
 
 
 class LogLevel(StrEnum):
@@ -57,18 +65,20 @@ def configure_logging(
     level: LogLevel = LogLevel.INFO,
     on_event: OnEvent | None = None,
     flood: FloodGuard | None = None,
+    on_unwritten: Callable[[], None] | None = None,
 ) -> None:
     """Send every event from ``level`` up to standard error.
 
     ``json=None`` chooses: colours on a terminal, else JSON lines. ``on_event`` is told the level and the
     fields of every event from info up, whether or not it is written. ``flood`` leaves out what repeats.
+    ``on_unwritten`` is told of each event that standard error did not take.
     """
     threshold = logging.getLevelNamesMapping()[level.name]
     as_json = not sys.stderr.isatty() if json is None else json
     common, rendering = _common_steps(), _rendering_steps(as_json=as_json)
     heard = threshold if on_event is None else min(threshold, logging.INFO)
     # Standard error is looked up at each write: a test, or a daemon, may replace it at any time.
-    stream = cast(TextIO, _StandardError())
+    stream = cast(TextIO, _StandardError(on_unwritten))
     structlog.configure(
         processors=[*_choosing_steps(threshold, on_event, flood), *common, *rendering],
         wrapper_class=structlog.make_filtering_bound_logger(heard),
@@ -89,6 +99,14 @@ def configure_logging(
     root.setLevel(threshold)
 
 
+def forget_what_was_not_written() -> None:
+    """At the end of a process: if nobody takes its last lines, its exit status would not be its own."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        forget_stream(sys.stderr)
+
+
 def get_logger(name: str, **bound: Any) -> FilteringBoundLogger:
     """``name`` is the module's; ``bound`` goes into each of the logger's events."""
     logger: FilteringBoundLogger = structlog.get_logger(name, **{_LOGGER_KEY: name}, **bound)
@@ -103,11 +121,22 @@ def number_request() -> int:
 
 
 class _StandardError:
+    """A whole event at a time, written or counted: what it raised would end whoever has something to tell."""
+
+    def __init__(self, on_unwritten: Callable[[], None] | None) -> None:
+        self._on_unwritten = on_unwritten
+
     def write(self, text: str) -> int:
-        return sys.stderr.write(text)
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            if self._on_unwritten is not None:
+                self._on_unwritten()
+        return len(text)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        """Each event was, when it was written."""
 
 
 def _choosing_steps(

@@ -19,8 +19,9 @@ from quorate.core.clock import SystemClock
 from quorate.core.config import HostPort, LoggingFormat, NodeConfig
 from quorate.core.freed_memory import keep_freed_memory
 from quorate.core.log_flood import FloodGuard
-from quorate.core.logging import configure_logging, get_logger
+from quorate.core.logging import configure_logging, forget_what_was_not_written, get_logger
 from quorate.core.os_disk import OsDisk
+from quorate.core.standard_streams import forget_stream
 from quorate.errors import QuorateError
 from quorate.node.metrics.meters import Meters
 from quorate.node.node import Node, Surroundings
@@ -61,6 +62,8 @@ def run_node(config: NodeConfig) -> int:
             # Whoever called us may tell it in one line; a node's log is where the rest is looked for.
             log.exception("node_failed")
             raise
+        finally:
+            forget_what_was_not_written()
     return 0 if is_clean else 1
 
 
@@ -180,8 +183,13 @@ def _announce(node: Node) -> None:
     # Nothing allocated so far will become garbage: keep the collector from walking over it.
     gc.collect()
     gc.freeze()
-    sys.stdout.write(f"{READY_PREFIX}{','.join(node.addresses)}\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(f"{READY_PREFIX}{','.join(node.addresses)}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # A full disk, or a reader that has gone. It serves all the same, and others may know where.
+        log.warning("ready_line_not_written", addresses=node.addresses, error=str(error))
+        forget_stream(sys.stdout)
 
 
 def _configure_logging(config: NodeConfig, flood: FloodGuard, meters: Meters | None) -> None:
@@ -191,6 +199,7 @@ def _configure_logging(config: NodeConfig, flood: FloodGuard, meters: Meters | N
         level=config.logging_level,
         on_event=None if meters is None else meters.events.logged,
         flood=flood,
+        on_unwritten=None if meters is None else meters.events.not_written,
     )
 
 

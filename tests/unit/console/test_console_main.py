@@ -317,6 +317,18 @@ def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path, arguments: list
         os.close(writer)
 
 
+def test_file_that_is_opened_never_takes_the_place_of_a_stream_that_was_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node's log would be written into it."""
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert main(["--version"]) == 0
+    for stream in (sys.stdout, sys.stderr):
+        assert stream.name == os.devnull
+        stream.close()
+
+
 def test_interruption_while_modules_are_imported_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_name: str) -> object:
         raise KeyboardInterrupt

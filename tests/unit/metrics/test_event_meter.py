@@ -80,3 +80,9 @@ def test_events_are_counted_that_are_not_written(capsys: pytest.CaptureFixture[s
     logged = {key: count for key, count in told(meter, "logged").items() if count}
     assert logged == {("info", "isr_changed"): 1, ("warning", "connection_refused"): 5}
     assert told(meter, "suppressed") == {(): 3}
+
+
+def test_events_that_standard_error_did_not_take_are_counted_from_nothing(meter: EventMeter) -> None:
+    assert told(meter, "unwritten") == {(): 0}
+    meter.not_written()
+    assert told(meter, "unwritten") == {(): 1}

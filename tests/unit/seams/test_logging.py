@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -207,3 +208,42 @@ def test_numbers_of_requests_are_those_of_one_process() -> None:
         assert (second, third) == (first + 1, first + 2)
         assert first < 1 << 53, "some readers of JSON know no larger ones"
     assert not set(told[0]) & set(told[1])
+
+
+#: logs by both kinds of loggers, goes on, and says how many events were not written
+TELLS_WHAT_IT_DOES = """
+import logging
+from quorate.core.logging import configure_logging, forget_what_was_not_written, get_logger
+unwritten = []
+configure_logging(json=True, on_unwritten=lambda: unwritten.append(1))
+get_logger("quorate.test").warning("told", text="x" * 9_000)
+logging.getLogger("asyncio").error("told, too")
+print(len(unwritten))
+forget_what_was_not_written()
+"""
+
+
+def test_event_that_the_disk_has_no_room_for_is_counted_and_ends_nobody() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", TELLS_WHAT_IT_DOES], stdout=subprocess.PIPE, stderr=full, check=False
+        )
+    assert (done.returncode, done.stdout) == (0, b"2\n")
+
+
+def test_event_that_nobody_reads_any_more_is_counted_and_ends_nobody() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", TELLS_WHAT_IT_DOES], stdout=subprocess.PIPE, stderr=writer, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stdout) == (0, b"2\n")
+
+
+def test_events_that_are_written_are_not_counted_as_unwritten() -> None:
+    done = subprocess.run([sys.executable, "-c", TELLS_WHAT_IT_DOES], capture_output=True, check=True)
+    assert done.stdout == b"0\n"
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["told", "told, too"]

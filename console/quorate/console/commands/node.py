@@ -47,15 +47,15 @@ _set_option = click.option(
 def run(config_file: str | None, set_options: tuple[str, ...]) -> int:
     """Run one node in the foreground, as a container runs it.
 
-    Prints `ready: bootstrap=HOST:PORT` once it serves, and logs to stderr. SIGTERM and Ctrl-C stop it
-    cleanly; it may be killed at any time and recovers at the next start.
+    Prints `ready: bootstrap=HOST:PORT` once it serves, and logs to stderr; it goes on without either where
+    that cannot be written. SIGTERM and Ctrl-C stop it cleanly; it may be killed at any time and recovers at
+    the next start.
 
     \b
     quorate node run --set node.id=1 --set data.dir=/tmp/quorate
     """
     import_plain_structlog()
     from quorate.console.advice import AdvisedError
-    from quorate.console.output import CannotWriteOutput, forget_standard_output
     from quorate.core.config import load_node_config
     from quorate.errors import StorageFailed
     from quorate.node.process import run_node
@@ -67,10 +67,6 @@ def run(config_file: str | None, set_options: tuple[str, ...]) -> int:
         raise AdvisedError(
             error, "check that data.dir may be written and that no other node uses it"
         ) from error
-    except BrokenPipeError as error:
-        # A node that ends because nobody heard that it was ready has not done what it was started for.
-        forget_standard_output()
-        raise CannotWriteOutput(error) from error
 
 
 @node.command("safe-to-stop")

@@ -26,6 +26,11 @@ SUPPRESSED: Final = Metric(
     MetricKind.COUNTER,
     "Events that were not written down because the same one was repeated.",
 )
+UNWRITTEN: Final = Metric(
+    "quorate_event_unwritten_total",
+    MetricKind.COUNTER,
+    "Events that standard error did not take: its disk is full, or nobody reads it any more.",
+)
 DAMAGE_FOUND: Final = Metric(
     "quorate_event_damage_found_total",
     MetricKind.COUNTER,
@@ -37,7 +42,7 @@ DAMAGE_REPAIRED: Final = Metric(
     "Damaged logs that were dropped, to be fetched anew from the leader.",
 )
 
-METRICS: Final = (LOGGED, SUPPRESSED, DAMAGE_FOUND, DAMAGE_REPAIRED)
+METRICS: Final = (LOGGED, SUPPRESSED, UNWRITTEN, DAMAGE_FOUND, DAMAGE_REPAIRED)
 
 #: Known from the beginning: a series that appears with its first event does not grow by it, and alerts that
 #: ask for growth would be silent until the second one.
@@ -57,6 +62,7 @@ class EventMeter:
     def __init__(self, flood: FloodGuard) -> None:
         self._flood = flood
         self._counts: dict[tuple[str, str], int] = dict.fromkeys(_COUNTED_FROM_0, 0)
+        self._unwritten = 0
         self._damaged: set[str] = set()
         self._found = 0
         self._repaired = 0
@@ -71,6 +77,10 @@ class EventMeter:
             self._note_damage(str(fields.get("path")))
         elif name == "log_reset":
             self._note_reset(str(fields.get("partition")))
+
+    def not_written(self) -> None:
+        """An event that was to be."""
+        self._unwritten += 1
 
     def _note_damage(self, path: str) -> None:
         self._found += 1
@@ -91,5 +101,6 @@ class EventMeter:
     def read(self) -> Iterator[Reading]:
         yield Reading(LOGGED, [Sample(key, count) for key, count in sorted(self._counts.items())])
         yield Reading(SUPPRESSED, [Sample((), self._flood.suppressed)])
+        yield Reading(UNWRITTEN, [Sample((), self._unwritten)])
         yield Reading(DAMAGE_FOUND, [Sample((), self._found)])
         yield Reading(DAMAGE_REPAIRED, [Sample((), self._repaired)])
