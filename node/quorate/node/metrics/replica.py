@@ -30,7 +30,8 @@ LOG_BYTES: Final = Metric(
 LAG_RECORDS: Final = Metric(
     "quorate_replica_lag_records",
     MetricKind.GAUGE,
-    "Of the partitions of a topic that this broker leads: how many records the last of its followers lacks.",
+    "Of the partitions of a topic that this broker leads: how many records the last of its followers lacks. "
+    "One that has not fetched since this broker leads does not count here.",
     ("topic",),
 )
 LAG_SECONDS: Final = Metric(
@@ -90,7 +91,8 @@ class ReplicaMetrics:
         end, start = replica.log.log_end_offset, replica.log.log_start_offset
         topic.lag_records = topic.lag_records or 0
         for follower in followers_of(leadership):
-            topic.lag_records = max(topic.lag_records, end - max(follower.log_end_offset, start))
+            if follower.has_fetched:
+                topic.lag_records = max(topic.lag_records, end - max(follower.log_end_offset, start))
             if not follower.is_at_end and math.isfinite(follower.caught_up_at):
                 topic.lag_s = max(topic.lag_s, self._clock.monotonic() - follower.caught_up_at)
 
