@@ -9,7 +9,9 @@ offset.
 Refreshing is coalesced. However many partitions are in trouble, one request is under way, for all topics in
 use, and the next follows after a pause with jitter that grows while nothing new is learned: a dead leader's
 clients must not all come down on the brokers that are left. Each refresh asks another broker first, because
-the one that answered last may be cut off from the quorum and say the same old thing for ever.
+the one that answered last may be cut off from the quorum and say the same old thing for ever. Whoever decides
+something at once by what a cluster has asks all brokers (``refreshed_by_all``): of a single one nobody knows
+whether it is that one.
 
 Nothing here is shared between threads: it belongs to the loop that it runs on.
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
@@ -38,6 +40,7 @@ from quorate.errors import (
     TransportError,
     Unavailable,
     UnknownTopicOrPartition,
+    UnsupportedOperation,
 )
 from quorate.v1 import broker_pb2
 
@@ -111,6 +114,8 @@ class ClusterView:
         self._silence: QuorateError | None = None
         #: the first and the last round in which nobody answered; None: somebody has since
         self._unanswered: tuple[float, float] | None = None
+        #: those that answered in the last round, and are no brokers; empty once a broker has answered
+        self._not_brokers: tuple[str, ...] = ()
         self._is_silence_told = False
         self._age_timer: Timer | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -126,6 +131,9 @@ class ClusterView:
         while (found := self._topics.get(topic)) is None:
             # However short the time is, one broker can be asked.
             await self.refreshed(max(deadline - self._clock.monotonic(), _ATTEMPT_TIMEOUT_S))
+            if self._not_brokers:
+                self._wanted.pop(topic, None)
+                raise self.unreachable(topic=topic)
             now = self._clock.monotonic()
             denied_at = self._denied_at.get(topic, now)
             if topic not in self._topics and (now >= deadline or now - denied_at >= _DENIAL_S):
@@ -164,6 +172,15 @@ class ClusterView:
             raise ClientClosed("the client was closed")
         # Not cancelled with one of those who wait for it.
         await asyncio.wait([self._refreshing], timeout=timeout_s)
+
+    async def refreshed_by_all(self, names: Iterable[str]) -> None:
+        """By every broker that answers, and with these topics, which are kept up to date from now on."""
+        self._wanted |= {check_topic_name(name): None for name in names}
+        answers = await self.ask_all(_GET_METADATA, self._metadata_request())
+        # The newest last: an older one may know a topic that is deleted by now.
+        for answer in sorted(answers, key=lambda each: each.metadata_offset):
+            self._apply(answer)
+        self._tell()
 
     def apply_hint(self, tp: TopicPartition, error: QuorateError) -> None:
         """A broker that does not lead a partition may have said who does."""
@@ -220,6 +237,21 @@ class ClusterView:
 
         return await retrying(attempt, clock=self._clock, rng=self._rng, timeout_s=timeout_s)
 
+    async def ask_all(self, method: Method[Request, Response], request: Request) -> list[Response]:
+        """Every broker at once; what those answer that do so soon."""
+
+        async def ask(address: str) -> Response | None:
+            try:
+                return await self.channel(address).call(method, request, timeout_s=_ATTEMPT_TIMEOUT_S)
+            except QuorateError as error:
+                log.debug("broker_passed_over", address=address, code=error.code, error=error.message)
+                return None
+
+        if not self.brokers:
+            await self.refreshed()
+        answers = await asyncio.gather(*map(ask, self.addresses()))
+        return [each for each in answers if each is not None]
+
     async def close(self) -> None:
         self._is_closed = True
         if self._age_timer is not None:
@@ -242,8 +274,10 @@ class ClusterView:
             )
         return self.unreachable(topic=topic)
 
-    def unreachable(self, **facts: str) -> Unavailable:
-        """What to say when nobody has answered: who was asked, and why the last one did not."""
+    def unreachable(self, **facts: str) -> QuorateError:
+        """What to say when no broker has answered: who was asked, and why the last one did not."""
+        if self._not_brokers:
+            return self._no_broker(**facts)
         asked = self._bootstrap if self._metadata_offset < 0 else self.addresses()
         reason = self._silence
         silence = Unavailable(
@@ -252,6 +286,17 @@ class ClusterView:
         )
         silence.__cause__ = reason
         return silence
+
+    def _no_broker(self, **facts: str) -> UnsupportedOperation:
+        if len(self._not_brokers) == 1:
+            what = "this is a controller, not a broker"
+        else:
+            what = "these are controllers, not brokers"
+        silent = [address for address in self._bootstrap if address not in self._not_brokers]
+        others = f"; nobody answers at {', '.join(silent)}" if silent else ""
+        return UnsupportedOperation(
+            f"{', '.join(self._not_brokers)}: {what}: bootstrap with brokers{others}", **facts
+        )
 
     def _partition(self, tp: TopicPartition) -> PartitionView | None:
         topic = self._topics.get(tp.topic)
@@ -273,9 +318,13 @@ class ClusterView:
         self._watch_age()
         self._tell()
 
+    def _metadata_request(self) -> broker_pb2.GetMetadataRequest:
+        return broker_pb2.GetMetadataRequest(
+            topics=[broker_pb2.TopicReference(name=name) for name in self._wanted]
+        )
+
     async def _refresh_once(self) -> None:
-        references = [broker_pb2.TopicReference(name=name) for name in self._wanted]
-        request = broker_pb2.GetMetadataRequest(topics=references)
+        request = self._metadata_request()
         try:
             response = await self._ask_round(_GET_METADATA, request, timeout_s=_REFRESH_TIMEOUT_S)
         except QuorateError as error:
@@ -287,10 +336,11 @@ class ClusterView:
     async def _ask_round(
         self, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
-        """Each address once."""
+        """Each address once. Those that have no such method are passed over."""
         began = self._clock.monotonic()
         deadline = began + timeout_s
         failure: QuorateError = RequestTimedOut(f"{method.name}: no time left to ask")
+        refusals: dict[str, QuorateError] = {}
         for address in self._addresses_in_turn():
             remaining_s = deadline - self._clock.monotonic()
             if remaining_s <= 0:
@@ -302,11 +352,21 @@ class ClusterView:
             except TransportError as error:
                 self._silent_since[address] = self._clock.monotonic()
                 self._silence = failure = error
+            except QuorateError as error:
+                if not _is_unimplemented(error):
+                    raise
+                self._silent_since[address] = self._clock.monotonic()
+                refusals[address] = error
             else:
                 self._silent_since.pop(address, None)
                 self._silence = None
                 self._unanswered, self._is_silence_told = None, False
+                self._not_brokers = ()
                 return response
+        # Brokers that were known, and are all away, come back: their clients wait for them.
+        self._not_brokers = tuple(refusals) if self._metadata_offset < 0 else ()
+        if self._not_brokers:
+            raise self._no_broker() from refusals[self._not_brokers[-1]]
         self._nobody_answered(began, failure)
         raise failure
 
@@ -400,6 +460,11 @@ class ClusterView:
         if self._age_timer is not None:
             self._age_timer.cancel()
         self._age_timer = self._clock.call_later(_AGE_S_MAX, self.needs_refresh)
+
+
+def _is_unimplemented(error: QuorateError) -> bool:
+    """A node of another role says so, or whatever else listens there."""
+    return isinstance(error, UnsupportedOperation) or error.facts.get("grpc_status") == "UNIMPLEMENTED"
 
 
 def _partition_view(partition: broker_pb2.MetadataPartition) -> PartitionView:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import structlog
 
-from quorate.chaos.models.producer.fake_broker import FakeCluster, simulate
+from quorate.chaos.models.producer.fake_broker import FakeBroker, FakeCluster, simulate
 from quorate.chaos.sim.transport import SimTransport
 from quorate.client.cluster import ClusterView
 from quorate.client.groups.coordinator import FIND_COORDINATORS
 from quorate.client.retrying import retrying
 from quorate.core.backoff import Backoff
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
+from quorate.core.transport import Service, methods_of
 from quorate.errors import (
     ClientClosed,
+    InvalidRequest,
     InvalidTopic,
     NotLeaderOrFollower,
     Overloaded,
     QuorateError,
     Unavailable,
     UnknownTopicOrPartition,
+    UnsupportedOperation,
 )
-from quorate.v1 import group_pb2
+from quorate.v1 import broker_pb2, group_pb2
 
 TP = TopicPartition(TopicName("t"), PartitionId(0))
 
@@ -127,6 +130,65 @@ def test_question_to_anybody_that_nobody_answers_names_everybody_who_was_asked()
     simulate(scenario)
 
 
+async def start_controller(cluster: FakeCluster, name: str = "c1") -> str:
+    """It listens, and has no method of a broker, as gRPC says it; returns its address."""
+
+    async def refuse(_request: Any, _call: Any) -> NoReturn:
+        raise InvalidRequest("no such method", grpc_status="UNIMPLEMENTED")
+
+    services = [
+        Service(each, dict.fromkeys(methods_of(each), refuse))
+        for each in (
+            broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
+            group_pb2.DESCRIPTOR.services_by_name["GroupService"],
+        )
+    ]
+    await SimTransport(cluster.network, name).serve(f"{name}:1", services)
+    return f"{name}:1"
+
+
+def test_client_that_was_given_controllers_alone_is_told_so_at_once() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        first, second = await start_controller(cluster, "c1"), await start_controller(cluster, "c2")
+        view = view_of(cluster, (first,))
+        asked_at = asyncio.get_running_loop().time()
+        with pytest.raises(
+            UnsupportedOperation, match=r"^c1:1: this is a controller, not a broker: bootstrap with brokers$"
+        ):
+            await view.topic("t", timeout_s=120)
+        request = group_pb2.FindCoordinatorsRequest(groups=["g"])
+        with pytest.raises(UnsupportedOperation, match=r"^c1:1: this is a controller"):
+            await view.call(FIND_COORDINATORS, request, timeout_s=120)
+        assert isinstance(view.unreachable(), UnsupportedOperation)
+        await view.close()
+        view = view_of(cluster, (first, second, "nobody:1"))
+        with pytest.raises(UnsupportedOperation) as told:
+            await view.topic("t", timeout_s=120)
+        assert "these are controllers, not brokers" in told.value.message
+        assert told.value.message.endswith("; nobody answers at nobody:1")
+        assert asyncio.get_running_loop().time() - asked_at < 3
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_controller_among_brokers_is_passed_over() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        view = view_of(cluster, (await start_controller(cluster), "b2:1"))
+        for _ in range(4):
+            await view.refreshed()
+            assert sorted(view.brokers) == [1, 2, 3]
+        for broker in ("b1", "b2", "b3"):
+            cluster.network.block("client", broker)
+        with pytest.raises(Unavailable, match=r"^nobody answers at any of"):
+            await view.topic("t", timeout_s=30)
+        await view.close()
+
+    simulate(scenario)
+
+
 def test_brokers_that_fell_silent_did_not_deny_a_topic() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         cluster.add_topic()
@@ -206,6 +268,49 @@ def test_answer_of_a_broker_that_lags_behind_changes_nothing() -> None:
         await view.refreshed()
         assert view.known_topic("t") is None
         assert topic
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_who_asks_all_is_not_misled_by_the_one_that_is_cut_off() -> None:
+    """A new client knows of no earlier answer, so any single broker may tell it what was so long ago."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        newest = FakeCluster(cluster.simulation)
+        newest.add_topic(partitions=4)
+        newest.metadata_offset = cluster.metadata_offset + 5
+        cluster.add_topic("deleted")
+        cluster.metadata_offset -= 1
+        # All but one say the old thing.
+        transport = SimTransport(cluster.network, "fresh")
+        await transport.serve("fresh:1", [FakeBroker(2, newest).service()])
+        addresses = ("b1:1", "b3:1", "fresh:1")
+        for first in range(3):
+            view = view_of(cluster, addresses[first:] + addresses[:first])
+            await view.refreshed_by_all(["t", "deleted"])
+            topic = view.known_topic("t")
+            assert topic is not None
+            assert len(topic.partitions) == 4
+            assert view.known_topic("deleted") is None
+            await view.close()
+
+    simulate(scenario)
+
+
+def test_who_asks_all_waits_for_the_silent_ones_for_a_moment_only() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        cluster.network.block("client", "b1")
+        view = view_of(cluster, ("b1:1", "nobody:1", "b2:1"))
+        await view.refreshed_by_all(["t"])
+        started = asyncio.get_running_loop().time()
+        await view.refreshed_by_all(["t"])
+        assert view.known_topic("t") is not None
+        assert asyncio.get_running_loop().time() - started < 1.5
+        with pytest.raises(InvalidTopic):
+            await view.refreshed_by_all(["no topic"])
         await view.close()
 
     simulate(scenario)

@@ -5,6 +5,11 @@ leader of it would wait until the time is up, which is minutes: so while a quest
 whether its topics are still known, and where one is not, it begins anew with which there are. Brokers that
 deny a topic are believed once they have for a while (`ClusterView.topic`). What that means for the query is
 its own to say: a topic that is gone is left out here, and refused only where a new query names it.
+
+A broker that is cut off from the quorum goes on answering what it knew. A process that has just started knows
+of no newer answer, so before its first plan it asks all brokers, and so does each new query: one alone could
+leave out partitions without a word. What even then is not found, and was read before, is looked for once more
+(`not_known_yet`): topics never shrink, so a partition is gone only if its topic is.
 """
 
 from __future__ import annotations
@@ -55,6 +60,8 @@ class Lookup:
         self._timeout_s = timeout_s
         self._matching: tuple[str, ...] = ()
         self._matched_at = self._refreshed_at = -_METADATA_AGE_S
+        #: all brokers were asked, by this query
+        self._has_asked_all = False
         self._direct = DirectEnds(kept_s=_METADATA_AGE_S, rng=connection.rng)
         #: of which the last ordinary question about ends was
         self._asked: Partitions = {}
@@ -77,6 +84,14 @@ class Lookup:
         if not partitions:
             return {}
         return self._connection.run(self._beginnings(partitions))
+
+    def not_known_yet(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Of those that were read before and are not found: which only a newer answer will have.
+
+        That is, their topic is there, with the id that is returned. The rest is gone, or not read any more.
+        """
+        chosen = [each for each in partitions if self._is_chosen(each)]
+        return self._connection.run(self._not_known_yet(chosen)) if chosen else {}
 
     def ends(self, *, is_new_query: bool) -> Positions:
         """Where all that is to be read ends: the leaders' word, given for this question.
@@ -197,14 +212,17 @@ class Lookup:
         self, *, is_new_query: bool, leaves_out_what_is_gone: bool = False
     ) -> dict[TopicPartition, str]:
         selection = self._selection
-        names = sorted(selection.assigned or selection.topics or await self._matches(selection.pattern or ""))
-        cluster = self._connection.cluster
-        # What is not known at all is asked for below, and the rest with it.
-        if any(cluster.known_topic(name) for name in names):
-            if is_new_query:
-                await cluster.refreshed(self._timeout_s)
-            else:
-                self._refresh_what_is_old()
+        asks_all = is_new_query or not self._has_asked_all
+        names = sorted(
+            selection.assigned
+            or selection.topics
+            or await self._matches(selection.pattern or "", asks_all=asks_all)
+        )
+        if asks_all:
+            await self._connection.cluster.refreshed_by_all(names)
+            self._has_asked_all = True
+        else:
+            self._refresh_what_is_old()
         topics = await self._topics(names)
         missing = sorted(set(names) - {each.name for each in topics})
         if missing and selection.pattern is None and not leaves_out_what_is_gone:
@@ -217,6 +235,22 @@ class Lookup:
             for number in self._numbers_of(topic):
                 found[TopicPartition(topic.name, PartitionId(number))] = topic.topic_id
         return found
+
+    def _is_chosen(self, partition: TopicPartition) -> bool:
+        selection = self._selection
+        if selection.assigned is not None:
+            return partition.partition in selection.assigned.get(partition.topic, ())
+        if selection.topics is not None:
+            return partition.topic in selection.topics
+        return compiled(selection.pattern or "").fullmatch(partition.topic) is not None
+
+    async def _not_known_yet(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        topics = await self._topics({each.topic for each in partitions})
+        ids = {each.name: each.topic_id for each in topics}
+        if self._selection.pattern is not None:
+            # Whoever said which topics match did not know of these.
+            self._matching = tuple(sorted({*self._matching, *ids}))
+        return {each: ids[each.topic] for each in partitions if each.topic in ids}
 
     async def _topics(self, names: Iterable[str]) -> list[TopicView]:
         """Of those that are there."""
@@ -239,17 +273,20 @@ class Lookup:
                 raise refusal("assign", f"{topic.name} has no partition {number}, only {count}")
         return assigned
 
-    async def _matches(self, pattern: str) -> tuple[str, ...]:
+    async def _matches(self, pattern: str, *, asks_all: bool) -> tuple[str, ...]:
         now = time.monotonic()
-        if now - self._matched_at >= _METADATA_AGE_S:
+        if asks_all or now - self._matched_at >= _METADATA_AGE_S:
             matcher = compiled(pattern)
+            cluster = self._connection.cluster
             request = broker_pb2.GetMetadataRequest(all_topics=True)
-            answer = await self._connection.cluster.call(_GET_METADATA, request, timeout_s=self._timeout_s)
-            names = [topic.name for topic in answer.topics]
+            answers = await cluster.ask_all(_GET_METADATA, request) if asks_all else []
+            if not answers:
+                answers = [await cluster.call(_GET_METADATA, request, timeout_s=self._timeout_s)]
+            names = {topic.name for answer in answers for topic in answer.topics}
             # As Kafka: a pattern is not meant for the topics that the cluster keeps for itself.
             matching = {n for n in names if not n.startswith("__") and matcher.fullmatch(n)}
-            # One broker has answered, and it may have started a moment ago and know too little: what was
-            # there before is gone once all of them deny it.
+            # Who has answered may have started a moment ago and know too little: what was there before is
+            # gone once all of them deny it.
             self._matching = tuple(sorted(matching.union(self._matching)))
             self._matched_at = now
         return self._matching

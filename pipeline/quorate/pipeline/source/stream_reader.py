@@ -13,6 +13,9 @@ Rules that are not obvious:
 - Where a query begins at `latest` is noted the same way: its first position is of no partition at all, and
   its first batch, an empty one, ends where reading begins. Spark asks for the first position anew until a
   batch is done, and after a kill the end of the log would be further on, behind records that nobody has read.
+- Topics never shrink. A partition that was read and is not found, of a topic that is there, is one that
+  whoever answered does not know yet: a position keeps it where it was. Left out, it would be new when it is
+  found, and be read a second time.
 - `initialOffset` is asked for again and again before the first batch is done: it is looked up once.
 - `commit` comes a batch late and never for the last, and `stop` may not come at all: nothing depends on them.
 """
@@ -103,6 +106,7 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = self._target
         latest = self._lookup().ends(is_new_query=False) if target is None else self._from(begin, target)
         begin.check_ids(latest.ids)
+        latest = self._with_what_is_not_known_yet(begin, latest)
         self._latest = latest
         if begin.offsets == latest.offsets:
             return start  # nothing moved, which is what most triggers of an idle query find
@@ -172,6 +176,16 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now = self._lookup().ends(is_new_query=False).offsets
         reached = {each: min(begin.offsets[each], now.get(each, target.offsets[each])) for each in passed}
         return Positions({**target.offsets, **reached}, target.ids)
+
+    def _with_what_is_not_known_yet(self, begin: Positions, latest: Positions) -> Positions:
+        """Whoever answered may know less than others before; and a target may be older than the beginning."""
+        missing = begin.offsets.keys() - latest.offsets.keys()
+        if not missing:
+            return latest
+        found = self._lookup().not_known_yet(missing)
+        kept = Positions.of({each: begin.offsets[each] for each in found}, found)
+        begin.check_ids(kept.ids)
+        return Positions({**latest.offsets, **kept.offsets}, {**latest.ids, **kept.ids})
 
     def _beginnings(self, begin: Positions, latest: Positions) -> dict[TopicPartition, int]:
         """Of the partitions that are new: where they are read from."""
