@@ -20,6 +20,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,15 +52,37 @@ def _choose_sync() -> Callable[[int], None]:
 
 
 _sync_content: Final = _choose_sync()
-#: users of a descriptor: its file, which is the first in the list and so is taken out last, and its syncs
-_LAST: Final = True
-_NOT_LAST: Final = False
+
+
+class _Descriptor:
+    """Open as long as somebody uses it: its file, and each of its syncs, which end in other threads."""
+
+    __slots__ = ("_lock", "_users", "number")
+
+    def __init__(self, number: int) -> None:
+        """The caller is its first user."""
+        self.number = number
+        self._users = 1
+        # Again by the same thread: the collector may close a file that nobody refers to, at any moment.
+        self._lock = threading.RLock()
+
+    def use(self) -> None:
+        """By somebody beside one who uses it already."""
+        with self._lock:
+            assert self._users > 0
+            self._users += 1
+
+    def let_go(self) -> None:
+        with self._lock:
+            users = self._users = self._users - 1
+        if users == 0:
+            os.close(self.number)
 
 
 class OsFile:
-    """One descriptor. ``_descriptor`` is -1 once closed, so that later calls fail with EBADF."""
+    """``_descriptor`` is the number of the one below it, and -1 once closed: later calls fail with EBADF."""
 
-    __slots__ = ("_descriptor", "_on_sync", "_pool", "_users", "path")
+    __slots__ = ("_descriptor", "_on_sync", "_pool", "_shared", "path")
 
     def __init__(
         self,
@@ -70,7 +93,7 @@ class OsFile:
     ) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._users = [_LAST]
+        self._shared = _Descriptor(descriptor)
         self._pool = pool
         self._on_sync = on_sync
 
@@ -117,11 +140,11 @@ class OsFile:
         return os.fstat(self._descriptor).st_size
 
     async def fdatasync(self) -> None:
-        descriptor, users, began = self.fileno(), self._users, time.monotonic()
+        descriptor, shared, began = self.fileno(), self._shared, time.monotonic()
         future = self._pool.submit(_sync, _sync_content, descriptor)
-        users.append(_NOT_LAST)
+        shared.use()
         # The callback runs also when the caller is cancelled before a thread was free.
-        future.add_done_callback(lambda _: _let_go(descriptor, users))
+        future.add_done_callback(lambda _: shared.let_go())
         try:
             await asyncio.wrap_future(future)
         finally:
@@ -136,7 +159,7 @@ class OsFile:
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            _let_go(descriptor, self._users)
+            self._shared.let_go()
 
     def __del__(self) -> None:
         self.close()
@@ -248,12 +271,6 @@ class OsDisk:
 
     async def fsync_directory(self, path: str) -> None:
         await asyncio.wrap_future(self._pool.submit(_sync_directory, path))
-
-
-def _let_go(descriptor: int, users: list[bool]) -> None:
-    """From any thread: taking one out of a list is one step, and only who takes the last one closes."""
-    if users.pop():
-        os.close(descriptor)
 
 
 def _sync_directory(path: str) -> None:
