@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from typing import Any
 
 import pytest
 
+from quorate.chaos.models.log.log_harness import HastyClock, os_error
 from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
-from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
+from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth, fail_path
+from quorate.core.disk import NameNotSynced, SyncFailed, lacks_descriptors
 from quorate.core.ids import Offset
 from quorate.storage.checkpoint import (
     TEMPORARY_SUFFIX,
@@ -107,6 +110,31 @@ async def test_death_at_any_step_leaves_the_old_state_or_the_new(disk: SimDisk, 
         seen.add(found == NEW)
         disk.restore(before)
     assert seen == {False, True}
+
+
+async def test_want_of_a_descriptor_to_sync_the_directory_is_waited_for(disk: SimDisk) -> None:
+    await write_durably(disk, PATH, OLD)
+    disk.fault_hook = fail_nth(1, os_error(errno.EMFILE), names={"fsync_directory"})
+    await write_durably(disk, PATH, NEW, clock=HastyClock())
+    disk.power_loss()
+    assert read_checkpoint(disk, PATH) == NEW
+
+
+@pytest.mark.parametrize("clock", [None, HastyClock()])
+async def test_file_that_was_replaced_without_a_sync_never_looks_as_if_nothing_had_happened(
+    disk: SimDisk, clock: HastyClock | None
+) -> None:
+    await write_durably(disk, PATH, OLD)
+    disk.fault_hook = fail_path("", lambda: os_error(errno.EMFILE), names={"fsync_directory"})
+    with pytest.raises(NameNotSynced) as caught:
+        await write_durably(disk, PATH, NEW, clock=clock)
+    assert lacks_descriptors(caught.value), "the device was not asked"
+    assert read_checkpoint(disk, PATH) == NEW
+    for number in (errno.EIO, errno.ENOSPC):
+        disk.fault_hook = fail_nth(1, os_error(number), names={"fsync_directory"})
+        with pytest.raises(SyncFailed) as failed:
+            await write_durably(disk, PATH, NEW, clock=clock)
+        assert failed.value.errno == errno.EIO
 
 
 async def test_power_loss_at_any_step_leaves_a_durable_state_old_or_new(disk: SimDisk) -> None:

@@ -8,6 +8,7 @@ import errno
 import pytest
 
 from quorate.chaos.models.log.log_harness import (
+    HastyClock,
     LogHarness,
     ProcessEnded,
     batch,
@@ -356,6 +357,69 @@ async def test_a_sync_for_want_of_descriptors_is_made_up_for(operation: str) -> 
 
 
 # -- the checkpoint
+
+
+def no_descriptor_to_sync_the_directory_with(harness: LogHarness) -> None:
+    """The checkpoint has replaced the one before by then."""
+    name = f"{harness.directory}/log-checkpoint"
+    is_replaced = False
+
+    def fail(operation: Operation) -> None:
+        nonlocal is_replaced
+        is_replaced |= operation.name == "rename" and operation.path.startswith(name)
+        if is_replaced and operation.name == "fsync_directory":
+            raise os_error(errno.EMFILE)
+
+    harness.disk.fault_hook = fail
+
+
+async def log_with_a_checkpoint_in_doubt() -> LogHarness:
+    harness = LogHarness(small_config(segment_bytes=2 * len(BATCH)))
+    harness.clock = HastyClock()
+    await harness.lead(1)
+    harness.append(*[BATCH] * 5)
+    no_descriptor_to_sync_the_directory_with(harness)
+    with pytest.raises(TooManyOpenFiles):
+        await harness.log.checkpoint()
+    harness.disk.fault_hook = None
+    return harness
+
+
+async def test_checkpoint_that_may_be_on_disk_is_lowered_before_the_log_is_cut() -> None:
+    harness = await log_with_a_checkpoint_in_doubt()
+    await harness.log.truncate_to(Offset(1))
+    harness.append(BATCH)
+    await harness.crash()
+    assert harness.log.damage is None
+    assert harness.log.log_end_offset == 2
+
+
+async def test_checkpoint_that_may_be_on_disk_is_written_again_and_is_no_storage_error() -> None:
+    harness = await log_with_a_checkpoint_in_doubt()
+    assert harness.context.storage_error is None
+    await harness.log.checkpoint()
+    trace = record_operations(harness.disk)
+    await harness.log.checkpoint()
+    assert trace == [], "nothing is in doubt any more"
+    await harness.power_loss()
+    assert harness.log.opening_report.recovery_point == 5
+
+
+async def test_nothing_is_appended_to_a_log_that_the_next_start_may_drop() -> None:
+    """A reset has begun, as far as the page cache tells."""
+    harness = LogHarness()
+    harness.clock = HastyClock()
+    await harness.lead(1)
+    harness.append(BATCH, BATCH)
+    no_descriptor_to_sync_the_directory_with(harness)
+    with pytest.raises(StorageFailed):
+        await harness.log.reset_to(Offset(9))
+    harness.disk.fault_hook = None
+    assert harness.context.storage_error is None
+    with pytest.raises(StorageFailed):
+        harness.append(BATCH)
+    await harness.crash()
+    assert (harness.log.log_start_offset, harness.log.log_end_offset) == (9, 9)
 
 
 async def test_checkpoint_on_disk_never_promises_what_is_not_on_the_device() -> None:

@@ -17,11 +17,10 @@ from quorate.chaos.models.log.log_harness import (
     record_operations,
 )
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, fail_nth, fail_path
-from quorate.core.disk import SyncFailed
+from quorate.core.disk import SyncFailed, lacks_descriptors
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.errors import LogDamaged
 from quorate.storage import PartitionLog, StartKind
-from quorate.storage.log_context import lacks_descriptors
 from tests.log.nine_batches import log_of
 
 

@@ -306,14 +306,14 @@ class Broker:
         A device that stalls is not waited for: the broker would lead on until it is killed.
         """
         advancing = asyncio.create_task(self._directory.advance_device_witness(), name="last-device-witness")
-        time = asyncio.create_task(self._clock.sleep(_LAST_DEVICE_WITNESS_S_MAX), name="device-stalls")
+        stalling = asyncio.create_task(self._clock.sleep(_LAST_DEVICE_WITNESS_S_MAX), name="device-stalls")
         try:
-            await asyncio.wait([advancing, time], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([advancing, stalling], return_when=asyncio.FIRST_COMPLETED)
             if advancing.done():
                 advancing.result()
         finally:
             advancing.cancel()
-            time.cancel()
+            stalling.cancel()
 
     def release_waiting(self) -> None:
         """Answer the fetches that wait, so that a stop need not wait for them."""
@@ -338,6 +338,7 @@ class Broker:
         """With this node's own settings; those of the topics follow with the metadata."""
         defaults = log_config_of(self._config, self._config.topic_defaults)
         await self._directory.recover_logs(lambda _: defaults)
+        await self._checkpoint.read()
         self._directory.note_shortened(self._checkpoint.find_shortened())
         self._replicas.recovered(self._checkpoint.load(), self._directory.failures)
 

@@ -56,13 +56,13 @@ class RemovedTopics:
         while True:
             await self._may_be_news.wait()
             self._may_be_news.clear()
-            topic_ids = self._gone()
-            if not topic_ids:
-                continue
             try:
-                await self._confirm(topic_ids)
+                topic_ids = self._gone()
+                if topic_ids:
+                    await self._confirm(topic_ids)
             except QuorateError as error:
-                log.warning("removed_topics_not_confirmed", topics=len(topic_ids), reason=error.message)
+                # Also for want of a descriptor to look which logs are here.
+                log.warning("removed_topics_not_confirmed", reason=error.message)
                 await self._clock.sleep(_RETRY_S)
                 self._may_be_news.set()
 

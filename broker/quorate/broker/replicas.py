@@ -90,6 +90,8 @@ class Replicas:
         #: logs that are being made, and those that will be tried again
         self._creating: set[ReplicaKey] = set()
         self._retrying: set[ReplicaKey] = set()
+        #: which logs are here could not be seen when the metadata asked for some to go
+        self._must_look_again = False
 
     def recovered(
         self, high_watermarks: Mapping[PartitionKey, Offset], unusable: Mapping[PartitionKey, StorageError]
@@ -235,12 +237,12 @@ class Replicas:
         self._deletions.delete_later(_log_key(replica))
 
     def _delete_unusable(self, name: ReplicaKey) -> None:
-        for key in self._logs.partitions_on_disk():
+        for key in self._logs_on_disk():
             if (key.topic_id, key.partition) == name:
                 self._deletions.delete_later(key)
 
     def _report_strangers(self, image: MetadataImage) -> None:
-        for key in self._logs.partitions_on_disk():
+        for key in self._logs_on_disk():
             partition = image.partition(key.topic_id, key.partition)
             if key.topic_id in image.removed_topics or (
                 partition is not None and self._broker_id not in partition.replicas
@@ -249,6 +251,19 @@ class Replicas:
             elif partition is None:
                 log.warning("log_of_unknown_topic", directory=key.directory_name)
 
+    def _logs_on_disk(self) -> list[PartitionKey]:
+        """None of them where the disk cannot tell, for want of a descriptor above all: then later again."""
+        try:
+            return self._logs.partitions_on_disk()
+        except StorageError as error:
+            log.warning("logs_not_listed", code=error.code, error=error.message)
+            self._clock.call_later(_RETRY_S, self._look_again)
+            return []
+
+    def _look_again(self) -> None:
+        self._must_look_again = True
+        self._is_something_missing.set()
+
     # -- logs that have to be made
 
     async def run(self) -> None:
@@ -256,6 +271,11 @@ class Replicas:
         while True:
             await self._is_something_missing.wait()
             self._is_something_missing.clear()
+            if self._must_look_again:
+                self._must_look_again = False
+                assert self._image is not None
+                # What is to go of a replica that could not be used is among these, too.
+                self._report_strangers(self._image)
             missing, self._missing = self._missing, {}
             slots = asyncio.Semaphore(_CREATING_AT_ONCE)
             async with asyncio.TaskGroup() as tasks:

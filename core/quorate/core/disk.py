@@ -2,7 +2,8 @@
 
 Reads and writes go to the page cache and are synchronous; whatever waits for the device
 (``fdatasync``, ``fsync_directory``, ``write_file``) is awaitable. Errors are ``OSError`` with an
-errno; callers translate them. A sync that failed is a ``SyncFailed``. Implementations:
+errno; callers translate them. A sync that failed is a ``SyncFailed``; what lacked a descriptor has not
+failed, the disk was not asked (``lacks_descriptors``). Implementations:
 ``os_disk.OsDisk`` on a real file system, ``quorate.chaos.sim.disk.SimDisk`` in memory, which
 forgets what was not synced.
 
@@ -11,10 +12,13 @@ Paths are absolute strings with ``/``.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-__all__ = ["Bytes", "Disk", "File", "SyncFailed"]
+__all__ = ["Bytes", "Disk", "File", "NameNotSynced", "SyncFailed", "lacks_descriptors"]
+
+_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 #: What can be written. A memoryview has items of one byte, so that ``len`` is its size; asking a
 #: buffer of any other shape for its size costs as much as a quarter of the write itself.
@@ -26,6 +30,22 @@ class SyncFailed(OSError):
 
     What should be on it by now is in the cache, looks well, and will not be written by another attempt.
     """
+
+
+class NameNotSynced(OSError):
+    """A file has replaced another one, and no descriptor was left to sync their directory with.
+
+    Whoever reads the file finds the new content; after a power loss it may be the old one again. So it is not
+    as if nothing had happened. Its number is that of a descriptor that was lacking.
+    """
+
+
+def lacks_descriptors(error: OSError) -> bool:
+    """The process or the machine has too many files open; the disk was not even asked.
+
+    A sync that says so has asked it: some file system's own number, for pages that are lost (rule 45).
+    """
+    return error.errno in _NO_DESCRIPTORS and not isinstance(error, SyncFailed)
 
 
 class File(Protocol):

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import errno
 import json
+from functools import partial
 from typing import Any, Final
 
 from crc32c import crc32c
 
-from quorate.core.disk import Disk, SyncFailed
+from quorate.core.clock import Clock
+from quorate.core.disk import Disk, NameNotSynced, SyncFailed, lacks_descriptors
+from quorate.storage.descriptors import with_descriptors
 from quorate.storage.file_writes import overwrite
 
 __all__ = ["TEMPORARY_SUFFIX", "DamagedCheckpoint", "read_checkpoint", "write_cached", "write_durably"]
@@ -58,16 +61,29 @@ def read_checkpoint(disk: Disk, path: str) -> dict[str, Any] | None:
     return state
 
 
-async def write_durably(disk: Disk, path: str, state: dict[str, Any]) -> None:
+async def write_durably(disk: Disk, path: str, state: dict[str, Any], *, clock: Clock | None = None) -> None:
+    """``clock``: to wait for a descriptor to sync the directory with. Without one, the caller repeats it all.
+
+    An error after the file was replaced never looks as if nothing had happened: the new state stands. It is
+    ``NameNotSynced`` where the device was not even asked.
+    """
     temporary = path + TEMPORARY_SUFFIX
     await disk.write_file(temporary, _encode(state))
     disk.rename(temporary, path)
+    directory = path.rpartition("/")[0]
     try:
-        await disk.fsync_directory(path.rpartition("/")[0])
+        if clock is None:
+            await disk.fsync_directory(directory)
+        else:
+            sync = partial(disk.fsync_directory, directory)
+            await with_descriptors(sync, clock, doing="sync", path=directory)
     except OSError as error:
-        # Even for want of room: the new state stands, so nobody may think that nothing has happened.
+        reason = f"cannot sync the directory: {error.strerror}"
+        if lacks_descriptors(error):
+            raise NameNotSynced(error.errno, reason, path) from error
+        # Even for want of room.
         kind = SyncFailed if isinstance(error, SyncFailed) else OSError
-        raise kind(errno.EIO, f"cannot sync the directory: {error.strerror}", path) from error
+        raise kind(errno.EIO, reason, path) from error
 
 
 def write_cached(disk: Disk, path: str, state: dict[str, Any]) -> None:

@@ -111,7 +111,7 @@ class LogCompactor:
             state.check_writable()
             noted = state.compaction.copied_from(Compacted(superseded_below=below))
             try:
-                await save_compaction(state.context.disk, state.directory, noted)
+                await save_compaction(state.context.disk, state.directory, noted, clock=state.context.clock)
             except OSError as error:
                 raise state.storage_error("note compaction in", state.directory, error) from error
             state.compaction = noted
@@ -383,7 +383,7 @@ class _Pass:
             checkpoint = change(state.compaction)
             if checkpoint == state.compaction:
                 return
-            await save_compaction(state.context.disk, state.directory, checkpoint)
+            await save_compaction(state.context.disk, state.directory, checkpoint, clock=state.context.clock)
             state.compaction = checkpoint
 
 

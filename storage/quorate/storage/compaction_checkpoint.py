@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from quorate.core.clock import Clock
 from quorate.core.disk import Disk
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.logging import get_logger
@@ -119,7 +120,9 @@ def load_compaction(disk: Disk, directory: str, *, log_end_offset: Offset) -> Co
     return CompactionCheckpoint() if state is None else _from_state(state)
 
 
-async def save_compaction(disk: Disk, directory: str, checkpoint: CompactionCheckpoint) -> None:
+async def save_compaction(
+    disk: Disk, directory: str, checkpoint: CompactionCheckpoint, *, clock: Clock | None = None
+) -> None:
     """On the device when this returns."""
     state = {
         "first_dirty_offset": checkpoint.first_dirty_offset,
@@ -127,7 +130,7 @@ async def save_compaction(disk: Disk, directory: str, checkpoint: CompactionChec
         "tombstones_removed_below": checkpoint.compacted.tombstones_removed_below,
         "horizons": [list(horizon) for horizon in checkpoint.horizons],
     }
-    await write_durably(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}", state)
+    await write_durably(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}", state, clock=clock)
 
 
 def _from_state(state: dict[str, Any]) -> CompactionCheckpoint:

@@ -16,25 +16,16 @@ from quorate.storage.open_files import OpenFiles
 from quorate.storage.recent_batches import RecentBatches
 from quorate.storage.retention_time import RetentionTime
 
-__all__ = ["LogContext", "is_disk_full", "lacks_descriptors", "tolerate_full_disk"]
+__all__ = ["LogContext", "is_disk_full", "tolerate_full_disk"]
 
 log = get_logger(__name__)
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def is_disk_full(error: OSError) -> bool:
     """A write was refused. From a sync the same number says that pages are lost (rule 45)."""
     return error.errno in _NO_ROOM and not isinstance(error, SyncFailed)
-
-
-def lacks_descriptors(error: OSError) -> bool:
-    """The process or the machine has too many files open; the disk was not even asked.
-
-    A sync that says so has asked it: some file system's own number, for pages that are lost (rule 45).
-    """
-    return error.errno in _NO_DESCRIPTORS and not isinstance(error, SyncFailed)
 
 
 @contextmanager

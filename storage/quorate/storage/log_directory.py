@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Final
 
+from quorate.core.disk import lacks_descriptors
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
 from quorate.errors import (
@@ -25,12 +27,13 @@ from quorate.errors import (
     LogDamaged,
     StorageError,
     StorageFailed,
+    TooManyOpenFiles,
     TopicAlreadyExists,
 )
+from quorate.storage.descriptors import too_many_open_files, with_descriptors
 from quorate.storage.file_writes import make_durable_directory
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
-from quorate.storage.log_state import too_many_open_files
+from quorate.storage.log_context import LogContext, is_disk_full
 from quorate.storage.partition_key import PartitionKey
 from quorate.storage.partition_log import PartitionLog
 from quorate.storage.recovery import StartKind
@@ -70,11 +73,18 @@ class LogDirectory:
                 if PartitionKey.parse(name.removesuffix(_GONE_SUFFIX)) and name.endswith(_GONE_SUFFIX):
                     await directory._delete_files(f"{path}/{name}")
         except OSError as error:
+            if lacks_descriptors(error):
+                raise too_many_open_files("use", path) from error
             raise StorageFailed(f"cannot use {path} as data directory: {error}", path=path) from error
         return directory
 
     def partitions_on_disk(self) -> list[PartitionKey]:
-        keys = (PartitionKey.parse(name) for name in self.context.disk.list(self._path))
+        """``StorageError`` if the disk cannot tell; for want of a descriptor ``TooManyOpenFiles``."""
+        try:
+            names = self.context.disk.list(self._path)
+        except OSError as error:
+            raise self._failed("list the logs in", self._path, error) from error
+        keys = (PartitionKey.parse(name) for name in names)
         return sorted(key for key in keys if key is not None)
 
     # -- opening and making logs
@@ -86,9 +96,11 @@ class LogDirectory:
     ) -> None:
         """Open every log there is; those that cannot be opened are in ``failures``, and stop no other.
 
-        ``on_progress`` is told after each how many are done, of how many.
+        ``on_progress`` is told after each how many are done, of how many. ``TooManyOpenFiles``: some seconds
+        were not enough to get a descriptor. Of such a log nothing is known, least of all that it has failed:
+        the start has to come to nothing, which costs nothing (rule 30).
         """
-        keys = self.partitions_on_disk()
+        keys = await self._list_patiently()
         slots = asyncio.Semaphore(_AT_ONCE)
         done = 0
 
@@ -101,8 +113,15 @@ class LogDirectory:
                 on_progress(done, len(keys))
             return outcome
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(open_one(key), name="open-log") for key in keys]
+        lacking: ExceptionGroup[TooManyOpenFiles] | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(open_one(key), name="open-log") for key in keys]
+        except* TooManyOpenFiles as errors:
+            lacking = errors
+        if lacking is not None:
+            # One is enough to end the start, and says why.
+            raise lacking.exceptions[0]
         for key, task in zip(keys, tasks, strict=True):
             outcome = task.result()
             if isinstance(outcome, PartitionLog):
@@ -110,11 +129,23 @@ class LogDirectory:
             else:
                 self.failures[key] = outcome
 
+    async def _list_patiently(self) -> list[PartitionKey]:
+        async def list_logs() -> list[PartitionKey]:
+            return self.partitions_on_disk()
+
+        return await with_descriptors(
+            list_logs, self.context.clock, doing="list the logs in", path=self._path
+        )
+
     async def _try_to_open(self, key: PartitionKey, config: LogConfig) -> PartitionLog | StorageError:
+        path = self._path_of(key)
+        attempt = partial(self._open_log, key, config, self.start)
         try:
-            return await self._open_log(key, config, self.start)
+            return await with_descriptors(attempt, self.context.clock, doing="open the log in", path=path)
+        except TooManyOpenFiles:
+            raise
         except StorageError as error:
-            log.error("log_not_opened", path=self._path_of(key), code=error.code, error=error.message)
+            log.error("log_not_opened", path=path, code=error.code, error=error.message)
             return error
 
     async def _open_log(self, key: PartitionKey, config: LogConfig, start: StartKind) -> PartitionLog:
@@ -139,7 +170,7 @@ class LogDirectory:
             disk.make_directory(self._path_of(key))
             await disk.fsync_directory(self._path)
         except OSError as error:
-            raise self._failed("create", key, error) from error
+            raise self._failed("create", self._path_of(key), error) from error
         start = StartKind.PROCESS_CRASH if is_new else self.start
         self._logs[key] = await self._open_log(key, config, start)
         self.failures.pop(key, None)
@@ -171,7 +202,7 @@ class LogDirectory:
                 await disk.fsync_directory(self._path)
                 await self._delete_files(gone)
         except OSError as error:
-            raise self._failed("delete", key, error) from error
+            raise self._failed("delete", self._path_of(key), error) from error
 
     async def _delete_files(self, directory: str) -> None:
         disk = self.context.disk
@@ -181,8 +212,7 @@ class LogDirectory:
             await asyncio.sleep(0)
         disk.remove_directory(directory)
 
-    def _failed(self, doing: str, key: PartitionKey, error: OSError) -> StorageError:
-        path = self._path_of(key)
+    def _failed(self, doing: str, path: str, error: OSError) -> StorageError:
         if is_disk_full(error):
             return DiskFull(f"no space left to {doing} {path}", path=path)
         if lacks_descriptors(error):

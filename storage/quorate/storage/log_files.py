@@ -7,6 +7,7 @@
 leader-epoch-checkpoint          epoch -> first offset
 log-checkpoint                   log start, recovery point, how the log was closed
 compaction-checkpoint            how far the log is compacted, if it ever was
+synced-before-it-counts          present from the first sync on that a record of this log had to wait for
 damage                           present while the log is quarantined
 *.tmp                            left by a crash; removed at start
 <first>-<end>.cleaned            what compaction is writing; removed at start
@@ -33,6 +34,7 @@ __all__ = [
     "LOG_CHECKPOINT_NAME",
     "SNAPSHOT_SUFFIX",
     "SWAP_SUFFIX",
+    "SYNCED_NAME",
     "Span",
     "list_offsets",
     "list_segments",
@@ -45,6 +47,7 @@ __all__ = [
 
 COMPACTION_CHECKPOINT_NAME: Final = "compaction-checkpoint"
 LOG_CHECKPOINT_NAME: Final = "log-checkpoint"
+SYNCED_NAME: Final = "synced-before-it-counts"
 CLEANED_SUFFIX: Final = ".cleaned"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 SWAP_SUFFIX: Final = ".swap"

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from quorate.core.disk import lacks_descriptors
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.records import BatchHeader, decode_batch, scan_batches
 from quorate.errors import CorruptBatch, OffsetOutOfRange, QuorateError, StorageFailed, UnsupportedBatch
-from quorate.storage.log_context import lacks_descriptors
-from quorate.storage.log_state import LogState, too_many_open_files
+from quorate.storage.descriptors import too_many_open_files
+from quorate.storage.log_state import LogState
 from quorate.storage.quarantine import Damage
 from quorate.storage.segment import FileRegion, Segment
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from typing import Final
 
+from quorate.core.disk import lacks_descriptors
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
 from quorate.errors import (
@@ -19,24 +19,20 @@ from quorate.errors import (
     LogDamaged,
     StorageError,
     StorageFailed,
-    TooManyOpenFiles,
 )
 from quorate.storage.compaction_checkpoint import CompactionCheckpoint
+from quorate.storage.descriptors import too_many_open_files, with_descriptors
 from quorate.storage.leader_epochs import EPOCH_CHECKPOINT_NAME, LeaderEpochCache
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors
+from quorate.storage.log_context import LogContext, is_disk_full
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, save_damage, sync_damage
 from quorate.storage.recent_batches import RecentTail
 from quorate.storage.segment import Segment
 
-__all__ = ["LogState", "too_many_open_files"]
+__all__ = ["LogState"]
 
 log = get_logger(__name__)
-
-#: where descriptors are lacking
-_MARK_PAUSE_S: Final = 0.5
-_MARK_ATTEMPTS_MAX: Final = 10
 
 
 class LogState:
@@ -171,22 +167,22 @@ class LogState:
         A process that is killed until then forgets what was read: no more than if it had not been read.
         """
         disk, directory = self.context.disk, self.directory
-        for attempts_left in reversed(range(_MARK_ATTEMPTS_MAX)):
-            try:
-                if must_save:
-                    save_damage(disk, directory, damage)
-                    must_save = False
-                await sync_damage(disk, directory)
-            except FileNotFoundError:
-                # It could not be written, which is on record; or the whole log is being deleted.
-                return
-            except OSError as error:
-                if attempts_left and lacks_descriptors(error):
-                    await self.context.clock.sleep(_MARK_PAUSE_S)
-                    continue
-                doing = "mark damage in" if must_save else "sync the mark of damage in"
-                self.context.note_storage_error(doing, directory, error)
+
+        async def bring() -> None:
+            nonlocal must_save
+            if must_save:
+                save_damage(disk, directory, damage)
+                must_save = False
+            await sync_damage(disk, directory)
+
+        try:
+            await with_descriptors(bring, self.context.clock, doing="mark damage in", path=directory)
+        except FileNotFoundError:
+            # It could not be written, which is on record; or the whole log is being deleted.
             return
+        except OSError as error:
+            doing = "mark damage in" if must_save else "sync the mark of damage in"
+            self.context.note_storage_error(doing, directory, error)
 
     async def settle_mark(self) -> None:
         """Before the mark is lifted, or the log let go of; without descriptors that takes some seconds."""
@@ -220,10 +216,6 @@ class LogState:
             assert earlier.next_offset == later.base_offset
             assert earlier.size > 0
         assert self.compaction.first_dirty_offset <= self.log_end_offset
-
-
-def too_many_open_files(doing: str, path: str) -> TooManyOpenFiles:
-    return TooManyOpenFiles(f"too many open files to {doing} {path}; raise the limit (ulimit -n)", path=path)
 
 
 def _base_offset(segment: Segment) -> Offset:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from quorate.core.disk import NameNotSynced
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
 from quorate.errors import CorruptBatch, OffsetOutOfRange
@@ -212,6 +213,9 @@ class LogTrimmer:
         state.check_open()
         try:
             await self._sync_state.write_checkpoint(reset_to=offset)
+        except NameNotSynced as error:
+            # The next start finishes the reset, and would drop what came now.
+            raise state.storage_failed("reset", state.directory, error) from error
         except OSError as error:
             raise state.storage_error("reset", state.directory, error) from error
         try:
@@ -235,7 +239,8 @@ class LogTrimmer:
         await state.context.disk.fsync_directory(state.directory)
         if compacted != NOT_COMPACTED:
             # Before the log may get its first batch.
-            await save_compaction(state.context.disk, state.directory, state.compaction)
+            disk, clock = state.context.disk, state.context.clock
+            await save_compaction(disk, state.directory, state.compaction, clock=clock)
         await self._sync_state.write_checkpoint()
         # The mark of damage goes last: until here the log must not pass for a sound one.
         await state.settle_mark()

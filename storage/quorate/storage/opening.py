@@ -17,7 +17,13 @@ from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint
 from quorate.storage.compaction_checkpoint import load_compaction
 from quorate.storage.log_config import LogConfig
 from quorate.storage.log_context import LogContext, tolerate_full_disk
-from quorate.storage.log_files import LOG_CHECKPOINT_NAME, list_segments, remove_all, remove_temporary_files
+from quorate.storage.log_files import (
+    LOG_CHECKPOINT_NAME,
+    SYNCED_NAME,
+    list_segments,
+    remove_all,
+    remove_temporary_files,
+)
 from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import load_snapshot, remove_snapshots, replay_producers
 from quorate.storage.producer_state import ProducerStates
@@ -230,11 +236,22 @@ class _Opening:
             # A power loss took the batches behind the log start; those before it were to be forgotten.
             self._finish_reset(state.log_start_offset)
             return None
-        if self.report.start is StartKind.LOSSY:
+        if self._may_have_failed_to_sync():
             for segment in state.segments[first:]:
                 await run_in_turns(segment.write_again())
         self._tidy()
         return None
+
+    def _may_have_failed_to_sync(self) -> bool:
+        """Then pages count as clean that are not on the device, and to sync them does nothing (rule 45).
+
+        A process notes a sync that fails, but not if it is killed while it waits for the device: a disk that
+        hangs is what a process is often killed for. Where records count for being synced, the replica keeps
+        what it has after a loss of power, so what is behind the recovery point has to be there.
+        """
+        if self.report.start is StartKind.LOSSY:
+            return True
+        return self._context.disk.exists(f"{self._directory}/{SYNCED_NAME}")
 
     def _first_to_scan(self) -> int:
         """Index of the segment that holds the recovery point."""

@@ -17,17 +17,18 @@ Appending is one write to the page cache. What has to be on the device before it
 
 from __future__ import annotations
 
-from quorate.core.disk import Bytes
+from quorate.core.disk import Bytes, lacks_descriptors
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
 from quorate.storage.compaction import CompactionReport, LogCompactor
 from quorate.storage.compaction_checkpoint import NOT_COMPACTED, Compacted
+from quorate.storage.descriptors import too_many_open_files
 from quorate.storage.leader_epochs import EpochEnd
 from quorate.storage.log_config import LogConfig
-from quorate.storage.log_context import LogContext, is_disk_full, lacks_descriptors, tolerate_full_disk
+from quorate.storage.log_context import LogContext, is_disk_full, tolerate_full_disk
 from quorate.storage.log_reader import LogRead, LogReader, TimestampedOffset
-from quorate.storage.log_state import LogState, too_many_open_files
+from quorate.storage.log_state import LogState
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import Appended, LogWriter
 from quorate.storage.opening import OpeningReport, open_state
@@ -264,15 +265,24 @@ class PartitionLog:
     # -- durability
 
     async def flush(self) -> None:
-        """Returns once everything appended before the call is on the device; calls share a sync."""
+        """Returns once everything appended before the call is on the device; calls share a sync.
+
+        For those to whom a record counts then: what syncs for its own sake goes by ``SyncState``.
+        """
         self._state.check_writable()
+        try:
+            self._sync_state.mark()
+        except OSError as error:
+            if not is_disk_full(error):
+                raise self._state.storage_error("mark", self.directory, error) from error
         await self._sync_state.flush()
 
     async def checkpoint(self) -> None:
         """Sync sealed segments and move the recovery point on disk past them (rule 46)."""
         if not self._sync_state.is_checkpoint_due:
             return
-        await self.flush()
+        self._state.check_writable()
+        await self._sync_state.flush()
         await self._sync_state.flush_sealed()
         async with self._sync_state.files_lock:
             try:

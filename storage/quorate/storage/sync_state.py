@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from quorate.core.disk import NameNotSynced, lacks_descriptors
 from quorate.core.ids import Offset
 from quorate.errors import StorageError
 from quorate.storage.checkpoint import write_durably
+from quorate.storage.descriptors import too_many_open_files
 from quorate.storage.group_commit import GroupCommit
-from quorate.storage.log_context import lacks_descriptors
-from quorate.storage.log_files import LOG_CHECKPOINT_NAME
-from quorate.storage.log_state import LogState, too_many_open_files
+from quorate.storage.log_files import LOG_CHECKPOINT_NAME, SYNCED_NAME
+from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import sync_snapshot
 from quorate.storage.segment import Segment
 
@@ -31,6 +32,8 @@ class SyncState:
         "_checkpointed",
         "_commits",
         "_directory_changed",
+        "_is_checkpoint_in_doubt",
+        "_is_marked",
         "_sealed_unsynced",
         "_state",
         "files_lock",
@@ -41,6 +44,10 @@ class SyncState:
         self._commits = GroupCommit(self._sync, lambda: state.log_end_offset, synced_offset=recovery_point)
         #: the recovery point that the checkpoint on disk names
         self._checkpointed = recovery_point
+        #: it has been replaced, and nobody knows by which of the two a power loss would be followed
+        self._is_checkpoint_in_doubt = False
+        #: ``mark`` was called in this process
+        self._is_marked = False
         self._sealed_unsynced: list[Segment] = []
         #: names were made or removed since the directory was synced
         self._directory_changed = True
@@ -54,19 +61,29 @@ class SyncState:
 
     @property
     def checkpointed(self) -> Offset:
-        """The recovery point on disk (exclusive): a start trusts segments below, with their indexes."""
+        """The recovery point on disk (exclusive), at least: a start trusts segments below it."""
         return self._checkpointed
 
     @property
     def is_checkpoint_due(self) -> bool:
         """Would the next start scan a sealed segment? Synced or not: flushing alone moves nothing on disk."""
-        return self._state.active.base_offset > self._checkpointed
+        return self._is_checkpoint_in_doubt or self._state.active.base_offset > self._checkpointed
 
     def note_sealed(self, *segments: Segment) -> None:
         self._sealed_unsynced += segments
         for segment in self._sealed_unsynced[:-_WRITTEN_FILES_MAX]:
             segment.let_go_of_written_file()
         self._directory_changed = True
+
+    def mark(self) -> None:
+        """Records of this log count for being on the device: a start has to know that (``opening``).
+
+        In the page cache: a loss of power, which takes it away, is enough of a reason by itself.
+        """
+        if not self._is_marked:
+            state = self._state
+            state.context.disk.open(f"{state.directory}/{SYNCED_NAME}", create=True).close()
+            self._is_marked = True
 
     def note_names_changed(self) -> None:
         self._directory_changed = True
@@ -160,7 +177,11 @@ class SyncState:
         """Before the log is cut at ``offset``; a log start in the batch that goes is lowered with it."""
         self.lower(offset)
         log_start_offset = min(self._state.log_start_offset, offset)
-        if self._checkpointed > offset or log_start_offset != self._state.log_start_offset:
+        if (
+            self._is_checkpoint_in_doubt
+            or self._checkpointed > offset
+            or log_start_offset != self._state.log_start_offset
+        ):
             await self.write_checkpoint(log_start_offset=log_start_offset)
 
     def restart_at(self, offset: Offset) -> None:
@@ -191,5 +212,12 @@ class SyncState:
             "reset_to": reset_to,
         }
         path = f"{self._state.directory}/{LOG_CHECKPOINT_NAME}"
-        await write_durably(self._state.context.disk, path, checkpoint)
+        context = self._state.context
+        try:
+            await write_durably(context.disk, path, checkpoint, clock=context.clock)
+        except NameNotSynced:
+            self._is_checkpoint_in_doubt = True
+            self._checkpointed = min(self._checkpointed, recovery_point)
+            raise
         self._checkpointed = recovery_point
+        self._is_checkpoint_in_doubt = False

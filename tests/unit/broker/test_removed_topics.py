@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Sequence
 from typing import NoReturn
 
@@ -10,7 +11,9 @@ import pytest
 from immutables import Map
 
 from quorate.broker.removed_topics import RemovedTopics
+from quorate.chaos.models.log.log_harness import HastyClock, os_error
 from quorate.chaos.sim.disk import SimDisk
+from quorate.chaos.sim.disk_faults import fail_nth
 from quorate.core.clock import SystemClock
 from quorate.core.ids import BrokerId, TopicId, TopicName
 from quorate.metadata.image import MetadataImage, RemovedTopicImage
@@ -35,7 +38,7 @@ class World:
         self.topics = RemovedTopics(
             BrokerId(1),
             logs,
-            clock=SystemClock(),
+            clock=HastyClock(),
             confirm=self._confirm,
             is_creating_any_of=lambda topic_id: topic_id in self.creating,
         )
@@ -82,6 +85,19 @@ async def test_topic_is_confirmed_once_its_last_log_is_deleted(world: World) -> 
     await turns()
     assert world.confirmed == []
     world.disk.remove_directory(path)
+    world.topics.log_deleted()
+    await turns()
+    assert world.confirmed == [[GONE]]
+
+
+async def test_want_of_descriptors_puts_the_confirmation_off_and_ends_nothing(world: World) -> None:
+    path = world.make_log_directory()
+    world.disk.fault_hook = fail_nth(1, os_error(errno.EMFILE), names={"list"})
+    world.topics.image_changed(IMAGE)
+    await turns()
+    assert world.confirmed == [], "its log is here"
+    world.disk.remove_directory(path)
+    world.disk.fault_hook = fail_nth(1, os_error(errno.EMFILE), names={"list"})
     world.topics.log_deleted()
     await turns()
     assert world.confirmed == [[GONE]]

@@ -20,13 +20,15 @@ from quorate.chaos.models.directory.broker_lives import (
 from quorate.chaos.models.directory.directory_checkers import (
     CHECKS,
     check_random_lives,
+    lacks_descriptors_from,
     one_life,
     random_lives,
     steps_of_a_start,
 )
-from quorate.chaos.sim.disk_faults import NEED_DESCRIPTORS, Operation
+from quorate.chaos.models.log.log_harness import os_error
+from quorate.chaos.sim.disk_faults import fail_path
 from quorate.controller.previous_run import StartKind
-from quorate.errors import StorageError
+from quorate.errors import TooManyOpenFiles
 
 
 @pytest.mark.parametrize("after_clean_stop", [True, False], ids=["after a clean stop", "after a crash"])
@@ -64,30 +66,47 @@ async def test_stop_that_dies_at_any_step_is_judged_by_what_it_got_done(loses_po
         await lives.start()
 
 
-@pytest.mark.parametrize("lasts_for", [1, 3])
-@pytest.mark.parametrize("what", ["start", "stop"])
-async def test_want_of_descriptors_gives_nothing_up(what: str, lasts_for: int) -> None:
-    """A start that comes to nothing, or a stop that cannot be noted, looks to the next one like a kill."""
-    for number in range(1, 60):
-        lives = await one_life(after_clean_stop=False)
-        if what == "stop":
-            await lives.start()
-            await lives.acknowledge(2)
+@pytest.mark.parametrize("lasts_for", [1, 3, 1 << 40])
+@pytest.mark.parametrize("after_clean_stop", [True, False], ids=["after a clean stop", "after a crash"])
+async def test_start_without_descriptors_gives_nothing_up(lasts_for: int, after_clean_stop: bool) -> None:
+    """A moment without them is waited for. A start that comes to nothing is like a kill to the next one."""
+    steps = await steps_of_a_start(after_clean_stop=after_clean_stop)
+    for number in range(1, steps + 1):
+        lives = await one_life(after_clean_stop=after_clean_stop)
         first = lives.disk.operation_count + number
+        lives.disk.fault_hook = lacks_descriptors_from(first, lasts_for)
+        with suppress(TooManyOpenFiles):
+            await lives.start()
+        assert lives.context.storage_error is None
+        lives.crash()
+        await lives.start()
 
-        def fail(operation: Operation, *, first: int = first) -> None:
-            if first <= operation.number < first + lasts_for and operation.name in NEED_DESCRIPTORS:
-                raise OSError(errno.EMFILE, "Too many open files", operation.path)
 
-        lives.disk.fault_hook = fail
-        # A start goes on without logs that it cannot open, and does not call itself intact.
-        lives.is_harmed = True
-        with suppress(StorageError):
-            await (lives.start() if what == "start" else lives.stop())
-        lives.is_harmed = lives.context.storage_error is not None
-        if lives.is_harmed:
-            # What has replaced another file, and may not be on the device, is in doubt all the same.
-            assert "cannot sync the directory" in str(lives.context.storage_error)
+async def test_start_that_gets_no_descriptor_for_a_log_ends_before_the_controller_may_know_of_it() -> None:
+    lives = await one_life(after_clean_stop=True)
+    before = lives.registered
+    lives.disk.fault_hook = fail_path(FSYNC.directory_name, lambda: os_error(errno.EMFILE), names={"list"})
+    with pytest.raises(TooManyOpenFiles, match="ulimit -n"):
+        await lives.start()
+    lives.crash()
+    notes = read_run_notes(lives.disk, PATH)
+    assert notes is not None
+    assert (notes.is_clean, notes.unnoted_incarnation_ids) == (True, ())
+    assert lives.registered is before
+    await lives.start()
+    assert lives.verdict is StartKind.CLEAN
+
+
+@pytest.mark.parametrize("lasts_for", [1, 3, 1 << 40])
+async def test_stop_without_descriptors_gives_nothing_up(lasts_for: int) -> None:
+    for number in range(1, 40):
+        lives = await one_life(after_clean_stop=False)
+        await lives.start()
+        await lives.acknowledge(2)
+        first = lives.disk.operation_count + number
+        lives.disk.fault_hook = lacks_descriptors_from(first, lasts_for)
+        await lives.stop()
+        assert lives.context.storage_error is None
         lives.crash()
         await lives.start()
 

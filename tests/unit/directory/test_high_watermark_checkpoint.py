@@ -7,10 +7,11 @@ import errno
 import pytest
 
 from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
-from quorate.chaos.models.log.log_harness import SMALL_CONFIG, batch, make_context, os_error
+from quorate.chaos.models.log.log_harness import SMALL_CONFIG, HastyClock, batch, make_context, os_error
 from quorate.chaos.sim.disk import SimDisk
-from quorate.chaos.sim.disk_faults import fail_nth
+from quorate.chaos.sim.disk_faults import fail_nth, fail_path
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.errors import StorageError, StorageFailed, TooManyOpenFiles
 from quorate.storage import LogDirectory, PartitionKey, PartitionLog, StartKind
 
 PATH = "/data"
@@ -25,9 +26,11 @@ class Replica:
         self.disk = SimDisk()
 
     async def open(self, start: StartKind = StartKind.CLEAN) -> HighWatermarkCheckpoint:
-        self.logs = await LogDirectory.open(make_context(self.disk), PATH, start=start)
+        self.logs = await LogDirectory.open(make_context(self.disk, HastyClock()), PATH, start=start)
         await self.logs.open_logs(lambda _: SMALL_CONFIG)
-        return HighWatermarkCheckpoint(self.disk, PATH, self.logs)
+        checkpoint = HighWatermarkCheckpoint(self.disk, PATH, self.logs)
+        await checkpoint.read()
+        return checkpoint
 
     @property
     def log(self) -> PartitionLog:
@@ -114,6 +117,28 @@ async def test_save_that_fails_is_on_record_as_a_storage_error_unless_there_was_
         replica.disk.fault_hook = None
         assert (replica.logs.context.storage_error is not None) == is_on_record
     assert await replica.after_crash() == 1
+
+
+@pytest.mark.parametrize(("number", "error"), [(errno.EIO, StorageFailed), (errno.EMFILE, TooManyOpenFiles)])
+async def test_start_that_cannot_read_it_ends_and_leaves_the_evidence(
+    number: int, error: type[StorageError]
+) -> None:
+    """It says whether a log has lost its end; whoever went on would write over it."""
+    replica = await replica_with(records=10, high_watermark=7)
+    replica.disk.crash()
+    cut(replica, 0.1)
+    replica.disk.fault_hook = fail_path("high-watermarks", lambda: os_error(number), names={"read_file"})
+    with pytest.raises(error):
+        await replica.open(StartKind.PROCESS_CRASH)
+    replica.disk.fault_hook = None
+    replica.disk.crash()
+    assert await shortened_after_crash(replica) == [KEY]
+
+
+async def test_want_of_a_descriptor_to_read_it_with_is_waited_for() -> None:
+    replica = await replica_with(records=10, high_watermark=7)
+    replica.disk.fault_hook = fail_nth(1, os_error(errno.EMFILE), names={"read_file"})
+    assert (await replica.open(StartKind.PROCESS_CRASH)).load()[KEY] == 7
 
 
 # -- evidence of a log that lost its end (rules 30 and 44)

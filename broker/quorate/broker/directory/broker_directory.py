@@ -27,9 +27,9 @@ storage error ever (rule 31).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from quorate.broker.directory.cache_witness import CacheWitness
 from quorate.broker.directory.device_witness import DeviceWitness
@@ -47,23 +47,35 @@ from quorate.broker.directory.run_notes import (
     read_run_notes,
     start_kind_of,
 )
-from quorate.core.disk import Disk, File
+from quorate.core.disk import Disk, File, lacks_descriptors
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.core.logging import get_logger
 from quorate.errors import DiskFull, StorageError, StorageFailed
 from quorate.storage import LogConfig, LogContext, LogDirectory, PartitionKey, StartKind
 from quorate.storage.data_directory_files import LOCK_NAME
+from quorate.storage.descriptors import too_many_open_files, with_descriptors
 from quorate.storage.file_writes import make_durable_directory
-from quorate.storage.log_context import is_disk_full, lacks_descriptors, tolerate_full_disk
-from quorate.storage.log_state import too_many_open_files
+from quorate.storage.log_context import is_disk_full, tolerate_full_disk
 from quorate.v1.controller_pb2 import PreviousRun, ReplicaName
 
-__all__ = ["BrokerDirectory"]
+__all__ = ["BrokerDirectory", "Uptime"]
 
 log = get_logger(__name__)
 
 _PROGRESS_EVERY_S: Final = 1.0
 _UNKNOWN: Final = ""
+
+
+class Uptime(NamedTuple):
+    """Of the machine, and what is mounted in it: as long as both stay, so does the page cache."""
+
+    boot_id: str
+    file_system_id: str
+
+    @classmethod
+    def of(cls, disk: Disk, path: str) -> Self:
+        """Read once, when a process begins: later there may be no descriptor to read it with."""
+        return cls(disk.boot_id(), disk.file_system_id(path))
 
 
 class BrokerDirectory:
@@ -76,6 +88,7 @@ class BrokerDirectory:
         lock: File,
         identity: DirectoryIdentity,
         found: RunNotes,
+        uptime: Uptime,
         witness: CacheWitness,
         device_witness: DeviceWitness,
         logs: LogDirectory,
@@ -86,7 +99,9 @@ class BrokerDirectory:
         self._identity = identity
         #: the notes as this process found them
         self._found = found
-        self._file = RunNotesFile(context.disk, path, found)
+        #: the one that this process runs in
+        self._uptime = uptime
+        self._file = RunNotesFile(context, path, found)
         self._witness = witness
         self._device_witness = device_witness
         self._is_recovered = False
@@ -112,21 +127,22 @@ class BrokerDirectory:
             identity = read_identity(disk, path)
             if identity is None:
                 identity = new_identity(node_id, cluster_id, random_bytes)
-                await _format(disk, path, identity)
+                await _format(context, path, identity)
             check_owner(path, identity, node_id, cluster_id)
             found = read_run_notes(disk, path)
             if found is None or found.directory_id != identity.directory_id:
                 found = _without_history(disk, path, identity)
             witness = CacheWitness(context, path)
             device_witness = DeviceWitness(context, path)
-            start = start_kind_of(found, is_same_boot=_is_same_boot(disk, path, found))
+            uptime = Uptime.of(disk, path)
+            start = start_kind_of(found, is_same_boot=_is_same_boot(found, uptime))
             logs = await LogDirectory.open(context, path, start=start)
         except BaseException as error:
             lock.close()
             if isinstance(error, OSError):
                 raise _cannot_use(path, error) from error
             raise
-        directory = cls(context, path, lock, identity, found, witness, device_witness, logs)
+        directory = cls(context, path, lock, identity, found, uptime, witness, device_witness, logs)
         context.on_storage_error = directory._note_storage_error
         context.on_recovery_damage = directory._note_unsound_log
         return directory
@@ -159,7 +175,10 @@ class BrokerDirectory:
     # -- a start, step by step
 
     async def recover_logs(self, config_for: Callable[[PartitionKey], LogConfig]) -> None:
-        """Open every log; those that cannot be opened are in ``failures``, and stop no other."""
+        """Open every log; those that cannot be opened are in ``failures``, and stop no other.
+
+        ``TooManyOpenFiles`` is no reason to give a log up: the start ends, and has cost nothing.
+        """
         clock = self._context.clock
         said_at = began = clock.monotonic()
         log.info("recovering_logs", path=self._path, start=self.start.value)
@@ -185,11 +204,18 @@ class BrokerDirectory:
         )
 
     async def _begin_witness(self, witness: CacheWitness | DeviceWitness) -> None:
-        try:
+        async def begin() -> None:
             with tolerate_full_disk("make a witness", self._path):
                 await witness.begin()
+
+        await self._write("make or sync a witness", begin)
+
+    async def _write(self, doing: str, write: Callable[[], Awaitable[None]]) -> None:
+        """``write`` may be repeated. Before this process serves nobody waits for it but the start."""
+        try:
+            await with_descriptors(write, self._context.clock, doing=f"{doing} in", path=self._path)
         except OSError as error:
-            raise self._failed("make or sync a witness", error) from error
+            raise self._failed(doing, error) from error
 
     def note_shortened(self, keys: Iterable[PartitionKey]) -> None:
         """Before the registration. What shows it stays on disk until then, for the next process to see."""
@@ -204,7 +230,7 @@ class BrokerDirectory:
         return PreviousRun(
             broker_epoch=found.broker_epoch,
             is_clean=found.is_clean and found.storage_error is None,
-            is_same_boot=_is_same_boot(self._context.disk, self._path, found),
+            is_same_boot=_is_same_boot(found, self._uptime),
             is_intact=self._is_intact(),
             unnoted_incarnation_ids=found.unnoted_incarnation_ids,
             cache_witness=self._witness.found,
@@ -228,33 +254,35 @@ class BrokerDirectory:
     async def note_incarnation(self, incarnation_id: str) -> None:
         """Before the first registration is sent."""
         assert self._is_recovered
-        try:
+
+        async def note() -> None:
             # Without it, a process that dies before it notes its epoch leaves a stranger's directory behind.
             with tolerate_full_disk("note the incarnation", self._path):
                 await self._file.change(lambda notes: notes.with_incarnation(incarnation_id))
-        except OSError as error:
-            raise self._failed("note the incarnation", error) from error
+
+        await self._write("note the incarnation", note)
 
     async def note_epoch(self, broker_epoch: BrokerEpoch, cluster_id: str) -> None:
         """Registered. Must return before the broker asks to be unfenced, leads or follows."""
         assert self._is_recovered
         check_owner(self._path, self._identity, self._identity.node_id, cluster_id)
-        disk = self._context.disk
+        context = self._context
         notes = RunNotes(
             directory_id=self.directory_id,
             broker_epoch=broker_epoch,
-            boot_id=disk.boot_id(),
-            file_system_id=disk.file_system_id(self._path),
+            boot_id=self._uptime.boot_id,
+            file_system_id=self._uptime.file_system_id,
             is_clean=False,
         )
-        try:
+
+        async def note() -> None:
             if self._identity.cluster_id is None:
                 identity = replace(self._identity, cluster_id=cluster_id)
-                await write_identity(disk, self._path, identity)
+                await write_identity(context.disk, self._path, identity, clock=context.clock)
                 self._identity = identity
             await self._replace_notes(notes)
-        except OSError as error:
-            raise self._failed("note the epoch", error) from error
+
+        await self._write("note the epoch", note)
         self._has_epoch = True
 
     async def _replace_notes(self, notes: RunNotes) -> None:
@@ -342,15 +370,16 @@ async def _lock(disk: Disk, path: str) -> File:
         raise _cannot_use(path, error) from error
 
 
-async def _format(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
+async def _format(context: LogContext, path: str, identity: DirectoryIdentity) -> None:
     """The directory is used for the first time. Logs without an identity are not its to take over."""
+    disk = context.disk
     if any(PartitionKey.parse(name) for name in disk.list(path)):
         raise StorageFailed(
             f"{path} holds logs, but the file that says whose they are is missing. Put it back from a "
             "backup, or give the node an empty data.dir; it then fetches its replicas anew",
             path=path,
         )
-    await write_identity(disk, path, identity)
+    await write_identity(disk, path, identity, clock=context.clock)
     # A process that died between making the directory and this may have left its name unsynced.
     await disk.fsync_directory(path.rpartition("/")[0] or "/")
     log.info("data_directory_formatted", path=path, directory_id=identity.directory_id)
@@ -362,12 +391,14 @@ def _without_history(disk: Disk, path: str, identity: DirectoryIdentity) -> RunN
     return RunNotes(identity.directory_id, NO_BROKER_EPOCH, _UNKNOWN, _UNKNOWN, is_clean=is_empty)
 
 
-def _is_same_boot(disk: Disk, path: str, notes: RunNotes) -> bool:
+def _is_same_boot(notes: RunNotes, uptime: Uptime) -> bool:
     """Whether the page cache that the last process wrote to is still the one that is read from."""
-    return notes.boot_id == disk.boot_id() and notes.file_system_id == disk.file_system_id(path)
+    return Uptime(notes.boot_id, notes.file_system_id) == uptime
 
 
 def _cannot_use(path: str, error: OSError) -> StorageError:
     if is_disk_full(error):
         return DiskFull(f"no space left to start in {path}: {error}", path=path)
+    if lacks_descriptors(error):
+        return too_many_open_files("start in", path)
     return StorageFailed(f"cannot use {path} as data directory: {error}", path=path)

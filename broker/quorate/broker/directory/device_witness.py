@@ -40,10 +40,11 @@ import asyncio
 from typing import Final
 
 from quorate.broker.directory.number_file import NumberFile, NumberLayout
+from quorate.core.disk import lacks_descriptors
 from quorate.core.logging import get_logger
 from quorate.storage import LogContext
 from quorate.storage.data_directory_files import DEVICE_WITNESS_NAME
-from quorate.storage.log_context import is_disk_full, lacks_descriptors
+from quorate.storage.log_context import is_disk_full
 
 __all__ = ["DEVICE_WITNESS_LAYOUT", "NONE_FOUND", "DeviceWitness"]
 

@@ -27,13 +27,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from quorate.core.disk import Disk
+from quorate.core.disk import Disk, lacks_descriptors
 from quorate.core.ids import LeaderEpoch, Offset
 from quorate.core.logging import get_logger
+from quorate.errors import StorageFailed
 from quorate.storage import LogDirectory, PartitionKey, PartitionLog
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached
 from quorate.storage.data_directory_files import HIGH_WATERMARKS_NAME
-from quorate.storage.log_context import is_disk_full, lacks_descriptors
+from quorate.storage.descriptors import too_many_open_files, with_descriptors
+from quorate.storage.log_context import is_disk_full
 
 __all__ = ["HighWatermarkCheckpoint"]
 
@@ -49,11 +51,31 @@ class HighWatermarkCheckpoint:
         self._disk = disk
         self._path = f"{directory}/{HIGH_WATERMARKS_NAME}"
         self._logs = logs
+        #: by the process before this one: evidence, until the controller has been told
+        self._saved: dict[PartitionKey, tuple[Offset, LeaderEpoch]] = {}
+
+    async def read(self) -> None:
+        """What the process before this one has saved. A ``StorageError`` has to end the start.
+
+        If the disk cannot tell now, it may to the next process: whoever went on would write over it what the
+        logs have now, and nobody would ever know what they once held.
+        """
+
+        async def read() -> dict[PartitionKey, tuple[Offset, LeaderEpoch]]:
+            return self._read()
+
+        context = self._logs.context
+        try:
+            self._saved = await with_descriptors(read, context.clock, doing="read", path=self._path)
+        except OSError as error:
+            if lacks_descriptors(error):
+                raise too_many_open_files("read", self._path) from error
+            context.note_storage_error("read", self._path, error)
+            raise StorageFailed(f"cannot read {self._path}: {error}", path=self._path) from error
 
     def load(self) -> dict[PartitionKey, Offset]:
         """For every open log: at least its start, at most its end."""
-        saved = self._read()
-        return {key: _lower_bound(partition_log, saved.get(key)) for key, partition_log in self._logs}
+        return {key: _lower_bound(partition_log, self._saved.get(key)) for key, partition_log in self._logs}
 
     def find_shortened(self) -> list[PartitionKey]:
         """Logs that lack some of what they once held.
@@ -62,7 +84,7 @@ class HighWatermarkCheckpoint:
         the next save. It is in no ISR, or has a leader that is complete without it: nothing is lost by that.
         """
         found = []
-        for key, (high_watermark, epoch) in sorted(self._read().items()):
+        for key, (high_watermark, epoch) in sorted(self._saved.items()):
             partition_log = self._logs.get(key)
             is_gone = partition_log is None and key not in self._logs.failures
             if is_gone or (partition_log is not None and _lacks(partition_log, high_watermark, epoch)):
@@ -102,7 +124,7 @@ class HighWatermarkCheckpoint:
     def _read(self) -> dict[PartitionKey, tuple[Offset, LeaderEpoch]]:
         try:
             state = read_checkpoint(self._disk, self._path)
-        except (DamagedCheckpoint, OSError) as error:
+        except DamagedCheckpoint as error:
             log.warning("high_watermarks_unreadable", path=self._path, error=str(error))
             return {}
         saved = {}

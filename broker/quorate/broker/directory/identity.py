@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.core.clock import Clock
 from quorate.core.disk import Disk
 from quorate.core.ids import BrokerId
 from quorate.errors import InvalidConfig, StorageFailed
@@ -54,14 +55,16 @@ def read_identity(disk: Disk, directory: str) -> DirectoryIdentity | None:
     return DirectoryIdentity(state["directory_id"], BrokerId(state["node_id"]), state["cluster_id"])
 
 
-async def write_identity(disk: Disk, directory: str, identity: DirectoryIdentity) -> None:
+async def write_identity(
+    disk: Disk, directory: str, identity: DirectoryIdentity, *, clock: Clock | None = None
+) -> None:
     state = {
         "version": _VERSION,
         "directory_id": identity.directory_id,
         "node_id": identity.node_id,
         "cluster_id": identity.cluster_id,
     }
-    await write_durably(disk, f"{directory}/{IDENTITY_NAME}", state)
+    await write_durably(disk, f"{directory}/{IDENTITY_NAME}", state, clock=clock)
 
 
 def check_owner(path: str, identity: DirectoryIdentity, node_id: BrokerId, cluster_id: str | None) -> None:

@@ -32,7 +32,7 @@ from typing import Final
 from quorate.core.disk import Disk
 from quorate.core.ids import BrokerEpoch
 from quorate.core.logging import get_logger
-from quorate.storage import StartKind
+from quorate.storage import LogContext, StartKind
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_cached, write_durably
 from quorate.storage.data_directory_files import RUN_NOTES_NAME
 
@@ -84,8 +84,9 @@ def start_kind_of(notes: RunNotes, *, is_same_boot: bool) -> StartKind:
 class RunNotesFile:
     """The notes as they stand, in memory and on disk."""
 
-    def __init__(self, disk: Disk, directory: str, notes: RunNotes) -> None:
-        self._disk = disk
+    def __init__(self, context: LogContext, directory: str, notes: RunNotes) -> None:
+        self._disk = context.disk
+        self._clock = context.clock
         self._directory = directory
         self._path = f"{directory}/{RUN_NOTES_NAME}"
         self._changing = asyncio.Lock()
@@ -102,7 +103,7 @@ class RunNotesFile:
             if notes.storage_error is None:
                 notes = replace(notes, storage_error=self._storage_error)
             try:
-                await write_durably(self._disk, self._path, asdict(notes))
+                await write_durably(self._disk, self._path, asdict(notes), clock=self._clock)
                 self.notes, self._is_kept = notes, True
             finally:
                 if self._storage_error is not None and self.notes.storage_error is None:

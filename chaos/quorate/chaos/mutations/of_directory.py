@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -20,9 +21,10 @@ from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
 from quorate.chaos.sim.patch import Patch
-from quorate.core.disk import Disk
+from quorate.core.disk import Disk, NameNotSynced
+from quorate.errors import StorageFailed, TooManyOpenFiles
 from quorate.metadata.image import MetadataImage
-from quorate.storage import opening
+from quorate.storage import StartKind, checkpoint, log_directory, opening, sync_state
 from quorate.storage.checkpoint import write_cached
 from quorate.storage.log_context import LogContext, tolerate_full_disk
 
@@ -86,17 +88,54 @@ def log_that_has_lost_its_end_counts(patch: Patch) -> None:
     patch.setattr(HighWatermarkCheckpoint, "find_shortened", lambda _: [])
 
 
+@mutation(30, 33, hunt=_story(check.check_start_without_descriptors))
+def log_that_lacked_a_descriptor_counts_as_lost(patch: Patch) -> None:
+    async def open_once(
+        work: Callable[[], Awaitable[object]], *_: object, doing: str, path: str, **__: object
+    ) -> object:
+        try:
+            return await work()
+        except TooManyOpenFiles as error:
+            raise StorageFailed(error.message, path=path) from error
+
+    patch.setattr(log_directory, "with_descriptors", open_once)
+
+
+@mutation(31, hunt=_story(check.check_start_without_descriptors))
+def directory_that_lacked_a_descriptor_is_a_storage_error(patch: Patch) -> None:
+    """It looks like a device that has failed to sync it."""
+    original = checkpoint.write_durably
+
+    async def write(*arguments: Any, **_: object) -> None:
+        try:
+            await original(*arguments)
+        except NameNotSynced as error:
+            raise OSError(errno.EIO, str(error)) from error
+
+    for module in (run_notes, sync_state):
+        patch.setattr(module, "write_durably", write)
+
+
+@mutation(45, hunt=_story(check.check_kill_during_a_failing_sync))
+def killed_process_is_taken_to_have_failed_no_sync(patch: Patch) -> None:
+    patch.setattr(
+        opening._Opening,
+        "_may_have_failed_to_sync",
+        lambda self: self.report.start is StartKind.LOSSY,
+    )
+
+
 @mutation(30, hunt=_story(check.check_another_file_system))
 def file_system_is_not_looked_at(patch: Patch) -> None:
-    def is_same_boot(disk: Disk, _: str, notes: RunNotes) -> bool:
-        return notes.boot_id == disk.boot_id()
+    def is_same_boot(notes: RunNotes, uptime: broker_directory.Uptime) -> bool:
+        return notes.boot_id == uptime.boot_id
 
     patch.setattr(broker_directory, "_is_same_boot", is_same_boot)
 
 
 @mutation(30, hunt=_story(check.check_power_loss_after_a_clean_stop))
 def notes_are_not_synced(patch: Patch) -> None:
-    async def write(disk: Disk, path: str, state: dict[str, Any]) -> None:
+    async def write(disk: Disk, path: str, state: dict[str, Any], **_: object) -> None:
         write_cached(disk, path, state)
 
     patch.setattr(run_notes, "write_durably", write)

@@ -180,6 +180,8 @@ class SimDisk:
         return file
 
     def boot_id(self) -> str:
+        # A file that the kernel makes up.
+        self.begin("boot_id", "/")
         return f"boot-{self.power_losses}"
 
     def file_system_id(self, path: str) -> str:

@@ -24,7 +24,9 @@ __all__ = [
 ]
 
 #: What a process without descriptors cannot do: what is open already is read, written and synced without one.
-NEED_DESCRIPTORS: Final = frozenset({"open", "read_file", "write_file", "fsync_directory", "lock"})
+NEED_DESCRIPTORS: Final = frozenset(
+    {"open", "read_file", "write_file", "fsync_directory", "lock", "list", "boot_id"}
+)
 
 
 class Operation(NamedTuple):

@@ -26,12 +26,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from quorate.core.disk import Disk, File
+from quorate.core.disk import Disk, File, lacks_descriptors
 from quorate.metadata.raft.entries import Entry, Index, SnapshotId
 from quorate.metadata.raft.journal_format import encode_group
 from quorate.metadata.raft.journal_mark import SyncedMark
 from quorate.metadata.raft.journal_recovery import FIRST_GROUP, Recovered, SegmentFile, segment_name
-from quorate.storage.log_context import lacks_descriptors
 
 __all__ = ["SEGMENT_BYTES", "Journal", "create_journal"]
 

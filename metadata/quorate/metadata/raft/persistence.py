@@ -20,22 +20,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from quorate.core.clock import Clock
-from quorate.core.disk import SyncFailed
-from quorate.core.logging import get_logger
 from quorate.metadata.raft.entries import Entry, Snapshot
 from quorate.metadata.raft.ready import HardState, Ready
-from quorate.storage.log_context import lacks_descriptors
+from quorate.storage.descriptors import with_descriptors
 
 __all__ = ["Durable", "Persistence"]
-
-log = get_logger(__name__)
-
-#: where descriptors are lacking
-_PAUSE_S: Final = 0.1
-_ATTEMPTS_MAX: Final = 50
 
 
 class Durable(Protocol):
@@ -125,22 +117,15 @@ class Persistence:
             await self._with_descriptors(directory.sync)
 
     async def _with_descriptors(self, write: Callable[[], Awaitable[None]]) -> None:
-        """``write`` may be repeated if it lacked a descriptor."""
-        for attempts_left in reversed(range(_ATTEMPTS_MAX)):
-            try:
-                await write()
-            except OSError as error:
-                if not _has_lacked_descriptors(error) or not attempts_left or self._is_stopping:
-                    raise
-                log.warning("metadata_journal_waits", error=str(error))
-                await self._clock.sleep(_PAUSE_S)
-            else:
-                return
+        """``write`` may be repeated if it lacked a descriptor.
 
-
-def _has_lacked_descriptors(error: OSError) -> bool:
-    """Also to sync the directory, after a file was replaced: to replace it once more changes nothing."""
-    if isinstance(error, SyncFailed):
-        return False
-    cause = error.__cause__
-    return lacks_descriptors(error) or (isinstance(cause, OSError) and lacks_descriptors(cause))
+        Also where it lacked one to sync the directory, after a file was replaced: to replace it once more
+        changes nothing.
+        """
+        await with_descriptors(
+            write,
+            self._clock,
+            doing="write",
+            path="the metadata journal",
+            is_given_up=lambda: self._is_stopping,
+        )

@@ -15,7 +15,13 @@ from collections.abc import Awaitable
 from typing import Final
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
-from quorate.chaos.models.log.log_harness import ProcessEnded, batch, make_context, small_config
+from quorate.chaos.models.log.log_harness import (
+    HastyClock,
+    ProcessEnded,
+    batch,
+    make_context,
+    small_config,
+)
 from quorate.chaos.sim.disk import DiskSnapshot, SimDisk
 from quorate.chaos.sim.disk_faults import FaultHook, Operation, ProcessDied
 from quorate.controller.previous_run import StartKind, judge_start
@@ -78,7 +84,7 @@ class BrokerLives:
         self._hears_witness = hears_witness
         self.rng = random.Random(seed)
         self.disk = SimDisk()
-        self.context = make_context(self.disk)
+        self.context = make_context(self.disk, HastyClock())
         self.directory: BrokerDirectory | None = None
         self.registered: BrokerImage | None = None
         #: of the last registration
@@ -95,7 +101,7 @@ class BrokerLives:
 
     async def start(self) -> None:
         """From nothing to an epoch that is noted. Checks the verdict on the way."""
-        self.context = make_context(self.disk)
+        self.context = make_context(self.disk, HastyClock())
         directory = await open_in(self.disk, self.context, seed=self.rng.randrange(1 << 32))
         await directory.recover_logs(lambda _: _CONFIG)
         incarnation_id = self.rng.randbytes(4).hex()

@@ -10,9 +10,9 @@ from typing import Final
 from quorate.chaos.models.directory.broker_lives import FSYNC, PATH, REPLICATED, BrokerLives, die_at, has_died
 from quorate.chaos.models.log.log_harness import ProcessEnded, batch, os_error
 from quorate.chaos.sim.disk import DiskSnapshot
-from quorate.chaos.sim.disk_faults import FaultHook, Operation, fail_nth
+from quorate.chaos.sim.disk_faults import NEED_DESCRIPTORS, FaultHook, Operation, fail_nth
 from quorate.controller.previous_run import StartKind
-from quorate.errors import StorageError
+from quorate.errors import StorageError, TooManyOpenFiles
 
 __all__ = [
     "CHECKS",
@@ -22,6 +22,7 @@ __all__ = [
     "check_cut_by_a_start_that_died",
     "check_failed_sync",
     "check_full_disk",
+    "check_kill_during_a_failing_sync",
     "check_kills_of_many_processes",
     "check_losses_after_a_clean_stop",
     "check_page_cache_lost_after_a_recovery",
@@ -31,10 +32,15 @@ __all__ = [
     "check_power_loss_after_a_clean_stop",
     "check_power_loss_before_a_start_that_died",
     "check_random_lives",
+    "check_start_without_descriptors",
+    "lacks_descriptors_from",
     "one_life",
     "random_lives",
     "steps_of_a_start",
 ]
+
+#: operations
+_FOR_GOOD: Final = 1 << 40
 
 
 async def one_life(*, after_clean_stop: bool) -> BrokerLives:
@@ -111,6 +117,65 @@ async def check_crash_before_the_epoch_is_noted() -> None:
         assert await has_died(lives.start())
         lives.crash()
         await lives.start()
+
+
+async def check_start_without_descriptors() -> None:
+    """A moment without them is waited for; a start that never gets any comes to nothing. No log is lost."""
+    for after_clean_stop in (False, True):
+        steps = await steps_of_a_start(after_clean_stop=after_clean_stop)
+        for number in range(1, steps + 1, 2):
+            for lasts_for in (1, steps, _FOR_GOOD):
+                lives = await one_life(after_clean_stop=after_clean_stop)
+                first = lives.disk.operation_count + number
+                lives.disk.fault_hook = lacks_descriptors_from(first, lasts_for)
+                with suppress(TooManyOpenFiles):
+                    await lives.start()
+                assert lives.context.storage_error is None, f"step {number}: {lives.context.storage_error}"
+                lives.crash()
+                await lives.start()
+
+
+def lacks_descriptors_from(first: int, lasts_for: int) -> FaultHook:
+    """For so many operations, counted as the disk does."""
+
+    def hook(operation: Operation) -> None:
+        if first <= operation.number < first + lasts_for and operation.name in NEED_DESCRIPTORS:
+            raise os_error(errno.EMFILE)
+
+    return hook
+
+
+async def check_kill_during_a_failing_sync() -> None:
+    """Not a line of the process runs after that: nobody notes that the sync has failed."""
+    lives = await one_life(after_clean_stop=True)
+    await lives.start()
+    await lives.acknowledge(1)
+    log = lives.log(FSYNC)
+    log.append_as_leader(batch(b"not acknowledged yet"), leader_epoch=log.latest_leader_epoch)
+    lives.disk.fault_hook = _fail_and_be_killed(lives)
+    assert await has_died(log.flush())
+    lives.crash()
+    await lives.start()
+    assert lives.verdict is StartKind.PROCESS_CRASH
+    # A follower that names its position in a log of a synced topic, or a leader that commits.
+    log = lives.log(FSYNC)
+    await log.flush()
+    promised = lives.acknowledged[FSYNC] = log.log_end_offset
+    lives.lose_power(loses_all=True)
+    await lives.start()
+    # A replica that is called damaged has lost it as well.
+    end = lives.log(FSYNC).log_end_offset
+    assert end >= promised, f"{promised} records were acknowledged, and {end} are there"
+
+
+def _fail_and_be_killed(lives: BrokerLives) -> FaultHook:
+    def hook(operation: Operation) -> None:
+        if operation.name == "fdatasync" and operation.path.endswith(".log"):
+            # From here on the process does nothing. To the pages happens what a failed sync does.
+            lives.context.on_storage_error = None
+            raise os_error(errno.EIO)
+
+    return hook
 
 
 async def check_cut_by_a_start_that_died() -> None:
@@ -280,6 +345,8 @@ CHECKS: Final[list[Callable[[], Awaitable[None]]]] = [
     check_power_loss_after_a_clean_stop,
     check_power_loss_before_a_start_that_died,
     check_crash_before_the_epoch_is_noted,
+    check_start_without_descriptors,
+    check_kill_during_a_failing_sync,
     check_cut_by_a_start_that_died,
     check_clean_stop_on_a_failing_disk,
     check_full_disk,

@@ -8,6 +8,7 @@ the replay of its batches has forgotten or invented something (rules 5 and 49).
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import random
@@ -27,6 +28,7 @@ __all__ = [
     "EVERYTHING",
     "NOW_MS",
     "SMALL_CONFIG",
+    "HastyClock",
     "LogHarness",
     "LogImage",
     "ManualClock",
@@ -88,6 +90,14 @@ class ManualClock(SystemClock):
 
     def wall_ms(self) -> TimestampMs:
         return TimestampMs(self.now_ms + self.wall_jump_ms)
+
+
+class HastyClock(ManualClock):
+    """Whoever sleeps wakes up at once, and the time has passed."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+        await asyncio.sleep(0)
 
 
 def make_context(disk: Disk, clock: SystemClock | None = None, *, files_max: int = 16) -> LogContext:
