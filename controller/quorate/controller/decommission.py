@@ -3,7 +3,8 @@
 The request is asked again and again, by a person or by the command line, until the answer says that the
 broker is gone. Each time it starts as many moves as there is room for, and tells how far it is; nothing is
 kept between two requests except what stands in the metadata: that the broker is being emptied, and the
-moves.
+moves. What has no leader waits, since there is nobody to copy from; whoever asks is told which partitions
+those are, because without one that comes back, or is recovered, it would be for ever.
 
 Each replica goes to the broker that suits best: in a rack where the partition has fewest replicas, then one
 that holds least of the same topic, then one that holds least of all.
@@ -25,10 +26,11 @@ from quorate.errors import NotEnoughReplicas, UnsafeReassignment
 from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from quorate.v1 import admin_pb2
 
-__all__ = ["MOVES_AT_ONCE_MAX", "decommission_broker"]
+__all__ = ["MOVES_AT_ONCE_MAX", "OFFLINE_NAMED_MAX", "decommission_broker"]
 
 #: More would take longer for each, and bring none to its end before the others.
 MOVES_AT_ONCE_MAX: Final = 50
+OFFLINE_NAMED_MAX: Final = 20
 
 
 def decommission_broker(
@@ -78,8 +80,12 @@ def _continue(
         events.append(
             ControllerEvent("broker_decommissioning", {"broker_id": broker.broker_id, "replicas": len(held)})
         )
+    offline = [partition for partition in held if partition.leader == NO_LEADER]
     response = admin_pb2.DecommissionBrokerResponse(
-        remaining_replica_count=len(held), moving_count=len(moving) + started
+        remaining_replica_count=len(held),
+        moving_count=len(moving) + started,
+        offline_count=len(offline),
+        offline_partitions=[_name_of(image, partition) for partition in offline[:OFFLINE_NAMED_MAX]],
     )
     return Decision(tuple(records), response, tuple(events))
 
@@ -103,6 +109,11 @@ def _cancel(
         remaining_replica_count=len(held), moving_count=len(moving) - cancelled
     )
     return Decision(tuple(records), response, tuple(events))
+
+
+def _name_of(image: MetadataImage, partition: PartitionImage) -> admin_pb2.PartitionName:
+    topic = image.topics[partition.topic_id]
+    return admin_pb2.PartitionName(topic=topic.name, partition=partition.partition)
 
 
 def _nowhere_to_go(image: MetadataImage, broker: BrokerImage, partition: PartitionImage) -> NotEnoughReplicas:

@@ -511,11 +511,15 @@ class DecommissionBrokerRequest(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., cancel: _Optional[bool] = ...) -> None: ...
 
 class DecommissionBrokerResponse(_message.Message):
-    __slots__ = ("remaining_replica_count", "moving_count", "is_removed")
+    __slots__ = ("remaining_replica_count", "moving_count", "is_removed", "offline_count", "offline_partitions")
     REMAINING_REPLICA_COUNT_FIELD_NUMBER: _ClassVar[int]
     MOVING_COUNT_FIELD_NUMBER: _ClassVar[int]
     IS_REMOVED_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     remaining_replica_count: int
     moving_count: int
     is_removed: bool
-    def __init__(self, remaining_replica_count: _Optional[int] = ..., moving_count: _Optional[int] = ..., is_removed: _Optional[bool] = ...) -> None: ...
+    offline_count: int
+    offline_partitions: _containers.RepeatedCompositeFieldContainer[PartitionName]
+    def __init__(self, remaining_replica_count: _Optional[int] = ..., moving_count: _Optional[int] = ..., is_removed: _Optional[bool] = ..., offline_count: _Optional[int] = ..., offline_partitions: _Optional[_Iterable[_Union[PartitionName, _Mapping]]] = ...) -> None: ...

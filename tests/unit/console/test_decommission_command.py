@@ -102,3 +102,44 @@ def test_error_is_a_document_where_the_output_is_one(monkeypatch: pytest.MonkeyP
     error = json.loads(told.err)["error"]
     assert error.pop("what_to_do").startswith("add a broker")
     assert error == {"code": "NOT_ENOUGH_REPLICAS", "message": "no", "retriable": NotEnoughReplicas.retriable}
+
+
+def offline(left: int, **fields: Any) -> admin_pb2.DecommissionBrokerResponse:
+    return admin_pb2.DecommissionBrokerResponse(
+        remaining_replica_count=left,
+        offline_count=1,
+        offline_partitions=[admin_pb2.PartitionName(topic="alone", partition=7)],
+        **fields,
+    )
+
+
+def test_decommission_ends_where_only_partitions_without_a_leader_are_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    monkeypatch.setattr(waiting, "_STUCK_S", 0.0)
+    FakeAdministration(decommission_broker=[offline(2, moving_count=1), offline(1)]).install(monkeypatch)
+    assert main(["broker", "decommission", "4"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[:2] == ["replicas of broker 4: 2 left", "replicas of broker 4: 1 left"]
+    assert "without a leader, so there is nobody to copy from: alone:7;" in told[-1]
+    assert "quorate cluster health" in told[-1]
+    assert "quorate partition recover alone:7" in told[-1]
+
+
+def test_partition_that_finds_a_leader_in_time_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    moving = admin_pb2.DecommissionBrokerResponse(remaining_replica_count=1, moving_count=1)
+    empty = admin_pb2.DecommissionBrokerResponse()
+    FakeAdministration(decommission_broker=[offline(1), offline(1), moving, empty]).install(monkeypatch)
+    assert main(["broker", "decommission", "4"]) == 1
+    assert "holds nothing any more" in capsys.readouterr().err
+
+
+def test_document_names_partitions_that_keep_a_broker_from_going(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(decommission_broker=offline(1)).install(monkeypatch)
+    document = json_of(capsys, "broker", "decommission", "4", "--no-wait", status=1)
+    assert (document["outcome"], document["offline_count"]) == ("offline", 1)
+    assert document["offline_partitions"] == [{"topic": "alone", "partition": 7}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorate.chaos.models.controller.small_cluster import SmallCluster
-from quorate.controller.decommission import MOVES_AT_ONCE_MAX, decommission_broker
+from quorate.controller.decommission import MOVES_AT_ONCE_MAX, OFFLINE_NAMED_MAX, decommission_broker
 from quorate.controller.reassignment import complete_reassignments
 from quorate.core.ids import BrokerId
 from quorate.errors import BrokerNotAvailable, NotEnoughReplicas
@@ -131,3 +131,29 @@ def test_move_that_cannot_be_called_off_safely_goes_on() -> None:
 def test_unknown_broker_is_refused() -> None:
     with pytest.raises(BrokerNotAvailable):
         decommission(SmallCluster(), 9)
+
+
+def test_partitions_without_a_leader_are_named_because_they_wait_for_one() -> None:
+    cluster = SmallCluster(4)
+    cluster.create("alone", [4])
+    cluster.create("copied", [4, 1])
+    cluster.change_broker(4, is_fenced=True)
+    cluster.set_partition(0, "alone", leader=NO_LEADER)
+    cluster.set_partition(0, "copied", isr=[1], leader=1)
+    request = admin_pb2.DecommissionBrokerRequest(broker_id=4)
+    response = cluster.commit(decommission_broker(cluster.image, request))
+    assert (response.remaining_replica_count, response.moving_count) == (2, 1)
+    assert response.offline_count == 1
+    [named] = response.offline_partitions
+    assert (named.topic, named.partition) == ("alone", 0)
+
+
+def test_only_some_of_many_partitions_without_a_leader_are_named() -> None:
+    cluster = SmallCluster(3)
+    cluster.create(partitions=OFFLINE_NAMED_MAX + 1, replication_factor=3)
+    for number in range(OFFLINE_NAMED_MAX + 1):
+        cluster.set_partition(number, leader=NO_LEADER)
+    request = admin_pb2.DecommissionBrokerRequest(broker_id=1)
+    response = cluster.commit(decommission_broker(cluster.image, request))
+    assert response.offline_count == OFFLINE_NAMED_MAX + 1
+    assert [each.partition for each in response.offline_partitions] == list(range(OFFLINE_NAMED_MAX))

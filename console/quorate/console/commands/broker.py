@@ -147,7 +147,8 @@ def decommission(
     """Move every replica away from broker ID; once it holds none and has stopped, it is forgotten.
 
     Three steps: run this, stop the broker, run this again. A bounded number of replicas moves at a time, and
-    asking again starts the next: with --no-wait, run it again until it is done.
+    asking again starts the next: with --no-wait, run it again until it is done. Where only partitions without
+    a leader are left, which cannot move, it names them and ends.
 
     Exit status 0: forgotten (or called off), 1: not yet; the outcome says what comes next.
     """
@@ -181,6 +182,7 @@ def decommission(
                     replicas_left,
                     first=answer.remaining_replica_count,
                     timeout_s=timeout_s,
+                    is_stuck=lambda: _is_stuck(answer),
                 )
         return answer
 
@@ -198,6 +200,10 @@ def decommission(
                 "is_removed": answer.is_removed,
                 "remaining_replica_count": answer.remaining_replica_count,
                 "moving_count": answer.moving_count,
+                "offline_count": answer.offline_count,
+                "offline_partitions": [
+                    {"topic": each.topic, "partition": each.partition} for each in answer.offline_partitions
+                ],
             }
         )
     else:
@@ -208,12 +214,22 @@ def decommission(
 
 
 def _outcome(answer: admin_pb2.DecommissionBrokerResponse, *, cancel: bool) -> str:
-    """What comes next: "moving" is to be asked again, "empty" to be stopped and then asked again."""
+    """What comes next: "moving" is to be asked again, "empty" to be stopped and then asked again.
+
+    "offline" is what only partitions without a leader keep from going on.
+    """
     if cancel:
         return "cancelled"
     if answer.is_removed:
         return "forgotten"
+    if _is_stuck(answer):
+        return "offline"
     return "moving" if answer.remaining_replica_count else "empty"
+
+
+def _is_stuck(answer: admin_pb2.DecommissionBrokerResponse) -> bool:
+    """Nobody has what could be copied."""
+    return 0 < answer.remaining_replica_count == answer.offline_count
 
 
 def _told(broker_id: int, answer: admin_pb2.DecommissionBrokerResponse, outcome: str) -> str:
@@ -226,4 +242,17 @@ def _told(broker_id: int, answer: admin_pb2.DecommissionBrokerResponse, outcome:
             f"broker {broker_id} still holds {answer.remaining_replica_count} replica(s), "
             f"{answer.moving_count} of them moving; run this again until it holds none"
         )
+    if outcome == "offline":
+        return _told_offline(broker_id, answer)
     return f"broker {broker_id} holds nothing any more: stop it, then run this again to forget it"
+
+
+def _told_offline(broker_id: int, answer: admin_pb2.DecommissionBrokerResponse) -> str:
+    names = [f"{each.topic}:{each.partition}" for each in answer.offline_partitions]
+    more = f" and {answer.offline_count - len(names)} more" if answer.offline_count > len(names) else ""
+    return (
+        f"broker {broker_id} still holds {answer.offline_count} replica(s) of partitions without a leader, "
+        f"so there is nobody to copy from: {', '.join(names)}{more}; `quorate cluster health` says whom each "
+        "waits for: bring that broker back; if it is gone for good, `quorate partition recover "
+        f"{names[0]}` or `quorate topic delete`; then run this again"
+    )
